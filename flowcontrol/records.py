@@ -131,7 +131,7 @@ def read_tables(package: str, file: str) -> dict[str, Table]:
 _TABLES = read_tables("flowcontrol", "records.yaml")
 STAGES, CHANNELS = _TABLES["stages"], _TABLES["channels"]
 LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
-QUERY_PROGRESS = _TABLES["query_progress"]
+QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 
@@ -149,7 +149,8 @@ FAULT_TOLERANCE: Mapping[str, Table] = MappingProxyType(
     {**CHECKPOINT_RESULTS, RESTARTS.name: RESTARTS, DELIVERY.name: DELIVERY}
 )
 """Tables that a run writes besides, all of them, also without rows, if its scenario checkpoints or
-something fails in it (``Scenario.is_fault_tolerant``)."""
+something fails in it (``Scenario.is_fault_tolerant``); ``delivery`` also if one of its sinks has
+another guarantee than at-least-once."""
 
 FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE})
 """Folders of a run that hold its tables."""

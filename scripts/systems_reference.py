@@ -103,7 +103,9 @@ def system(name: str, preset: Preset) -> str:
 
     memory = "bounded" if preset_system(name).is_bounded else "not bounded by the system itself"
     source = f" Source: <{preset.source}>." if preset.source else ""
-    text = f"### {name}\n\n{preset.version}: {preset.meaning}. Memory: {memory}.{source}\n"
+    has = "Checkpoints" if preset.barriers else "No checkpoints by barriers"
+    text = f"### {name}\n\n{preset.version}: {preset.meaning}. Memory: {memory}. "
+    text += f"{has}: {preset.checkpoints}.{source}\n"
     rows = [
         *parameters(preset),
         *((f"`{k}`", f"`{v}`", "fixed") for k, v in preset.options.items()),

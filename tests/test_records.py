@@ -21,6 +21,7 @@ from flowcontrol.records import (
     RESTARTS,
     RESULTS,
     STAGES,
+    STATE,
     Column,
     Table,
 )
@@ -57,6 +58,7 @@ CONTRACT = {
         "floating_held credit backlog pool_used pool_size rows bytes committed_at channel_state "
         "task_state"
     ),
+    "state": "checkpoint_id stage subtask batch_id state_bytes cut",
 }
 NULLABLE = {
     "checkpoints": "ended_s e2e_ms",
@@ -66,7 +68,8 @@ NULLABLE = {
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
 }
-TABLES = [*(STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY), LEDGER]
+RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY)
+TABLES = [*RUNS, LEDGER, STATE]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -105,13 +108,13 @@ def test_a_unit_in_the_name_is_the_unit() -> None:
     assert checked >= 40
 
 
-@pytest.mark.parametrize("table", TABLES[:-1], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", RUNS, ids=lambda table: table.name)
 def test_only_what_may_not_be_known_is_nullable(table: Table) -> None:
     nullable = [column.name for column in table.columns if column.nullable]
     assert nullable == NULLABLE.get(table.name, "").split()
 
 
-@pytest.mark.parametrize("table", TABLES[:-1], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", RUNS, ids=lambda table: table.name)
 def test_a_truth_value_is_called_so(table: Table) -> None:
     for column in table.columns:
         assert column.name.startswith("is_") == (column.type == "bool"), column.name
@@ -175,7 +178,7 @@ def test_results_are_the_three_tables_and_cannot_be_changed() -> None:
 def test_tables_of_a_job_that_checkpoints_stand_beside_the_others() -> None:
     assert list(CHECKPOINT_RESULTS) == ["checkpoints", "checkpoint_tasks"]
     assert list(FAULT_TOLERANCE) == ["checkpoints", "checkpoint_tasks", "restarts", "delivery"]
-    assert set(CONTRACT) - {"ledger"} == FOLDERS
+    assert set(CONTRACT) - {"ledger", "state"} == FOLDERS
     with pytest.raises(TypeError):
         FAULT_TOLERANCE["ledger"] = LEDGER  # type: ignore[index]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
+from flowcontrol.analysis.slowest_subtask import slowest_subtask
 from flowcontrol.scenario import Edge, Scenario
 
 if TYPE_CHECKING:
@@ -31,51 +32,71 @@ _FULLER: Final = 2.0
 
 _ROUNDING_MS: Final = 1.0
 
+_SECOND: Final = 0.2
+"""Share of the slowest subtask's time from which another part of it is named as well."""
+
+_ROUNDS_OF_A_MESSAGE: Final = 2
+"""Trigger, barriers and acknowledgement take up to two rounds each: one on their way, one to be
+noticed."""
+
 
 def find_cause(
-    found: Mapping[str, Any],
     done: pd.DataFrame,
     tasks: pd.DataFrame,
     tables: Tables,
     scenario: Scenario,
+    round_ms: float = 0.0,
 ) -> dict[str, Any] | None:
-    """Return what makes completed checkpoints slow; None if they are quick or nothing dominates.
+    """Return what makes checkpoints slow; None if all are quick or nothing dominates.
 
     Parameters
     ----------
-    found : mapping
-        Figures of :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary` so far: ``e2e`` and
-        ``slowest``.
     done, tasks : pandas.DataFrame
         The completed checkpoints, and the subtasks that acknowledged them.
     tables : mapping of str to pyarrow.Table
         Results of the run.
     scenario : Scenario
         What was run.
+    round_ms : float, ms
+        Length of a round.
 
     Returns
     -------
     dict or None
         ``kind``: ``in_flight`` (the barriers were long on their way), ``channel`` (one channel's
-        was, long after the others), ``upload`` (the asynchronous part), ``sync``; and the figures
-        that show it.
+        was, long after the others), ``upload`` (the asynchronous part), ``sync``; ``slow``, how
+        many checkpoints are; ``stage``, ``subtask``, ``last``, ``e2e_ms``, who most often
+        acknowledged them last and when; the figures that show the cause; ``second`` and
+        ``second_ms``, another part that took long, if one did; ``others_ms``, when the other
+        subtasks of the stage acknowledged, if much earlier.
     """
-    slowest, e2e = found["slowest"], found["e2e"]
-    if slowest is None or not _is_slow(e2e["max_ms"], scenario):
+    done = done[done["e2e_ms"] > _slow_ms(scenario, round_ms)]
+    tasks = tasks[tasks["checkpoint_id"].isin(done["checkpoint_id"])]
+    slowest = slowest_subtask(tasks)
+    if slowest is None:
         return None
-    total, on_way = slowest["e2e_ms"], slowest["start_delay_ms"] + slowest["alignment_ms"]
+    parts = {
+        "sync": slowest["sync_ms"],
+        "upload": slowest["async_ms"],
+        "in_flight": slowest["start_delay_ms"] + slowest["alignment_ms"],
+    }
+    kind, other = sorted(parts, key=lambda name: parts[name], reverse=True)[:2]
+    total = slowest["e2e_ms"]
+    if parts[kind] <= DOMINANT * total:
+        return None
     who = {"stage": slowest["stage"], "subtask": slowest["subtask"]}
-    if slowest["sync_ms"] > DOMINANT * total:
-        return {"kind": "sync", **who, "part_ms": slowest["sync_ms"]}
-    if slowest["async_ms"] > DOMINANT * total:
+    shown = {"kind": kind, "slow": len(done), **who, "last": slowest["checkpoints"]}
+    shown |= {"e2e_ms": total, "part_ms": parts[kind]}
+    if parts[other] > _SECOND * total:
+        shown |= {"second": other, "second_ms": parts[other]}
+    if kind == "upload":
         own = _rows_of(tasks, who)
-        written = float((own["state_bytes"] + own["persisted_bytes"]).mean())
-        return {"kind": "upload", **who, "part_ms": slowest["async_ms"], "bytes": written}
-    if on_way <= DOMINANT * total:
-        return None
+        shown["bytes"] = float((own["state_bytes"] + own["persisted_bytes"]).mean())
+    if kind != "in_flight":
+        return shown | _earlier(who, total, tasks)
     last = _last_channel(slowest, done, tasks, tables, scenario)
-    kind = "in_flight" if last is None else "channel"
-    shown = {"kind": kind, **who, "part_ms": on_way, **(last or {})}
+    shown |= {"kind": "channel", **last} if last else _earlier(who, total, tasks)
+    shown["alignment_ms"] = slowest["alignment_ms"]
     shown["overtaken"] = bool(done["is_unaligned"].mean() > DOMINANT)
     return shown | _longest_hop(slowest["stage"], done, tasks, tables, scenario)
 
@@ -141,19 +162,32 @@ def _ahead(
     }
 
 
-def _is_slow(longest_ms: float, scenario: Scenario) -> bool:
-    """Return whether a checkpoint took long, beside the interval."""
+def _slow_ms(scenario: Scenario, round_ms: float) -> float:
+    """Return the time from which a checkpoint is slow, ms."""
+    depth: dict[str, int] = {}
+    for stage in scenario.topological():
+        inputs = scenario.inputs(stage.name)
+        depth[stage.name] = 1 + max((depth[edge.sender] for edge in inputs), default=0)
+    messages_ms = round_ms * _ROUNDS_OF_A_MESSAGE * (max(depth.values()) + 1)
     own = scenario.checkpointing
     interval_us = None if own is None else own.interval_us
     if interval_us is None:
-        return longest_ms > _WITHOUT_INTERVAL_MS
-    return longest_ms > max(_LEAST_MS, SLOW * interval_us / 1000)
+        return max(_WITHOUT_INTERVAL_MS, messages_ms)
+    return max(_LEAST_MS, messages_ms, SLOW * interval_us / 1000)
 
 
 def _rows_of(tasks: pd.DataFrame, who: Mapping[str, Any]) -> pd.DataFrame:
     is_own = (tasks["stage"] == who["stage"]) & (tasks["subtask"] == who["subtask"])
     found: pd.DataFrame = tasks[is_own]
     return found
+
+
+def _earlier(who: Mapping[str, Any], total: float, tasks: pd.DataFrame) -> dict[str, float]:
+    """Return when the other subtasks of a stage acknowledged, if in less than half of its time."""
+    others = tasks[(tasks["stage"] == who["stage"]) & (tasks["subtask"] != who["subtask"])]
+    if others.empty or others["e2e_ms"].mean() > DOMINANT * total:
+        return {}
+    return {"others_ms": float(others["e2e_ms"].mean())}
 
 
 def _departures(tasks: pd.DataFrame, done: pd.DataFrame) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
         return ["No checkpoint was triggered."]
     sentences = [_outcome(found, total)]
     if found["cause"]:
-        sentences.append(_cause(found["cause"], found["slowest"], found["counts"]["completed"]))
+        sentences.append(_cause(found["cause"], found["counts"]["completed"], scenario))
     if found["late"]:
         sentences.append(_late(found["late"], found["counts"]["expired"], scenario))
     return sentences
@@ -88,29 +88,55 @@ def _outcome(found: Mapping[str, Any], total: int) -> str:
     return f"{text}; {', '.join(others)}." if others else f"{text}."
 
 
-def _cause(cause: Mapping[str, Any], slowest: Mapping[str, Any], completed: int) -> str:
+def _cause(cause: Mapping[str, Any], completed: int, scenario: Scenario) -> str:
+    slow = cause["slow"]
+    which = "checkpoints" if slow == completed else f"{slow:,} of {completed:,} checkpoints"
     who = f"subtask {cause['subtask']} of {cause['stage']}"
-    spent = f"{_time(cause['part_ms'])} of the {_time(slowest['e2e_ms'])} until {who} acknowledged"
-    spent += ", on average"
-    last = f"the last one in {slowest['checkpoints']:,} of {completed:,}"
+    spent = f"{_time(cause['part_ms'])} of the {_time(cause['e2e_ms'])} until {who} acknowledged"
+    if slow > 1:
+        spent += f", on average, the last one in {cause['last']:,} of {slow:,}"
+    if "others_ms" in cause:
+        spent += f" (the others of {cause['stage']} after {_time(cause['others_ms'])})"
+    rest = f"{_second(cause)}."
     if cause["kind"] == "sync":
-        return (
-            f"The synchronous part makes checkpoints slow: it blocked its task for {spent}, {last}."
-        )
+        return f"The synchronous part makes {which} slow: it blocked its task for {spent}{rest}"
     if cause["kind"] == "upload":
         written = _size(cause["bytes"])
-        return f"The upload makes checkpoints slow: writing {written} took {spent}, {last}."
+        return f"The upload makes {which} slow: writing {written} took {spent}{rest}"
     if cause["kind"] == "channel":
-        return f"One channel makes checkpoints slow: {_channel(cause, who, slowest)}{_hop(cause)}."
-    reason = "The way of the barriers makes checkpoints slow" if cause["overtaken"] else (
-        "Data in flight ahead of the barriers makes checkpoints slow"
-    )  # fmt: skip
-    return f"{reason}: the barriers were on their way for {spent}, {last}{_hop(cause)}."
+        return f"One channel makes {which} slow: {_channel(cause, who)}{_hop(cause)}{rest}"
+    return f"{_on_way(cause, which, scenario)} {spent}{_hop(cause)}{rest}"
 
 
-def _channel(cause: Mapping[str, Any], who: str, slowest: Mapping[str, Any]) -> str:
+def _on_way(cause: Mapping[str, Any], which: str, scenario: Scenario) -> str:
+    """Return what the barriers waited for."""
+    if not cause["overtaken"]:
+        text = f"Data in flight ahead of the barriers makes {which} slow"
+        return f"{text}: the barriers were on their way for"
+    own = scenario.checkpointing
+    timeout_ms = 0.0 if own is None else own.aligned_timeout_us / 1000
+    if 0 < timeout_ms <= cause["part_ms"]:
+        text = f"The aligned-checkpoint-timeout of {_time(timeout_ms)} makes {which} slow"
+        return f"{text}, as barriers overtake only after it: they were on their way for"
+    text = f"Although they overtake data, barriers make {which} slow"
+    return f"{text}: they were on their way for"
+
+
+def _second(cause: Mapping[str, Any]) -> str:
+    """Return the other part that took long."""
+    if "second" not in cause:
+        return ""
+    parts = {
+        "sync": "the synchronous part took",
+        "upload": "the upload took",
+        "in_flight": "the barriers were on their way for",
+    }
+    return f"; {parts[cause['second']]} another {_time(cause['second_ms'])}"
+
+
+def _channel(cause: Mapping[str, Any], who: str) -> str:
     sender = f"subtask {cause['sender_subtask']} of {cause['sender']}"
-    text = f"{who} waited {_time(slowest['alignment_ms'])} for the barrier from {sender}, which "
+    text = f"{who} waited {_time(cause['alignment_ms'])} for the barrier from {sender}, which "
     if "sent_ms" in cause:
         return (
             f"{text}sent it {_time(cause['sent_ms'])} after the trigger, all others after "
@@ -138,7 +164,8 @@ def _hop(cause: Mapping[str, Any]) -> str:
 
 def _late(late: Mapping[str, Any], expired: int, scenario: Scenario) -> str:
     stage, count = late["stage"], late["checkpoints"]
-    which = "The one" if expired == 1 else f"{count:,} of the {expired:,}"
+    which = "The one" if expired == 1 else f"All {expired:,}"
+    which = which if count == expired else f"{count:,} of the {expired:,}"
     text = f"{which} that expired waited for {stage}, which had not acknowledged"
     records, rate = late["in_flight_records"], late["rate_in"]
     own = scenario.checkpointing

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowcontrol.analysis.checkpoint_causes import find_cause, find_late
 from flowcontrol.analysis.checkpoint_wording import checkpoint_sentences
 from flowcontrol.analysis.frames import Tables
+from flowcontrol.analysis.slowest_subtask import PARTS, slowest_subtask
 from flowcontrol.records import CHECKPOINT_TASKS, CHECKPOINTS
 from flowcontrol.scenario import Scenario
 
@@ -18,9 +19,6 @@ IN_PROGRESS: Final = "in_progress"
 FAILED: Final = ("expired", "declined", "aborted")
 STATUSES: Final = (COMPLETED, *FAILED, IN_PROGRESS)
 """In the order in which they are shown."""
-
-PARTS: Final = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
-"""Parts of a subtask's time, in the order in which they pass."""
 
 _SIZES = ("state_bytes", "processed_bytes", "persisted_bytes")
 
@@ -64,7 +62,7 @@ def task_frame(tables: Tables) -> pd.DataFrame:
     return found.assign(async_ms=(found["async_ms"] - twice).clip(lower=0.0))
 
 
-def checkpoint_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
+def checkpoint_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0) -> dict[str, Any]:
     """Return what ``summary.json`` says of checkpoints.
 
     Parameters
@@ -73,6 +71,8 @@ def checkpoint_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
         Results of a run, with ``checkpoints`` and ``checkpoint_tasks``.
     scenario : Scenario
         What was run.
+    round_ms : float, ms
+        Length of a round. What takes no longer than the messages of a checkpoint is not slow.
 
     Returns
     -------
@@ -81,8 +81,8 @@ def checkpoint_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
         ones ``e2e`` (``min_ms``, ``mean_ms``, ``p50_ms``, ``p99_ms``, ``max_ms``; null if there is
         none), ``state_bytes``, ``processed_bytes`` and ``persisted_bytes`` (means, and with
         ``max_`` before them the largest) and ``slowest``, the subtask that most often acknowledged
-        last, with the part of its time that was the longest, or null; ``cause``, what makes them
-        slow, or null; ``late``, who had not acknowledged those that expired, or null; and
+        last, with the part of its time that was the longest, or null; ``cause``, what makes the
+        slow ones slow, or null; ``late``, who had not acknowledged those that expired, or null; and
         ``sentences``.
 
     Notes
@@ -99,9 +99,9 @@ def checkpoint_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
         "e2e": _durations(done["e2e_ms"]),
         **{name: float(done[name].mean()) if len(done) else 0.0 for name in _SIZES},
         **{f"max_{name}": int(done[name].max()) if len(done) else 0 for name in _SIZES},
-        "slowest": _slowest(own),
+        "slowest": slowest_subtask(own),
     }
-    found["cause"] = find_cause(found, done, own, tables, scenario)
+    found["cause"] = find_cause(done, own, tables, scenario, round_ms)
     found["late"] = find_late(checkpoints, tasks, tables, scenario)
     found["sentences"] = checkpoint_sentences(found, scenario)
     return found
@@ -137,28 +137,3 @@ def checkpoint_metrics(tables: Tables) -> tuple[float | None, int | None]:
     e2e = _durations(found.loc[found["status"] == COMPLETED, "e2e_ms"])
     failed = int(found["status"].isin(FAILED).sum())
     return (None if e2e is None else e2e["p50_ms"]), failed
-
-
-def last_of_each(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return the row of the subtask that acknowledged last, of each checkpoint."""
-    ordered = tasks.sort_values(["checkpoint_id", "e2e_ms"], kind="stable")
-    return ordered.drop_duplicates("checkpoint_id", keep="last")
-
-
-def _slowest(tasks: pd.DataFrame) -> dict[str, Any] | None:
-    """Return who most often acknowledged last, and its time by parts, mean over those times."""
-    last = last_of_each(tasks)
-    if last.empty:
-        return None
-    owners = last.groupby(["stage", "subtask"])["e2e_ms"].agg(["count", "sum"])
-    stage, subtask = owners.sort_values(["count", "sum"]).index[-1]
-    rows = last[(last["stage"] == stage) & (last["subtask"] == subtask)]
-    parts = {name: float(rows[name].mean()) for name in PARTS}
-    return {
-        "stage": str(stage),
-        "subtask": int(subtask),
-        "part": max(parts, key=lambda name: parts[name]).removesuffix("_ms"),
-        "checkpoints": len(rows),
-        "e2e_ms": float(rows["e2e_ms"].mean()),
-        **parts,
-    }

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.wording import seconds
 
@@ -12,8 +12,18 @@ if TYPE_CHECKING:
 Rates = tuple[Fraction, Fraction, bool]
 """Records/s that come and that the job can do; whether what comes waits in a log."""
 
+_ROUNDING_S: Final = 1e-6
 
-def restart_summary(table: "pa.Table", end_s: float, rates: Rates | None = None) -> dict[str, Any]:
+MOST_SENTENCES: Final = 5
+"""Failures with a sentence of their own."""
+
+
+def restart_summary(
+    table: "pa.Table",
+    end_s: float,
+    rates: Rates | None = None,
+    planned: Sequence[tuple[float, str]] = (),
+) -> dict[str, Any]:
     """Return what ``summary.json`` says of failures.
 
     Parameters
@@ -25,6 +35,8 @@ def restart_summary(table: "pa.Table", end_s: float, rates: Rates | None = None)
     rates : (Fraction, Fraction, bool), optional
         Those of the closed form (:func:`flowcontrol.job.restart_rates.restart_rates`); by default
         there is none.
+    planned : sequence of (float, str)
+        When what is to fail, in s and as the table names it.
 
     Returns
     -------
@@ -32,7 +44,8 @@ def restart_summary(table: "pa.Table", end_s: float, rates: Rates | None = None)
         ``count``; ``downtime_s``, from each failure until all tasks ran again;
         ``records_reprocessed``; ``longest_catch_up_s`` or null; ``failures``, of each its row of
         the table, ``downtime_s``, ``catch_up_s`` (from ``running_s`` on) and
-        ``expected_catch_up_s``, both null if there is none; and ``sentences``.
+        ``expected_catch_up_s``, both null if there is none; and ``sentences``, of many failures
+        only those of the first and one on the rest, and of those that hit nothing one each.
     """
     found = [_with_figures(row, end_s, rates) for row in table.to_pylist()]
     caught = [one["catch_up_s"] for one in found if one["catch_up_s"] is not None]
@@ -42,7 +55,11 @@ def restart_summary(table: "pa.Table", end_s: float, rates: Rates | None = None)
         "records_reprocessed": sum(one["records_reprocessed"] or 0 for one in found),
         "longest_catch_up_s": max(caught, default=None),
         "failures": found,
-        "sentences": [_sentence(one) for one in found],
+        "sentences": [
+            *(_sentence(one) for one in found[:MOST_SENTENCES]),
+            *_rest(found, end_s),
+            *_missed(found, planned)[:MOST_SENTENCES],
+        ],
     }
 
 
@@ -88,14 +105,48 @@ def _downtime_s(found: Sequence[Mapping[str, Any]], end_s: float) -> float:
     return round(total, 6)
 
 
+def _rest(found: Sequence[Mapping[str, Any]], end_s: float) -> list[str]:
+    """Return a sentence on the failures that have none."""
+    left = found[MOST_SENTENCES:]
+    if not left:
+        return []
+    noun = "failure" if len(left) == 1 else "failures"
+    again = sum(one["records_reprocessed"] or 0 for one in found)
+    last, down = seconds(left[-1]["failed_s"]), seconds(_downtime_s(found, end_s))
+    return [
+        f"{len(left):,} more {noun} followed, the last at {last} s; in all "
+        f"the job was down for {down} of {seconds(end_s)} s and "
+        f"processed {again:,} records again."
+    ]
+
+
+def _missed(found: Sequence[Mapping[str, Any]], planned: Sequence[tuple[float, str]]) -> list[str]:
+    """Return a sentence for each failure that was planned and is in no row."""
+    left = [[one, one["cause"].split(" and ")] for one in found]
+    sentences = []
+    for at_s, victim in planned:
+        for one, victims in left:
+            running = one["running_s"]
+            is_then = one["failed_s"] <= at_s + _ROUNDING_S and (running is None or at_s <= running)
+            if is_then and victim in victims:
+                victims.remove(victim)
+                break
+        else:
+            name = f"{victim[0].upper()}{victim[1:]}"
+            sentences.append(
+                f"{name} was to fail at {at_s:g} s, where nothing of the job ran: nothing happened."
+            )
+    return sentences
+
+
 def _sentence(one: Mapping[str, Any]) -> str:
     text = f"{one['cause'][0].upper()}{one['cause'][1:]} failed at {seconds(one['failed_s'])} s"
     if one["running_s"] is None:
-        return f"{text}: the job did not run again before the next failure or the end."
+        return f"{text}; the job did not run again before the next failure or the end."
     start = "the beginning"
     if one["checkpoint_id"] is not None:
         start = f"checkpoint {one['checkpoint_id']}"
-    text += f": {one['tasks']} subtasks ran again from {start} {seconds(one['downtime_s'])} s later"
+    text += f"; {seconds(one['downtime_s'])} s later {one['tasks']} subtasks ran again from {start}"
     text += f", and {one['records_reprocessed']:,} records were processed again"
     if one["catch_up_s"] is None:
         return f"{text}. What waited was not worked off."

@@ -117,7 +117,7 @@ def summarise(
         "edges": _edges(tables, scenario, windows),
     }
     if "checkpoints" in tables:
-        summary["checkpoints"] = checkpoint_summary(tables, scenario)
+        summary["checkpoints"] = checkpoint_summary(tables, scenario, round_ms)
     rounded: dict[str, Any] = _rounded(summary)
     return rounded
 

@@ -1,14 +1,19 @@
 """The subtasks of a run in memory, attempt by attempt: stopped, and made anew from a cut."""
 
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-from flowcontrol.job.cuts import Cuts, TaskCut, carry_on, cut_of, put_cut, put_in_flight
+from flowcontrol.job.cuts import Cuts, TaskCut, cut_of
+from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.fastest import most_emitted
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
+from flowcontrol.job.new_attempt import begin_from, receive_in_flight
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
+from flowcontrol.job.routing import Output
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.operators.source_log import lag
+from flowcontrol.protocol.rows import fifo_values
 
 
 class SubtaskAttempts:
@@ -25,12 +30,12 @@ class SubtaskAttempts:
 
     Attributes
     ----------
-    has_changed : bool
-        Whether some were made anew since the caller last said False.
+    restarted : set of int
+        Tasks that began anew since the caller last cleared it: their channels hold nothing.
     """
 
     def __init__(self, job: Job, subtasks: list[Subtask], replayed: Replayed = NO_ROWS) -> None:
-        self.job, self.subtasks, self.has_changed = job, subtasks, False
+        self.job, self.subtasks, self.restarted = job, subtasks, set[int]()
         self._replayed, self._cuts = replayed, Cuts[TaskCut]()
         self._number = {(one.plan.name, one.index): n for n, one in enumerate(subtasks)}
         for task, subtask in enumerate(subtasks):
@@ -48,9 +53,12 @@ class SubtaskAttempts:
         return subtask.log.position, lag(subtask.log)
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning."""
-        cut = self._cuts.of(checkpoint, task) or TaskCut()
-        return cut.taken if self.subtasks[task].log is None else cut.position
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
+        subtask, cut = self.subtasks[task], self._cuts.of(checkpoint, task)
+        if cut is None and checkpoint >= 0 and self.is_finished(task):
+            cut = cut_of(subtask)
+        cut = cut or TaskCut()
+        return cut.taken if subtask.log is None else cut.position
 
     def most_emitted(self, task: int) -> int:
         """Return how many records a source emits in a round at most; 0: nobody knows."""
@@ -66,35 +74,68 @@ class SubtaskAttempts:
             i.processed for s in self.subtasks for g in s.gates for i in g.channels
         )
 
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        return self.subtasks[task].task.taken
+
+    def channels(self) -> ChannelCounts:
+        """Return what was put out to each channel, written or pending, and taken up from it."""
+        return self._by_channel(
+            lambda task: cut_of(self.subtasks[task]), lambda task: self.subtasks[task].outputs
+        )
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut."""
+        return self._by_channel(lambda task: self._cuts.of(checkpoint, task), lambda task: ())
+
+    def _by_channel(
+        self, cut: Callable[[int], TaskCut | None], outputs: Callable[[int], Sequence[Output]]
+    ) -> ChannelCounts:
+        """Return what was put out to each channel and taken from it, by the cuts of its tasks."""
+        everyone = range(len(self.subtasks))
+        cuts = [cut(task) for task in everyone]
+        pending = [[fifo_values(out.pending) for out in outputs(task)] for task in everyone]
+        found: dict[str, list[tuple[int, int]]] = {}
+        for link in self.job.links:
+            sender, receiver = (
+                self.job.stage(own) for own in (link.edge.sender, link.edge.receiver)
+            )
+            number, gate = sender.outputs.index(link), receiver.inputs.index(link)
+            counts = found[link.name] = []
+            for channel in link.channels:
+                task = self._number[sender.name, channel.sender]
+                out, into = cuts[task], cuts[self._number[receiver.name, channel.receiver]]
+                if out is None or into is None:
+                    counts.append((0, 0))
+                    continue
+                place = link.outgoing(channel.sender).index(channel)
+                waits = 0
+                if pending[task]:
+                    own = 0 if link.edge.partitioner == "broadcast" else place
+                    waits = pending[task][number].count(own)
+                at = link.incoming(channel.receiver).index(channel)
+                counts.append((out.written[number][place] + waits, into.processed[gate][at]))
+        return found
+
     def stop(self, tasks: list[int]) -> None:
         """Have tasks do nothing from this round on."""
         for task in tasks:
-            self.subtasks[task].is_running = False
-            self.subtasks[task].rest()
+            self.subtasks[task].is_running = False  # what it has just sent arrives all the same
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
         old = {task: self.subtasks[task] for task in tasks}
-        kept = {task: cut_of(old[task]) for task in keeps}
         for task in tasks:
             if old[task].task.is_finished == 1:
                 self._cuts.finish(task, cut_of(old[task]))
         cuts = {task: self._cuts.of(checkpoint, task) for task in tasks}
         for task in tasks:
             self.subtasks[task] = self._fresh(old[task])
+            begin_from(self.subtasks[task], old[task], cuts[task], keeps=task in keeps)
         for task in tasks:
-            cut = cuts[task]
-            if cut is not None:
-                put_cut(self.subtasks[task], cut)
-            if task in kept:
-                written = self.subtasks[task].partitions
-                counts = tuple(tuple(one.written for one in part.channels) for part in written)
-                put_cut(self.subtasks[task], replace(kept[task], written=counts))
-            carry_on(self.subtasks[task], old[task])
-        for task in tasks:
-            self._put_in_flight(task, cuts[task])
+            receive_in_flight(self.subtasks[task], cuts[task], self._written)
         self._cuts.forget_finished(tasks)
-        self.has_changed = True
+        self.restarted.update(tasks)
 
     def forget(self, before: int) -> None:
         """Forget the checkpoints with ids below ``before``."""
@@ -110,7 +151,6 @@ class SubtaskAttempts:
             input_records=self._replayed.limits.get((plan.name, index)),
         )
         self._listen(self._number[plan.name, index], fresh)
-        fresh.rest()
         return fresh
 
     def _listen(self, task: int, subtask: Subtask) -> None:
@@ -123,20 +163,13 @@ class SubtaskAttempts:
 
         subtask.on_snapshot = note
 
-    def _put_in_flight(self, task: int, cut: TaskCut | None) -> None:
-        subtask = self.subtasks[task]
-        if cut is None:
-            return
-        for number, (link, own) in enumerate(subtask.in_links):
-            for place, channel in enumerate(own):
-                sender = self.subtasks[
-                    self._number[self.job.stage(link.edge.sender).name, channel.sender]
-                ]
-                written = _written(sender, link.name, channel.receiver)
-                put_in_flight(subtask, number, place, written, cut)
+    def _written(self, link: JobEdge, sender: int, receiver: int) -> int:
+        """Return how many records a subtask has written to a receiver over an edge."""
+        subtask = self.subtasks[self._number[self.job.stage(link.edge.sender).name, sender]]
+        return written_to(subtask, link.name, receiver)
 
 
-def _written(sender: Subtask, edge: str, receiver: int) -> int:
+def written_to(sender: Subtask, edge: str, receiver: int) -> int:
     """Return how many records a subtask has written to a receiver over an edge."""
     for (link, own), part in zip(sender.out_links, sender.partitions, strict=True):
         if link.name == edge:

@@ -8,7 +8,7 @@ has arrived is worked off in the order of its rounds.
 """
 
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
@@ -21,14 +21,20 @@ from flowcontrol.job.checkpointed_task import (
     TRIGGER,
     TaskOrder,
 )
-from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
-from flowcontrol.protocol.checkpoints import CheckpointCoordinator, checkpoint_plan
+from flowcontrol.job.triggered_tasks import TriggeredTasks
+from flowcontrol.protocol.checkpoints import CheckpointCoordinator
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, FINISHED, STOPS
-from flowcontrol.protocol.checkpoints.plan import ALL
-from flowcontrol.protocol.checkpoints.plan import POINTWISE as BY_INDEX
+from flowcontrol.protocol.checkpoints.barriers import (
+    ACKNOWLEDGED,
+    DECLINED,
+    ENDED,
+    FINISHED,
+    STOPS,
+    TAKEN,
+    WRITES,
+)
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
 from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
 from flowcontrol.protocol.queues import MOST_BARRIERS
@@ -48,6 +54,8 @@ URGENT = frozenset({DECLINED, ENDED})
 
 TOO_MANY = "CHECKPOINT_DECLINED"
 """Why a checkpoint ends of which no barrier is sent, since too many are under way."""
+
+_IN_ORDER = attrgetter("round", "task")
 
 _IS_SAVEPOINT = {CHECKPOINT: 0, SAVEPOINT: 1, STOP_SAVEPOINT: STOPS}
 
@@ -94,27 +102,11 @@ class CheckpointControl:
         if settings is None:
             raise ValueError(f"{job.scenario.name!r} has no checkpoints")
         self._job, self._round_us = job, job.round_us
-        self._ranges = _ranges(job)
-        self._count = self._ranges[-1][2]
-        self._tasks_of_sources = [
-            task
-            for plan, first, last in self._ranges
-            if plan.is_source
-            for task in range(first, last)
-        ]
-        places = {plan.name: place for place, (plan, _, _) in enumerate(self._ranges)}
-        self._edges = [
-            (
-                places[job.stage(link.edge.sender).name],
-                places[job.stage(link.edge.receiver).name],
-                BY_INDEX if link.edge.partitioner in POINTWISE else ALL,
-            )
-            for link in job.links
-        ]
+        self._count = sum(plan.stage.parallelism for plan in job.stages)
         self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
         self.coordinator = CheckpointCoordinator(
             range(self._count),
-            self._to_trigger,
+            TriggeredTasks(job),
             interval=settings.interval_us,
             min_pause=settings.min_pause_us,
             timeout=settings.timeout_us,
@@ -141,10 +133,21 @@ class CheckpointControl:
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        new = list(reports)
-        self._heard += new
+        new = [report for report in reports if report.kind != WRITES]
         self.uploads.hear(new)
-        self._urgent = self._urgent or any(report.kind in URGENT for report in new)
+        self._heard += [report for report in new if self.wants(report.kind)]
+        self._heard.sort(key=_IN_ORDER)
+        for report in new:
+            if report.kind in URGENT:
+                self._urgent = True
+
+    def wants(self, kind: int) -> bool:
+        """Tell whether it makes a difference that it hears reports of a kind.
+
+        When a sink writes is no concern of it. That a task has taken a checkpoint makes none if
+        there is nothing to write: it acknowledges in the same round.
+        """
+        return kind != WRITES and (kind != TAKEN or not self.uploads.writes_nothing)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.
@@ -166,10 +169,10 @@ class CheckpointControl:
         A queued trigger, a subsumption, the end of a task that waits for a last checkpoint, or
         tasks that an upload slows down.
         """
-        pending = self.coordinator.pending
-        if self._slows or self._ended or len(pending) > 1 or self.coordinator.is_waiting:
+        if self._slows or self._ended or self.coordinator.is_waiting:
             return True
-        return any(map(self._stops, pending))
+        pending = self.coordinator.pending
+        return len(pending) > 1 or (len(pending) == 1 and self._stops(pending[0]))
 
     @property
     def oldest_open(self) -> int:
@@ -196,26 +199,27 @@ class CheckpointControl:
             What the tasks are told, in order.
         """
         orders: list[TaskOrder] = []
-        self._heard.sort(key=attrgetter("round", "task"))
+        is_direct, due = self.uploads.writes_nothing, self._next_due()
         while True:
-            due = self._next_due()
             at = _sooner(due, self._next_arrival())
             if at is None or at > number:
                 break
             self._last_round = at
-            self._upload(at)
-            while self._heard and self._heard[0].round + self.latency <= at:
-                self._take(at, self._heard.pop(0))
+            if not is_direct:
+                self._upload(at)
+            self._hear_arrived(at)
             while self._arriving and self._arriving[0][0] <= at:
-                self._acknowledge(at, self._arriving.pop(0)[1])
+                self._acknowledge(at, *self._arriving.pop(0)[1][1:])
             while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
                 self._request(at, self._savepoints.pop(0))
             if at == due:
                 self.coordinator.tick(at * self._round_us)
-            orders += self._orders(at)
+            if self.coordinator.has_actions or at == due or not is_direct:
+                orders += self._orders(at)
+                due = self._next_due()
         self._urgent = self._urgent and any(report.kind in URGENT for report in self._heard)
         self._last_round = number
-        return orders + self._slow_down(number)
+        return orders + self._slow_down(number) if self._slows else orders
 
     def _next_due(self) -> int | None:
         """Return the round of the next trigger, expiry or savepoint; None: there is none."""
@@ -226,9 +230,9 @@ class CheckpointControl:
 
     def _next_arrival(self) -> int | None:
         """Return the round of the next report or acknowledgement, or end of an upload."""
-        found = min((report.round for report in self._heard), default=None)
-        if found is not None:
-            found += self.latency
+        found = self._heard[0].round + self.latency if self._heard else None
+        if self.uploads.writes_nothing:
+            return found
         if self._arriving:
             found = _sooner(found, self._arriving[0][0])
         if (next_us := self.uploads.next_us()) is not None:
@@ -256,6 +260,20 @@ class CheckpointControl:
         self._arriving = [found for found in self._arriving if found[1].task not in gone]
         self._slowed -= gone
 
+    def _hear_arrived(self, at: int) -> None:
+        """Take notice of the reports that have arrived, of a round all before what follows."""
+        last, count = at - self.latency, 0
+        for report in self._heard:
+            if report.round > last:
+                break
+            count += 1
+            self._take(at, report)
+        if self.uploads.writes_nothing:
+            for report in self._heard[:count]:
+                if report.kind in {ACKNOWLEDGED, FINISHED}:
+                    self._acknowledge(at, report.task, report)
+        del self._heard[:count]
+
     def _take(self, at: int, report: CheckpointReport) -> None:
         """Take notice of a report that has arrived; acknowledgements count when all is written."""
         task = report.task
@@ -270,26 +288,27 @@ class CheckpointControl:
             now = at * self._round_us
             self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
 
-    def _acknowledge(self, at: int, written: Written) -> None:
+    def _acknowledge(
+        self,
+        at: int,
+        task: int,
+        report: CheckpointReport,
+        sync: int = 0,
+        async_: int = 0,
+        full: int = 0,
+        written: int = 0,
+    ) -> None:
         """Take an acknowledgement that has arrived, or that a task has finished."""
-        now, task, own, report = at * self._round_us, written.task, self.coordinator, written.report
+        now, own = at * self._round_us, self.coordinator
         if report.kind == FINISHED:
             for checkpoint in own.pending:  # its end stands where its barrier would have stood
                 own.acknowledge(now, checkpoint, task, **UNKNOWN)
             own.finish_task(now, task)
             return
-        own.acknowledge(
-            now,
-            report.checkpoint,
-            task,
-            start_delay=report.start_delay,
-            alignment=report.alignment,
-            sync=written.sync,
-            async_=written.async_,
-            checkpointed_size=written.written,
-            full_size=written.full,
-            processed=report.processed,
-            persisted=report.persisted,
+        delay, alignment = report.start_delay, report.alignment
+        sizes = written, full, report.processed, report.persisted
+        own.record(
+            report.checkpoint, task, TaskStatistics(now, delay, alignment, sync, async_, *sizes)
         )
 
     def _request(self, at: int, savepoint: Savepoint) -> None:
@@ -305,9 +324,11 @@ class CheckpointControl:
 
         So many barriers may be under way, no more: a checkpoint too many is declined.
         """
-        orders, untold, noted = list[TaskOrder](), set[int](), set[tuple[str, int]]()
+        orders, untold = list[TaskOrder](), set[int]()
+        messages = dict[tuple[str, int], CoordinatorMessage]()
+        is_silent = self.on_notification is None and not self._ended
         while actions := self.coordinator.take_actions():
-            declined, messages = 0, dict[int, CoordinatorMessage]()
+            declined = 0
             for action in actions:
                 if action[0] == "fail_job":
                     self.failed_at = at
@@ -317,16 +338,18 @@ class CheckpointControl:
                     declined = checkpoint
                     untold.add(checkpoint)
                 elif checkpoint not in untold:  # else no task knows of it
-                    if checkpoint not in messages:
-                        messages[checkpoint] = self._message(at, checkpoint)
-                    if (kind, checkpoint) not in noted:
-                        noted.add((kind, checkpoint))
-                        self._note(kind, messages[checkpoint])
-                    order = TaskOrder(task, kind, messages[checkpoint])
+                    message = messages.get((kind, checkpoint))
+                    if message is None:
+                        message = self._message(at, checkpoint)
+                        messages[kind, checkpoint] = message
+                        self._note(kind, message)
+                    if kind == COMPLETED and is_silent and message.is_savepoint != STOPS:
+                        continue  # nothing waits for it
+                    order = TaskOrder(task, kind, message)
                     if kind != TRIGGER and self.on_notification is not None:
                         self.on_notification(order)
-                    waits = task in self._ended or self._stops(checkpoint)
-                    if kind != COMPLETED or waits:  # else nothing waits for it
+                    waits = task in self._ended or message.is_savepoint == STOPS
+                    if kind != COMPLETED or waits:
                         orders.append(order)
             if declined:  # which may start the next one that is queued
                 self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
@@ -352,8 +375,6 @@ class CheckpointControl:
         What begins or ends in a round is felt from the next but one on, as what a task reports in
         it is heard after it.
         """
-        if not self._slows:
-            return []
         self._upload(number)
         busy, message = self.uploads.busy_managers(), CoordinatorMessage(arrives=number)
         slowed = {task for task, where in enumerate(self.uploads.managers) if where in busy}
@@ -403,30 +424,16 @@ class CheckpointControl:
         """Return what the tasks are told of what has happened since it was asked last."""
         return self._orders(at)
 
-    # ------------------------------------------------------------------ whom it triggers
-
-    def _to_trigger(self, finished: Collection[Hashable]) -> list[Hashable]:
-        """Return the tasks that a trigger is sent to, given those that have finished."""
-        if not finished:
-            return [*self._tasks_of_sources]
-        vertices = [
-            (
-                plan.stage.parallelism,
-                {task - first for task in range(first, last) if task in finished},
-            )
-            for plan, first, last in self._ranges
-        ]
-        found = checkpoint_plan(vertices, self._edges)
-        return [self._ranges[v][1] + index for v, subtasks in found.items() for index in subtasks]
-
     # ------------------------------------------------------------------ state
 
     def forget_ended(self) -> None:
         """Forget the figures of checkpoints that have ended, which nothing depends on.
 
-        A run's tables have them all the same if they are made from all reports of the run.
+        A run's tables have them all the same if they are made from all reports of the run. The
+        latest completed one is remembered: a restart restores it.
         """
-        self.coordinator.forget(min(self.coordinator.pending, default=self.coordinator.next_id))
+        own = self.coordinator
+        own.forget(min(own.pending, default=own.next_id), keep={own.latest_completed})
 
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON takes it; the job is not part of it."""
@@ -467,12 +474,3 @@ def _sooner(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return one if other is None else other
     return min(one, other)
-
-
-def _ranges(job: Job) -> list[tuple[JobVertex, int, int]]:
-    """Return the stages of a job, each with its first task and the one behind its last."""
-    found, first = [], 0
-    for plan in job.stages:
-        found.append((plan, first, first + plan.stage.parallelism))
-        first += plan.stage.parallelism
-    return found

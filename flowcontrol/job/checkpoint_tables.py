@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.checkpoints import (
     CheckpointCoordinator,
@@ -41,56 +43,54 @@ def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str,
     import pyarrow as pa
 
     found = [coordinator.statistics(id) for id in coordinator.ids]
-    rows = {
-        "checkpoints": [_checkpoint(one) for one in found],
+    columns = {
+        "checkpoints": _checkpoints(found),
         "checkpoint_tasks": _tasks(job, coordinator, found),
     }
     return {
-        name: pa.Table.from_pylist(own, schema=CHECKPOINT_RESULTS[name].arrow_schema())
-        for name, own in rows.items()
+        name: pa.table(own, schema=CHECKPOINT_RESULTS[name].arrow_schema())
+        for name, own in columns.items()
     }
 
 
-def _checkpoint(found: CheckpointStatistics) -> dict[str, Any]:
-    is_over = found.status != IN_PROGRESS
+def _checkpoints(found: list[CheckpointStatistics]) -> dict[str, Any]:
+    ended = [(one.ended, one.status != IN_PROGRESS) for one in found]
     return {
-        "checkpoint_id": found.id,
-        "kind": CHECKPOINT if found.kind == CHECKPOINT else SAVEPOINT,
-        "status": found.status if is_over else CUT_OFF,
-        "triggered_s": found.triggered / 1e6,
-        "ended_s": found.ended / 1e6 if found.ended is not None else None,
-        "e2e_ms": found.end_to_end / 1e3 if is_over else None,
-        "is_unaligned": found.unaligned,
-        "state_bytes": found.checkpointed_size,
-        "processed_bytes": found.processed,
-        "persisted_bytes": found.persisted,
-        "acknowledged": found.acknowledged,
-        "subtasks": found.subtasks,
+        "checkpoint_id": [one.id for one in found],
+        "kind": [CHECKPOINT if one.kind == CHECKPOINT else SAVEPOINT for one in found],
+        "status": [CUT_OFF if one.status == IN_PROGRESS else one.status for one in found],
+        "triggered_s": [one.triggered / 1e6 for one in found],
+        "ended_s": [None if at is None else at / 1e6 for at, _ in ended],
+        "e2e_ms": [
+            one.end_to_end / 1e3 if is_over else None
+            for one, (_, is_over) in zip(found, ended, strict=True)
+        ],
+        "is_unaligned": [one.unaligned for one in found],
+        "state_bytes": [one.checkpointed_size for one in found],
+        "processed_bytes": [one.processed for one in found],
+        "persisted_bytes": [one.persisted for one in found],
+        "acknowledged": [one.acknowledged for one in found],
+        "subtasks": [one.subtasks for one in found],
     }
 
 
 def _tasks(
     job: Job, coordinator: CheckpointCoordinator, found: list[CheckpointStatistics]
-) -> list[dict[str, Any]]:
+) -> dict[str, Any]:
     names = [(plan.name, index) for plan in job.stages for index in range(plan.stage.parallelism)]
     rows = []
-    for checkpoint in found:
-        reported = coordinator.task_statistics(checkpoint.id)
-        for task, (stage, subtask) in enumerate(names):
-            if (own := reported.get(task)) is not None:
-                rows.append(_task(checkpoint, stage, subtask, own))
-    return rows
-
-
-def _task(
-    checkpoint: CheckpointStatistics, stage: str, subtask: int, own: TaskStatistics
-) -> dict[str, Any]:
+    for one in found:
+        reports: dict[Any, TaskStatistics] = coordinator.task_statistics(one.id)
+        rows += [(one.id, one.triggered, task, *reports[task]) for task in sorted(reports)]
+    cells = np.array(rows, np.int64).reshape(len(rows), 3 + len(TaskStatistics._fields)).T
+    checkpoints, triggered, tasks = cells[:3]
+    own = TaskStatistics(*cells[3:])
     return {
-        "checkpoint_id": checkpoint.id,
-        "stage": stage,
-        "subtask": subtask,
+        "checkpoint_id": checkpoints,
+        "stage": [names[task][0] for task in tasks],
+        "subtask": [names[task][1] for task in tasks],
         "acknowledged_s": own.acknowledged / 1e6,
-        "e2e_ms": (own.acknowledged - checkpoint.triggered) / 1e3,
+        "e2e_ms": (own.acknowledged - triggered) / 1e3,
         "start_delay_ms": _ms(own.start_delay),
         "alignment_ms": _ms(own.alignment),
         "sync_ms": _ms(own.sync),
@@ -101,10 +101,15 @@ def _task(
     }
 
 
-def _ms(duration_us: int) -> float | None:
-    """Return a duration in milliseconds; None if the task does not know it."""
-    return duration_us / 1e3 if duration_us >= 0 else None
+def _ms(durations_us: Any) -> pa.Array:
+    """Return durations in milliseconds; null where a task does not know it."""
+    import pyarrow as pa
+
+    return pa.array(durations_us / 1e3, mask=durations_us < 0)
 
 
-def _known(nbytes: int) -> int | None:
-    return nbytes if nbytes >= 0 else None
+def _known(nbytes: Any) -> pa.Array:
+    """Return sizes; null where a task does not know it."""
+    import pyarrow as pa
+
+    return pa.array(nbytes, mask=nbytes < 0)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
+from flowcontrol.job.delivery_settings import look_rounds
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
-from flowcontrol.job.state_sizes import task_state
+from flowcontrol.job.state_sizes import task_sync_us
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators.snapshots import WHOLE_SERVICE, slowed_end, syncing_us
 from flowcontrol.operators.states import StreamTask
@@ -103,10 +104,12 @@ def new_rows(
     state = TaskCheckpoint(
         mode=settings.mode,
         timeout=timeout,
+        withholds=int(job.record_transport is not None),
         waits_final=int(settings.waits_for_final),
         data_open=max(1, inputs),
-        sync=task_state(job, plan, index).sync_us,
+        sync=task_sync_us(job, plan),
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
+        look_rounds=look_rounds(job, plan),
     )
     return CheckpointRows(state, alignment, [AlignedChannel() for _ in range(inputs)])
 
@@ -206,6 +209,9 @@ class CheckpointedTask:
         """Return a result partition, into which an event may be put."""
         return self.partitions[number]
 
+    def note_barrier(self, number: int) -> None:
+        """Do nothing: Flink's barriers need no permit."""
+
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
         return self._forced[number]
@@ -249,6 +255,12 @@ class CheckpointedTask:
         elif kind == b.TAKEN:
             report.records = self.task.taken
         self._rows.reports.append(report)
+
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""
+        self._rows.reports.append(
+            CheckpointReport(task=self._number, kind=b.WRITES, round=self._round, records=before)
+        )
 
     def hear_coordinator(self, order: TaskOrder) -> None:
         """Take what the coordinator tells the task, for the round in which it arrives."""

@@ -6,10 +6,13 @@ part of it: channels begin anew. What was in flight follows: written by the send
 barrier, less what the receiver had processed at its own.
 """
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from flowcontrol.job.graph import Channel, JobEdge
+from flowcontrol.job.job import Job
+from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.operators.states import SOURCE
 from flowcontrol.operators.table import AnyOperator
@@ -102,6 +105,32 @@ def cut_of(subtask: Subtask) -> TaskCut:
     )
 
 
+def cut_ends(
+    job: Job, cuts: Mapping[tuple[str, int], TaskCut | None], link: JobEdge, channel: Channel
+) -> tuple[int, int]:
+    """Return what was routed to a channel by its sender's cut, and taken up by its receiver's.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    cuts : mapping of (str, int) to TaskCut
+        By stage and subtask; None: it has none, and nothing is known of its channels.
+    link : JobEdge
+        The edge.
+    channel : Channel
+        Of it.
+    """
+    sender, receiver = job.stage(link.edge.sender), job.stage(link.edge.receiver)
+    out, into = cuts[sender.name, channel.sender], cuts[receiver.name, channel.receiver]
+    if out is None or into is None:
+        return 0, 0
+    place = link.outgoing(channel.sender).index(channel)
+    at = link.incoming(channel.receiver).index(channel)
+    routed = out.routed[sender.outputs.index(link)][place]
+    return routed, into.processed[receiver.inputs.index(link)][at]
+
+
 def put_cut(subtask: Subtask, cut: TaskCut) -> None:
     """Give a fresh subtask the counters of a cut; what was in flight is not there yet."""
     subtask.task.taken = cut.taken
@@ -114,6 +143,8 @@ def put_cut(subtask: Subtask, cut: TaskCut) -> None:
     for part, written in zip(subtask.partitions, cut.written, strict=True):
         for own, count in zip(part.channels, written, strict=True):
             own.written = count
+    if isinstance(subtask, RecordSubtask):
+        subtask.begin_written()
 
 
 def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut: TaskCut) -> None:
@@ -138,6 +169,8 @@ def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut
     gate, record_bytes = subtask.gates[number], subtask.in_links[number][0].record_bytes
     processed = min(written, cut.processed[number][channel])
     gate.channels[channel].processed = processed
+    if isinstance(subtask, RecordSubtask):
+        subtask.begin_received(number, channel, written)
     if subtask.checkpoints is not None:
         first = sum(len(before.channels) for before in subtask.gates[:number])
         subtask.checkpoints.channels[first + channel].arrived = written * record_bytes

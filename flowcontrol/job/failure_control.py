@@ -7,7 +7,7 @@ regions are cancelled, pending checkpoints aborted; when the strategy's delay is
 cancelled, the latest completed checkpoint is restored; when the last task has its state, all begin.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
 
@@ -28,6 +28,10 @@ DETECT, CANCEL, BEGIN, RUN, CATCH_UP, FAIL = range(6)
 """Steps of the agenda, in the order in which those of one round are taken."""
 
 
+ChannelCounts = Mapping[str, Sequence[tuple[int, int]]]
+"""Records by the name of an edge, of each of its channels in their order: in, and out."""
+
+
 class Attempts(Protocol):
     """The tasks of a run, by number, as a clock has them."""
 
@@ -40,7 +44,7 @@ class Attempts(Protocol):
         ...
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning, 0."""
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
         ...
 
     def stop(self, tasks: list[int]) -> None:
@@ -60,6 +64,39 @@ class Attempts(Protocol):
 
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""
+        ...
+
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        ...
+
+    def channels(self) -> ChannelCounts:
+        """Return what was put out to each channel, written or pending, and taken up from it."""
+        ...
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut.
+
+        With barriers at least once the latter may be more. Nothing of no checkpoint, -1.
+        """
+        ...
+
+
+class Watcher(Protocol):
+    """Somebody who is told of what happens to tasks, at the start of the round."""
+
+    def stopped(self, number: int, tasks: Sequence[int]) -> None:
+        """Note that tasks do nothing from a round on."""
+        ...
+
+    def leader_died(self, number: int) -> None:
+        """Note that the JobManager dies."""
+        ...
+
+    def restarting(
+        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
+    ) -> None:
+        """Note that tasks are about to begin anew, but for the sources that cannot rewind."""
         ...
 
 
@@ -97,6 +134,8 @@ class FailureControl:
         Round in which the job failed for good; -1: it did not.
     message : str
         Why it did.
+    watcher : Watcher or None
+        Who is told of what happens to the tasks.
 
     Raises
     ------
@@ -111,6 +150,8 @@ class FailureControl:
             raise ValueError(f"{job.scenario.name!r} has nothing that fails")
         self.restarts: list[Restart] = []
         self.failed_at, self.message = -1, ""
+        self.watcher: Watcher | None = None
+        self._now = 0
         self._attempts, self._checkpoints, self._faults = attempts, checkpoints, job.faults
         self._failover, self._round_us = Failover(job), job.round_us
         self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
@@ -151,7 +192,7 @@ class FailureControl:
         list of TaskOrder
             What the coordinator tells the tasks that run on.
         """
-        own = self._checkpoints
+        own, self._now = self._checkpoints, number
         if own is not None and own.failed_at > self._checkpoints_failed_at:
             self._checkpoints_failed_at = own.failed_at
             self._fail_job(number)
@@ -217,6 +258,8 @@ class FailureControl:
         self._has_leader = False
         if self._checkpoints is not None:
             self._checkpoints.lose(number)
+        if self.watcher is not None:
+            self.watcher.leader_died(number)
         self._stop(self._restoring)
         self._note(number, failed_us, cause, list(everyone), self._given_up(number), True)
 
@@ -251,7 +294,10 @@ class FailureControl:
     def _stop(self, tasks: Iterable[int]) -> None:
         """Have tasks stop that are deployed."""
         own = sorted(self._deployed.intersection(tasks))
-        self._attempts.stop([task for task in own if task not in self._restoring])
+        running = [task for task in own if task not in self._restoring]
+        self._attempts.stop(running)
+        if self.watcher is not None:
+            self.watcher.stopped(self._now, running)
         self._deployed.difference_update(own)
         self._restoring.difference_update(own)
 
@@ -339,8 +385,12 @@ class FailureControl:
             if task not in keeps
         )
         dead = [task for task in own.tasks if task not in self._deployed]
+        if self.watcher is not None:
+            self.watcher.restarting(number, own, keeps, self._attempts)
         self._attempts.start(own.tasks, own.checkpoint, keeps)
         self._attempts.stop(dead)  # it died while it was restored, and nobody knows yet
+        if self.watcher is not None:
+            self.watcher.stopped(number, dead)
         self._restoring.difference_update(own.tasks)
         if self._checkpoints is not None:
             self._checkpoints.recover(number, own.tasks)

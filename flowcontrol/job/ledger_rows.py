@@ -24,7 +24,12 @@ Rows = list[dict[str, Any]]
 
 
 def receiver_rows(
-    job: Job, task: TaskState, gate_number: int, latency: Any = None, control: Any = None
+    job: Job,
+    task: TaskState,
+    gate_number: int,
+    latency: Any = None,
+    control: Any = None,
+    sink: Any = None,
 ) -> Rows:
     """Return a subtask's rows of one of its gates: what the receiver's side owns.
 
@@ -40,6 +45,8 @@ def receiver_rows(
         Of a sink: pairs of rounds since emission and records, kept with the task's state.
     control : object, optional
         What a coordinator beside the task remembers, kept likewise.
+    sink : object, optional
+        What a sink remembers of its transactions, kept likewise.
 
     Returns
     -------
@@ -48,7 +55,7 @@ def receiver_rows(
     """
     record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
     gate, first = task.gates[gate_number], _first_channel(task, gate_number)
-    text = _text(_task_document(job, task, latency, control))
+    text = _text(_task_document(job, task, latency, control, sink))
     rows = []
     for index, channel in enumerate(gate.channels):
         used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
@@ -63,6 +70,9 @@ def receiver_rows(
             state["grant"] = as_dict(channel.grant)
         if task.checkpoints is not None:
             state["aligned"] = as_dict(task.checkpoints.channels[first + index])
+        if job.faults is not None:
+            is_read = _is_read(task.state, gate_number, index)
+            state |= {"gone": _gone(task), "reading": task.state.left * is_read}
         rows.append(
             {
                 "sender": channel.sender,
@@ -110,6 +120,8 @@ def sender_rows(job: Job, task: TaskState, number: int, control: Any = None) -> 
             "routed": channel.routed,
             "messages": [as_dict(sent.message) for sent in channel.under_way],
         }
+        if job.faults is not None:
+            state["gone"] = _gone(task)
         rows.append(
             {
                 "sender": channel.sender,
@@ -143,12 +155,17 @@ def round_rows(job: Job, tasks: Iterable[TaskState]) -> dict[str, dict[str, Rows
     return found
 
 
+def _gone(task: TaskState) -> int:
+    """Tell whether a task is not deployed: 1 if so."""
+    return int(not task.is_running)
+
+
 def _is_read(task: Task, gate: int, channel: int) -> bool:
     return task.left > 0 and task.gate == gate and task.channel == channel
 
 
 def _task_document(
-    job: Job, task: TaskState, latency: Any = None, control: Any = None
+    job: Job, task: TaskState, latency: Any = None, control: Any = None, sink: Any = None
 ) -> dict[str, Any]:
     """Return what a subtask's first row of a link holds of the subtask."""
     state: dict[str, Any] = {
@@ -175,6 +192,8 @@ def _task_document(
         state["latency"] = latency
     if control is not None:
         state["control"] = control
+    if sink is not None:
+        state["sink"] = sink
     return state
 
 

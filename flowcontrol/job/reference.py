@@ -4,12 +4,13 @@ The dullest possible loop over all subtasks. It is what tests compare the live c
 it shows quickly what a scenario will do.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.graph import JobEdge
@@ -57,6 +58,7 @@ def run_reference(
     replayed: Replayed = NO_ROWS,
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
+    delivery: DeliveryControl | None = None,
 ) -> Iterator[RoundRows]:
     """Run all rounds of a job in memory.
 
@@ -70,6 +72,8 @@ def run_reference(
         Of a job with checkpoints; by default one is made.
     failures : Failures, optional
         Of a job that may fail; by default they are made.
+    delivery : DeliveryControl, optional
+        What is to find out what the readers of its sinks see; by default nobody does.
 
     Returns
     -------
@@ -82,7 +86,9 @@ def run_reference(
         control.start()
     checkpoints = checkpoints or checkpoint_control(job)
     failures = failures or failure_control(job, subtasks, checkpoints, replayed)
-    return run_rounds(job, subtasks, control, checkpoints=checkpoints, failures=failures)
+    return run_rounds(
+        job, subtasks, control, checkpoints=checkpoints, failures=failures, delivery=delivery
+    )
 
 
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
@@ -133,9 +139,12 @@ def run_rounds(
     first: int = 0,
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
+    delivery: DeliveryControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows = before or {}
+    if delivery is not None:
+        delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):
         taken: dict[tuple[str, int], int] = {}
         if control is not None:
@@ -143,12 +152,14 @@ def run_rounds(
         orders = [] if checkpoints is None else checkpoints.before_round(number)
         if failures is not None:
             orders += failures.control.before_round(number)
-            if failures.attempts.has_changed:  # their channels begin anew
-                rows = round_rows(job, _state(job, number, subtasks, {}).tasks)
-                failures.attempts.has_changed = False
+            if failures.attempts.restarted:
+                rows = _renewed(job, number, rows, subtasks, failures.attempts.restarted)
+                failures.attempts.restarted.clear()
         for order in orders:
             if subtasks[order.task].is_running:
                 subtasks[order.task].hear_coordinator(order)
+        if delivery is not None:
+            delivery.advance(number)
         for subtask in subtasks:
             plan, index = subtask.plan, subtask.index
             if not subtask.is_running:
@@ -158,10 +169,44 @@ def run_rounds(
             outgoing = [_outgoing(job, rows, link, index) for link in plan.outputs]
             taken[plan.name, index] = subtask.step(number, incoming, outgoing).records
             if checkpoints is not None and subtask.checkpoints is not None:
-                checkpoints.hear(map(replace, subtask.checkpoints.reports))
+                reports = list(map(replace, subtask.checkpoints.reports))
+                checkpoints.hear(reports)
+                if delivery is not None:
+                    delivery.hear(reports)
         state = _state(job, number, subtasks, taken)
         rows = round_rows(job, state.tasks)
+        if delivery is not None:
+            delivery.end_round(number, lambda task: subtasks[task].task.taken)
         yield RoundRows(number, rows, state)
+
+
+def _renewed(
+    job: Job,
+    number: int,
+    before: dict[str, dict[str, Rows]],
+    subtasks: Sequence[Subtask],
+    restarted: Collection[int],
+) -> dict[str, dict[str, Rows]]:
+    """Return the rows of the round before, those of tasks that begin anew as they begin.
+
+    What others sent is on its way, also from such as fail in this moment.
+    """
+    own = {(subtasks[task].plan.name, subtasks[task].index) for task in restarted}
+    fresh = round_rows(job, _state(job, number, subtasks, {}).tasks)
+    ends = {
+        link.name: {"sender": link.edge.sender, "receiver": link.edge.receiver}
+        for link in job.links
+    }
+    return {
+        edge: {
+            side: [
+                new if (job.stage(ends[edge][side]).name, new[side]) in own else old
+                for old, new in zip(rows, fresh[edge][side], strict=True)
+            ]
+            for side, rows in sides.items()
+        }
+        for edge, sides in before.items()
+    }
 
 
 def _state(
@@ -194,7 +239,5 @@ def _outgoing(
     if not before:
         return first_outgoing(job, link, sender)
     found = [row for row in before[link.name]["receiver"] if row["sender"] == sender]
-    has_checkpoints = job.checkpoints is not None
-    return [
-        outgoing_of(row, has_checkpoints) for row in sorted(found, key=lambda row: row["receiver"])
-    ]
+    found.sort(key=lambda row: row["receiver"])
+    return [outgoing_of(row, job.barrier_cursor) for row in found]

@@ -18,7 +18,7 @@ from flowcontrol.protocol.states import (
     ReceivedMessage,
     Subpartition,
 )
-from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
+from flowcontrol.systems.transports.record_rounds import received_slots, sent_slots
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant
 
@@ -34,12 +34,13 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
     """
     size, transport = job.sizes.gates[link.name, receiver], job.record_transport
     rows, depths = [], []
+    events = event_slots(job.checkpoints)
     for channel in channels:
         if transport is not None:
             granted = first_grant(transport, ChannelGrant(), link.record_bytes)
             initial = 0 if job.has_grants else LOCAL
             rows.append(InputChannel(initial=initial, announced=granted))
-            depths.append(QUEUE_MESSAGES)
+            depths.append(received_slots(events) - events)
         elif channel.is_local:
             rows.append(InputChannel(initial=LOCAL))
             depths.append(queue_depth(job, link, channel.sender))
@@ -48,7 +49,6 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
             rows.append(InputChannel(initial=own, exclusive=own, announced=own))
             depths.append(own + size.floating)
     pool, segments = _pool(size.floating, 0)
-    events = event_slots(job.checkpoints)
     return Gate(
         channels=rows,
         pool=pool,
@@ -63,9 +63,9 @@ def new_gate(job: Job, link: JobEdge, receiver: int, channels: Sequence[Channel]
 def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Channel]) -> Partition:
     """Return the rows of a result partition at the start of a run."""
     size = job.sizes.partitions[link.name, sender]
-    depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
+    events, is_counted = event_slots(job.checkpoints), job.record_transport is not None
+    depth = sent_slots(events) - events if is_counted else queue_depth(job, link, sender)
     pool, segments = _pool(size.size, size.overdraft)
-    events = event_slots(job.checkpoints)
     rows = []
     for channel in channels:
         if job.record_transport is not None:
@@ -81,7 +81,7 @@ def new_partition(job: Job, link: JobEdge, sender: int, channels: Sequence[Chann
         segments=segments,
         channels=rows,
         queues=[new_queue(depth + events, Message) for _ in channels],
-        held=[fifo(depth) for _ in channels],
+        held=[fifo(0 if is_counted else depth) for _ in channels],
         counts=[0] * len(channels),
         is_broadcast=1 if link.edge.partitioner == "broadcast" and len(channels) > 1 else 0,
     )

@@ -45,6 +45,9 @@ class Run:
         What became of each job, if the scenario has ``jobs`` or its only one failed: name,
         start_at_s, stop_at_s, state (finished, stopped or failed), message (why it failed, else
         None).
+    staged : dict of str to int
+        By sink: records in transactions that were open or not committed at the end; empty without
+        the table ``delivery``.
     """
 
     job: Job
@@ -57,6 +60,7 @@ class Run:
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
     put_aside: dict[str, dict[str, int]] = field(default_factory=dict)
     jobs: tuple[dict[str, Any], ...] = ()
+    staged: dict[str, int] = field(default_factory=dict)
 
     @property
     def round_us(self) -> int:

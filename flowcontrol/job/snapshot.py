@@ -105,8 +105,9 @@ def _told(
         yield cs.AddCredit(own.announced, arrives)
     if rows is not None:
         first = sum(len(before.channels) for before in subtask.gates[:gate])
-        if sender.resumed != rows.channels[first + channel].resumed:
-            yield cs.ResumeConsumption(rows.channels[first + channel].resumed, arrives)
+        told = getattr(rows.channels[first + channel], subtask.job.barrier_cursor)
+        if sender.resumed != told:
+            yield cs.ResumeConsumption(told, arrives)
 
 
 def _partition_state(subtask: Subtask, number: int, round_number: int) -> cs.PartitionState:
@@ -218,9 +219,17 @@ def incoming_of(row: Row) -> Incoming:
     return Incoming(row["sent"], [Message(**kept) for kept in messages])
 
 
-def outgoing_of(row: Row, has_checkpoints: bool = False) -> Outgoing:
-    """Read what a sender needs off the receiver's row of a round ago."""
-    resumed = json.loads(row["channel_state"])["aligned"]["resumed"] if has_checkpoints else 0
+def outgoing_of(row: Row, cursor: str = "") -> Outgoing:
+    """Read what a sender needs off the receiver's row of a round ago.
+
+    Parameters
+    ----------
+    row : mapping
+        Of the receiver.
+    cursor : str, default ""
+        What it hears of its barriers (:attr:`flowcontrol.job.Job.barrier_cursor`).
+    """
+    resumed = json.loads(row["channel_state"])["aligned"][cursor] if cursor else 0
     return Outgoing(row["announced"], row["consumed"], resumed)
 
 

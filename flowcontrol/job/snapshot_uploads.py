@@ -12,10 +12,9 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from flowcontrol.job.job import Job
-from flowcontrol.job.state_sizes import Sizes, task_state
+from flowcontrol.job.state_sizes import Sizes, task_states
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.uploads import Uploads
-from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport
 
 SYNCED: Final = -1
@@ -95,12 +94,20 @@ class SnapshotUploads:
     ----------
     job : Job
         The scenario, laid out.
+
+    Attributes
+    ----------
+    managers : list of int
+        The task manager of each task.
+    writes_nothing : bool
+        Neither state nor data in flight: a task acknowledges in the round in which it takes a
+        checkpoint, and nothing has to be asked here.
     """
 
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
         each = [(plan, index) for plan in job.stages for index in range(plan.stage.parallelism)]
-        self._states = [task_state(job, plan, index) for plan, index in each]
+        self._states = task_states(job)
         self.managers = [plan.stage.placement[index] for plan, index in each]
         rate = Fraction(repr(job.scenario.cluster.upload_bytes_per_s))
         self._uploads = {manager: Uploads(rate) for manager in sorted(set(self.managers))}
@@ -111,43 +118,22 @@ class SnapshotUploads:
         self._full: dict[int, dict[int, Sizes]] = {}
         self._bases: list[tuple[int, int]] = []
         self._savepoints: set[int] = set()
-        self._writes_nothing = job.checkpoints is not None and (
+        self.writes_nothing = job.checkpoints is not None and (
             not job.checkpoints.is_unaligned and not any(state.members for state in self._states)
         )
-        self._began: dict[tuple[int, int], int] = {}
-        self._ready: list[Written] = []
 
     # ------------------------------------------------------------------ what it hears
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported."""
+        if self.writes_nothing:
+            return
         for report in reports:
             if report.kind == b.ENDED:
                 continue  # it goes on taking checkpoints
             at = report.round * self._round_us
-            if self._writes_nothing:
-                self._hear_at_once(at, report)
-                continue
             self._reports[report.kind, report.task, report.checkpoint] = report
             self._plan(at, report.kind, report.task, report.checkpoint, report.round)
-
-    def _hear_at_once(self, at: int, report: CheckpointReport) -> None:
-        """Take what a task has reported that writes nothing: neither state nor data in flight.
-
-        The same as with uploads of no bytes, for a tenth of the time.
-        """
-        key = report.task, report.checkpoint
-        if report.kind == b.TAKEN:
-            self._began[key] = at
-            self._began.pop((report.task, report.checkpoint - MOST_BARRIERS), None)
-        elif report.kind == b.DECLINED:
-            self._began.pop(key, None)
-        elif report.kind == b.ACKNOWLEDGED:
-            began = self._began.pop(key, None)
-            if began is not None:
-                insort(self._ready, Written(at, report.task, report, 0, at - began), key=_in_order)
-        else:
-            insort(self._ready, Written(at, report.task, report), key=_in_order)
 
     def begin(self, checkpoint: int, *, is_savepoint: bool) -> None:
         """Note that a checkpoint was triggered; a savepoint refers to no other one."""
@@ -156,13 +142,13 @@ class SnapshotUploads:
 
     def complete(self, checkpoint: int, heard: int) -> None:
         """Note that tasks hear in a round that a checkpoint is complete: others refer to it."""
-        if self._writes_nothing:
+        if self.writes_nothing:
             return
         self._bases.append((heard, checkpoint))
 
     def abort(self, checkpoint: int, heard: int) -> None:
         """Note that tasks hear in a round that a checkpoint was aborted."""
-        if self._writes_nothing:
+        if self.writes_nothing:
             return
         self._plan(heard * self._round_us, ABORTED, -1, checkpoint)
 
@@ -183,16 +169,14 @@ class SnapshotUploads:
         }
         for task in gone:
             self._finished.pop(task, None)
-        self._began = {key: at for key, at in self._began.items() if key[0] not in gone}
-        self._ready = [one for one in self._ready if one.task not in gone]
         return [written for written in done if written.task not in gone]
 
     # ------------------------------------------------------------------ what it does
 
     def next_us(self) -> int | None:
         """Return when :meth:`advance` will do something next, microseconds; None: never."""
-        if self._writes_nothing:
-            return self._ready[0].at if self._ready else None
+        if self.writes_nothing:
+            return None
         ends = [end for one in self._uploads.values() if (end := one.next_end()) is not None]
         if self._events:
             ends.append(self._events[0].at)
@@ -216,10 +200,6 @@ class SnapshotUploads:
             What leaves the tasks by then, in order.
         """
         done: list[Written] = []
-        if self._writes_nothing:
-            while self._ready and self._ready[0].at <= now:
-                done.append(self._ready.pop(0))
-            return done
         while (at := self.next_us()) is not None and at <= now:
             for manager in sorted(self._uploads):
                 for key in sorted(self._uploads[manager].tick(at), key=_as_key):
@@ -325,8 +305,6 @@ class SnapshotUploads:
             "bases": [list(base) for base in self._bases],
             "savepoints": sorted(self._savepoints),
             "uploads": [[manager, own.state()] for manager, own in self._uploads.items()],
-            "began": [[*key, at] for key, at in self._began.items()],
-            "ready": [[one.at, asdict(one.report), one.async_] for one in self._ready],
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -348,17 +326,6 @@ class SnapshotUploads:
         self._savepoints = set(state["savepoints"])
         for manager, own in state["uploads"]:
             self._uploads[manager].restore(own)
-        self._began = {(task, checkpoint): at for task, checkpoint, at in state["began"]}
-        self._ready = [
-            Written(at, report["task"], CheckpointReport(**report), 0, async_)
-            for at, report, async_ in state["ready"]
-        ]
-
-
-def _in_order(written: Written) -> tuple[int, int, int, int]:
-    """Return what orders acknowledgements that leave tasks at one moment."""
-    report = written.report
-    return written.at, ORDER.index(report.kind), report.task, report.checkpoint
 
 
 def _writing(kept: Mapping[str, Any]) -> Writing:

@@ -10,6 +10,7 @@ import numpy as np
 from flowcontrol.job.graph import JobVertex, Member
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import keys_of_channels
+from flowcontrol.job.replay import Ints, first_rows_of_keys, read_columns
 from flowcontrol.protocol.checkpoints.state_size import StateSize
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Edge
@@ -28,6 +29,8 @@ class MemberState:
         As the scenario states it.
     keys : int
         Keys that its subtask has in the long run.
+    firsts : ndarray of int64, optional
+        Of the rows of a replay that it is sent, those that are the first with their key.
     ratio : Fraction
         Records that it takes for each that the task takes up, in the long run.
     """
@@ -35,16 +38,22 @@ class MemberState:
     size: StateSize
     keys: int
     ratio: Fraction
+    firsts: Ints | None = None
 
     def full(self, records: int) -> int:
         """Size when the task has taken so many records up, bytes.
 
         Notes
         -----
-        Which key a record has is not followed, so each is of a new key until all have come.
+        Which key a record has is not followed: each is of a new key until all have come. Of a
+        replay the keys of the first rows count, as many as have come, in the order of the input;
+        that is exact if its source has one subtask, or its subtasks keep step.
         """
         taken = int(self.ratio * records)
-        return self.size.full(min(self.keys, taken), taken)
+        keys = min(self.keys, taken)
+        if self.firsts is not None:
+            keys = int(np.searchsorted(self.firsts, taken))
+        return self.size.full(keys, taken)
 
 
 @dataclass(frozen=True)
@@ -83,17 +92,60 @@ class TaskState:
         )
 
 
-def task_state(job: Job, plan: JobVertex, index: int) -> TaskState:
-    """Return the state of a subtask's task."""
-    members = [member for member in plan.members if member.stage.state is not None]
-    sync_us = sum(one.stage.state.sync_us for one in members if one.stage.state is not None)
-    return TaskState(
-        tuple(_member_state(plan, member, index) for member in members),
-        min(sync_us, job.scenario.duration_us),  # work beyond the run might not fit into 64 bits
-    )
+def task_states(job: Job) -> list[TaskState]:
+    """Return the states of all tasks, in the order of the job's subtasks.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+
+    Raises
+    ------
+    RunError
+        If there is a state for each key of a column, and its rows cannot be read.
+    """
+    found = []
+    for plan in job.stages:
+        firsts = _firsts(job, plan)
+        for index in range(plan.stage.parallelism):
+            members = tuple(
+                _member_state(plan, member, index, firsts) for member in _with_state(plan)
+            )
+            found.append(TaskState(members, task_sync_us(job, plan)))
+    return found
 
 
-def _member_state(plan: JobVertex, member: Member, index: int) -> MemberState:
+def task_sync_us(job: Job, plan: JobVertex) -> int:
+    """Return for how long a snapshot blocks a task, microseconds."""
+    states = [member.stage.state for member in _with_state(plan)]
+    sync_us = sum(state.sync_us for state in states if state is not None)
+    return min(sync_us, job.scenario.duration_us)  # work beyond the run might not fit into 64 bits
+
+
+def _with_state(plan: JobVertex) -> list[Member]:
+    return [member for member in plan.members if member.stage.state is not None]
+
+
+def _firsts(job: Job, plan: JobVertex) -> list[Ints] | None:
+    """Return the first rows of the keys that each subtask is sent; None: no column, or no use."""
+    states = [member.stage.state for member in _with_state(plan)]
+    if not any(state is not None and state.bytes_per_key for state in states):
+        return None
+    for link in plan.inputs:
+        source = job.scenario.stage(link.edge.sender).input
+        if link.edge.key is not None and source is not None:
+            import pyarrow as pa
+
+            batches = read_columns(link.edge.sender, source, [link.edge.key])
+            keys = pa.chunked_array([batch.column(link.edge.key) for batch in batches])
+            return first_rows_of_keys(keys, plan.stage.parallelism)
+    return None
+
+
+def _member_state(
+    plan: JobVertex, member: Member, index: int, firsts: list[Ints] | None
+) -> MemberState:
     state = member.stage.state
     assert state is not None
     size = StateSize(
@@ -105,7 +157,8 @@ def _member_state(plan: JobVertex, member: Member, index: int) -> MemberState:
     width, keys = plan.stage.parallelism, 0
     if size.per_key > 0:
         keys = max((_keys(link.edge, width)[index] for link in plan.inputs), default=0)
-    return MemberState(size, keys, member.ratio_in)
+    own = None if firsts is None or size.per_key == 0 else firsts[index]
+    return MemberState(size, keys, member.ratio_in, own)
 
 
 @lru_cache(maxsize=64)

@@ -19,7 +19,13 @@ from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
-from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, on_event
+from flowcontrol.operators.checkpointing import (
+    after_sending,
+    look_at_mail,
+    may_finish,
+    note_writing,
+    on_event,
+)
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
@@ -203,6 +209,8 @@ class Subtask(CheckpointedTask):
         available = outputs_available(self, task)
         syncing = self.syncing_us()
         account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
+        if self.checkpoints is not None:
+            note_writing(self, task, work.first)
         forgo(task, end, allowed)
         self.taken = [
             [row.processed - old for row, old in zip(gate.channels, before, strict=True)]
@@ -245,8 +253,8 @@ class Subtask(CheckpointedTask):
         if self.checkpoints is not None and may_finish(self, task) == 0:
             return
         if task.is_pending == 0 and finish_task(task) == 1:
-            for part in self.partitions:
-                finish_partition(part)
+            for i in range(len(self.partitions)):
+                finish_partition(self.event_partition(i))
             if self.checkpoints is not None:
                 self.report(FINISHED, 0, 0)
 

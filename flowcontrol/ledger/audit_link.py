@@ -1,8 +1,11 @@
 """A link's whole ledger in memory: rows by side, batch and channel, and running totals."""
 
+from __future__ import annotations
+
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from flowcontrol.ledger.audit_rows import SIDES, MalformedRowError, ReceiverRow, SenderRow, read_row
@@ -91,7 +94,7 @@ class LinkHistory:
             faults += self._missing(side, own.batches, own.last)
         faults += [*self._ahead(), *self._stateless()]
         self.fault = min(faults, key=lambda fault: fault.order, default=None)
-        self._totals = {channel: _Totals(self, channel) for channel in self.channels}
+        self._attempts = {channel: self._attempts_of(channel) for channel in self.channels}
 
     def _add(self, raw: Mapping[str, Any]) -> Fault | None:
         try:
@@ -147,16 +150,31 @@ class LinkHistory:
 
     # ------------------------------------------------------------------ steps
 
+    def _attempts_of(self, channel: Channel) -> list[_Attempt]:
+        """Return the attempts of a channel's ends, which begin together."""
+        sent = list(self.senders.of_channel(channel))
+        received = list(self.receivers.of_channel(channel))
+        begins = {0, *_begins(sent), *_begins(received)}
+        ends = [*sorted(begins), self.last_batch + 1]
+        return [
+            _Attempt(begin, sent[begin:end], received[begin:end]) for begin, end in pairwise(ends)
+        ]
+
+    def _attempt(self, batch: int, channel: Channel) -> _Attempt:
+        found = self._attempts[channel]
+        return found[bisect_right(found, batch, key=lambda one: one.begin) - 1]
+
     def sender_step(self, batch: int, channel: Channel) -> SenderStep | None:
-        """Return what a sender did in a batch; None if it has no row of it."""
+        """Return what a sender did in a batch; None if it has no row of it, or was gone."""
         now = self.senders.row(batch, channel)
-        if now is None:
+        if now is None or now.is_gone:
             return None
-        before = self.senders.row(batch - 1, channel) or _nothing_sent(now)
-        seen = self.receivers.row(batch - 1, channel) or self._initial(channel)
+        attempt = self._attempt(batch, channel)
+        before = self.senders.row(attempt.before(batch), channel) or _nothing_sent(now)
+        seen = self.receivers.row(attempt.before(batch), channel) or self._initial(channel)
         if seen is None:  # the receiver's first batch is not there yet: take the sender's word
             seen = _nothing_received(channel, now.state[1])
-        totals, task = self._totals[channel], self.senders.of_task(now)
+        task = self.senders.of_task(now)
         overdraft = max((row.overdraft for row in task if row.overdraft is not None), default=0)
         return SenderStep(
             now=now,
@@ -164,25 +182,25 @@ class LinkHistory:
             seen=seen,
             task=task,
             overdraft=overdraft,
-            routed=totals.routed[batch],
-            carried=totals.carried[min(now.sent, len(totals.carried) - 1)],
+            routed=attempt.routed[batch + 1 - attempt.begin],
+            carried=attempt.carried[min(now.sent, len(attempt.carried) - 1)],
         )
 
     def receiver_step(self, batch: int, channel: Channel) -> ReceiverStep | None:
-        """Return what a receiver did in a batch; None if it has no row of it."""
+        """Return what a receiver did in a batch; None if it has no row of it, or was gone."""
         now = self.receivers.row(batch, channel)
-        if now is None:
+        if now is None or now.is_gone:
             return None
         initial = _nothing_received(channel, now.exclusive)
-        totals = self._totals[channel]
+        attempt = self._attempt(batch, channel)
         return ReceiverStep(
             now=now,
-            before=self.receivers.row(batch - 1, channel) or initial,
-            seen=self.senders.row(batch - 1, channel) or _NOTHING_SENT,
+            before=self.receivers.row(attempt.before(batch), channel) or initial,
+            seen=self.senders.row(attempt.before(batch), channel) or _NOTHING_SENT,
             task=self.receivers.of_task(now),
-            routed=totals.routed[batch - 1] if batch > 0 else 0,
-            taken=totals.taken[batch],
-            carried=totals.carried,
+            routed=attempt.routed[batch - attempt.begin],
+            taken=attempt.taken[batch + 1 - attempt.begin],
+            carried=attempt.carried,
         )
 
     def _initial(self, channel: Channel) -> ReceiverRow | None:
@@ -190,9 +208,12 @@ class LinkHistory:
         return None if first is None else _nothing_received(channel, first.exclusive)
 
     def taken_up(self, channel: Channel) -> tuple[int, int]:
-        """Return the records of a channel taken up, and those routed, as of the last batches."""
-        totals = self._totals[channel]
-        return totals.taken[-1] if totals.taken else 0, totals.routed[-1] if totals.routed else 0
+        """Return the records of a channel taken up, and those routed, as of the last batches.
+
+        By their numbers on the channel: a source that cannot rewind has routed more.
+        """
+        last = self._attempts[channel][-1]
+        return last.taken[-1], last.carried[0] + last.routed[-1] - last.routed[0]
 
     def transitions(self, batch: int, channel: Channel, count: int) -> list[str]:
         """Return the last rows of a channel up to a batch, both sides', as text."""
@@ -206,15 +227,44 @@ class LinkHistory:
         return found
 
 
-class _Totals:
-    """What has gone over one channel: records by batch, and records by message."""
+class _Attempt:
+    """What has gone over one channel in one attempt of its ends.
 
-    def __init__(self, link: LinkHistory, channel: Channel) -> None:
-        sent = list(link.senders.of_channel(channel))
-        self.routed = list(accumulate(row.rows for row in sent))
-        self.taken = list(accumulate(row.rows for row in link.receivers.of_channel(channel)))
+    Attributes
+    ----------
+    begin : int
+        Its first batch.
+    routed, taken : list of int
+        Records by the begin, and by the end of each batch; as their counts stand, which may go back
+        where an attempt begins.
+    carried : list of int
+        Number of the record behind the last one that ends in the first 0, 1, 2 ... messages.
+    """
+
+    def __init__(
+        self, begin: int, sent: Sequence[SenderRow], received: Sequence[ReceiverRow]
+    ) -> None:
+        self.begin = begin
+        routed = taken = written = 0
+        if begin > 0 and sent and received:
+            routed = sent[0].state[2] - sent[0].rows
+            taken = received[0].state[3] - received[0].rows
+            written = received[0].state[3] + received[0].waiting  # nothing has arrived yet
+        self.routed = list(accumulate((row.rows for row in sent), initial=routed))
+        self.taken = list(accumulate((row.rows for row in received), initial=taken))
         messages = chain.from_iterable(row.messages for row in sent)
-        self.carried = list(accumulate(messages, initial=0))
+        self.carried = list(accumulate(messages, initial=written))
+
+    def before(self, batch: int) -> int:
+        """Return the batch before one, of which nothing is known at the begin."""
+        return batch - 1 if batch > self.begin else UNKNOWN
+
+
+def _begins(rows: Sequence[AnyRow]) -> Iterator[int]:
+    """Yield the batches in which a task is deployed that was gone in the one before."""
+    for before, row in pairwise(rows):
+        if before.is_gone and not row.is_gone:
+            yield row.batch_id
 
 
 def _fault(batch: int, channel: Channel, invariant: str, text: str) -> Fault:

@@ -57,6 +57,8 @@ class SenderRow:
     overdraft : int or None
         Buffers that the pool may hold above its size; None where the row carries no state of
         the task (only one row of each task needs to).
+    is_gone : bool
+        The task was not deployed: it had failed, or was about to begin anew.
     """
 
     batch_id: int
@@ -76,6 +78,7 @@ class SenderRow:
     unseen: int
     messages: tuple[int, ...]
     overdraft: int | None
+    is_gone: bool = False
 
     @property
     def task(self) -> int:
@@ -103,6 +106,10 @@ class ReceiverRow:
         Both ends on one task manager.
     state : tuple of int
         Announced, consumed, exclusive and records ever taken up, as the state has them.
+    waiting : int
+        Records that are queued or in the buffer that is being read.
+    is_gone : bool
+        The task was not deployed.
     """
 
     batch_id: int
@@ -117,6 +124,8 @@ class ReceiverRow:
     rows: int
     is_local: bool
     state: tuple[int, int, int, int]
+    waiting: int = 0
+    is_gone: bool = False
 
     @property
     def task(self) -> int:
@@ -183,6 +192,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         unseen=_unseen(channel, figures["pool_size"]),
         messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
+        is_gone=state.get("gone", 0) == 1,
     )
 
 
@@ -213,4 +223,6 @@ def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
         **figures,
         is_local=is_local,
         state=(int(announced), int(channel["consumed"]), exclusive, int(channel["processed"])),
+        waiting=sum(int(one["records"]) for one in state["queue"]) + int(state.get("reading", 0)),
+        is_gone=state.get("gone", 0) == 1,
     )

@@ -31,6 +31,11 @@ class SenderStep:
         Records that the task has given to the channel since the start.
     carried : int
         Records that end in the messages sent since the start.
+
+    Notes
+    -----
+    The start is that of the attempt: a task that restarts begins with the messages, and with the
+    records that its checkpoint counts.
     """
 
     now: SenderRow
@@ -73,6 +78,11 @@ class ReceiverStep:
     def records_of(self, messages: int) -> int:
         """Records that end in the channel's first messages, as far as they had been sent."""
         return self.carried[min(messages, self.seen.sent, len(self.carried) - 1)]
+
+    @property
+    def restored(self) -> int:
+        """Records in flight when the attempt began that were not taken up before the batch."""
+        return max(0, self.carried[0] - (self.taken - self.now.rows))
 
 
 Step = TypeVar("Step", SenderStep, ReceiverStep)
@@ -259,8 +269,11 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     ),
     Claim(
         "batch_rows",
-        "records taken up in a batch <= records of the messages that it found",
-        lambda s: (s.now.rows, s.records_of(s.seen.sent) - s.records_of(s.before.consumed)),
+        "records taken up in a batch <= records of the messages that it found, or restored",
+        lambda s: (
+            s.now.rows,
+            s.records_of(s.seen.sent) - s.records_of(s.before.consumed) + s.restored,
+        ),
     ),
     Claim(
         "taken_within_read",
@@ -271,6 +284,7 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
         "consumed_were_taken",
         "records of the messages consumed <= records taken up",
         lambda s: (s.records_of(s.now.consumed), s.taken),
+        lambda s: s.now.consumed > 0,
     ),
     Claim(
         "receiver_state",

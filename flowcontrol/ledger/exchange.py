@@ -5,13 +5,18 @@ that names the file holds its index beside the statistics: per receiver the numb
 first record on that channel, the first row of the file, and how many there are. A buffer of a
 channel is then a range of record numbers. Only files named in a commit exist. The table that a sink
 writes is committed the same way.
+
+A sender that was restored from a checkpoint numbers its records from its cut on again: what a
+later round wrote under a number takes the place of what earlier rounds wrote from it on.
 """
 
 import time
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -50,11 +55,34 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class Span:
-    """Rows of one file, in order: a part of what a channel carries."""
+    """Rows of one file, in order: a part of what a channel carries.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    first_row, rows : int
+        Where they begin in it, and how many.
+    emitted : int, optional
+        What counts as the round of their emission; None: what the rows say.
+    """
 
     path: str
     first_row: int
     rows: int
+    emitted: int | None = None
+
+
+class _Placed(NamedTuple):
+    """A span, by the number of its first record on the channel."""
+
+    first: int
+    span: Span
+
+    @property
+    def end(self) -> int:
+        """Number of the record after its last one."""
+        return self.first + self.span.rows
 
 
 class ExchangeView:
@@ -69,7 +97,7 @@ class ExchangeView:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._log = DeltaLog(path)
-        self._spans: dict[tuple[int, int], deque[tuple[int, Span]]] = {}
+        self._spans: dict[tuple[int, int], list[_Placed]] = {}
 
     def refresh(self) -> None:
         """Read the commits since the last refresh."""
@@ -77,8 +105,26 @@ class ExchangeView:
             for add in sorted(commit.adds, key=_batch):
                 for receiver, first, row, rows in add.stats.get("channels", ()):
                     channel = (int(add.partition["sender"]), receiver)
-                    spans = self._spans.setdefault(channel, deque())
-                    spans.append((first, Span(str(self.path / add.path), row, rows)))
+                    span = Span(str(self.path / add.path), row, rows)
+                    self._append(self._spans.setdefault(channel, []), first, span)
+            if commit.removes:
+                self._forget({str(self.path / path) for path in commit.removes})
+
+    @staticmethod
+    def _append(spans: list[_Placed], first: int, span: Span) -> None:
+        """Add what a later round wrote: it takes the place of all numbers from its first one on."""
+        while spans and spans[-1].first >= first:
+            spans.pop()
+        if spans and spans[-1].end > first:
+            before = spans.pop()
+            cut_off = replace(before.span, rows=first - before.first)
+            spans.append(_Placed(before.first, cut_off))
+        spans.append(_Placed(first, span))
+
+    def _forget(self, paths: set[str]) -> None:
+        """Forget files that were trimmed."""
+        for channel, spans in self._spans.items():
+            self._spans[channel] = [one for one in spans if one.span.path not in paths]
 
     def locate(self, sender: int, receiver: int, first: int, count: int) -> list[Span]:
         """Return the positions of the records ``first`` to ``first + count`` of a channel.
@@ -89,18 +135,15 @@ class ExchangeView:
             If some of them are not in the log (any more).
         """
         found, wanted = [], first
-        spans = self._spans.get((sender, receiver), deque())
-        while spans and spans[0][0] + spans[0][1].rows <= first:
-            spans.popleft()
-        for start, span in spans:
-            if wanted >= first + count:
-                break
-            if start > wanted:
-                break
-            skip = wanted - start
+        spans = self._spans.get((sender, receiver), [])
+        place = max(0, bisect_right(spans, first, key=lambda one: one.first) - 1)
+        while place < len(spans) and spans[place].first <= wanted < first + count:
+            span, skip = spans[place].span, wanted - spans[place].first
             rows = min(span.rows - skip, first + count - wanted)
-            found.append(Span(span.path, span.first_row + skip, rows))
-            wanted += rows
+            if rows > 0:
+                found.append(Span(span.path, span.first_row + skip, rows))
+                wanted += rows
+            place += 1
         if wanted < first + count:
             raise LedgerError(
                 f"{self.path}: channel {sender}->{receiver} holds no records "

@@ -5,7 +5,10 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 1. The rules run on the ledger's rows of the round before: nothing is written.
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
-   again, finds them there, moves no row and continues with step 4.
+   again, finds them there, moves no row and continues with step 4. So is what subtasks held at
+   the checkpoints that they took in the round (:mod:`flowcontrol.ledger.state_table`). A sink that
+   writes exactly once commits nothing here but what a completed checkpoint has, before step 2
+   (:mod:`flowcontrol.live.sink`).
 4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
    Neighbours continue with those that are there; the batch runs again and adds the others.
 5. Spark notes the end of the batch: if not, it is run again and does nothing.
@@ -25,10 +28,13 @@ from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
+from flowcontrol.ledger.state_table import KeptCut, StateTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.sink import StageSink
 from flowcontrol.live.take import exchange_schema
+from flowcontrol.protocol.rows import fifo_values
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
@@ -79,10 +85,17 @@ class StageBatch:
         if plan.stage.output is not None:
             folder = paths.output(plan.stage.output.path)
             self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
+        self._sink: StageSink | None = None
+        if self._output is not None and plan.stage.guarantee == "exactly-once":
+            first = ledgers[plan.inputs[0].name]
+            self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
         self._ledgers = ledgers
         others = [link for link in links_seen(job, plan) if link.name not in ledgers]
         views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
-        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers})
+        self._state: StateTable | None = None
+        if job.checkpoints is not None:
+            self._state = StateTable(paths.state, run_id, plan.name)
+        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
         self._runtime.refresh()
         self._result = StructType().add(RESULT, "string")
         self.rounds = self._runtime.last_committed() + 1
@@ -94,9 +107,16 @@ class StageBatch:
         runtime.refresh()
         if not runtime.is_committed(batch_id):
             works = runtime.advance(batch_id)
+            if self._sink is not None:
+                self._sink.begin_round(batch_id, runtime.heard)
             reports = self._move_rows(rows, batch_id, works)
+            if self._sink is not None:
+                self._sink.end_round(batch_id, runtime.subtasks, reports)
+            self._commit_state(batch_id)
             crash_point(self.plan.name, batch_id, CrashPoint.BEFORE_LEDGER)
             self._commit_ledgers(batch_id, reports)
+            if self._sink is not None:
+                self._sink.after_ledger(batch_id)
             crash_point(self.plan.name, batch_id, CrashPoint.AFTER_LEDGER)
             self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
         self.rounds = batch_id + 1
@@ -117,23 +137,29 @@ class StageBatch:
         crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(number, place, link, reports)
-        if self._output is not None:
-            files = [_packed(i, rep["files"][0]) for i, rep in sorted(reports.items())]
-            self._output.commit(number, files)
+        if self._output is not None and self._sink is None:
+            written = [(i, report["files"][0]) for i, report in sorted(reports.items())]
+            files = [_packed(i, file) for i, file in written if file is not None]
+            if files:
+                self._output.commit(number, files)
         return reports
 
     def _all_exchanged(self, number: int, works: list[Work]) -> bool:
         """Whether every edge that carries rows in this round has them committed."""
         for place, link in enumerate(self.plan.outputs):
-            carries = any(len(work.routes[place]) for work in works)
+            carries = any(len(work.routes[place]) for work in works if work.records)
             if carries and not self._exchanges[link.name].is_committed(number):
                 return False
         return True
 
     def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
+        if self._sink is not None:
+            orders = self._sink.orders(number, self._runtime.subtasks[index])
+            return SubtaskOrder(work.records, orders, True)
         if self.plan.is_sink:
             table = [] if self._output is None else [self._whole(index, work)]
-            return SubtaskOrder(work.records, tuple(table), True)
+            is_most_once = self.plan.stage.guarantee == "at-most-once"
+            return SubtaskOrder(work.records, tuple(table), True, is_most_once)
         edges = tuple(
             self._edge_order(number, index, place, link, work)
             for place, link in enumerate(self.plan.outputs)
@@ -144,12 +170,17 @@ class StageBatch:
         self, number: int, index: int, place: int, link: JobEdge, work: Work
     ) -> EdgeOrder:
         subtask = self._runtime.subtasks[index]
-        counts, routed = subtask.outputs[place].router.counts, subtask.routed[place]
+        pending = fifo_values(subtask.outputs[place].pending)
+        # Not what was routed: a source that cannot rewind goes on there, and its channels at a cut.
+        numbers = [
+            own.written + pending.count(channel)
+            for channel, own in enumerate(subtask.partitions[place].channels)
+        ]
         return EdgeOrder(
             root=str(self._exchanges[link.name].path),
             folder=f"batch_id={number}/sender={index}",
             receivers=tuple(channel.receiver for channel in link.outgoing(index)),
-            first=tuple(now - new for now, new in zip(counts, routed, strict=True)),
+            first=tuple(end - new for end, new in zip(numbers, subtask.routed[place], strict=True)),
             routes=work.routes[place],
             parents=work.parents[place],
             group_rows=max(1, GROUP_BYTES // link.record_bytes),
@@ -174,19 +205,43 @@ class StageBatch:
         """Return the records of each channel that the receiver will not read again.
 
         As of two rounds ago: a receiver that died between the ledgers of two inputs repeats its
-        last round, whose rows are in one of them.
+        last round, whose rows are in one of them. And no further than it was at any checkpoint from
+        which it may yet begin: what was in flight to it then is read again.
         """
-        if number < 2:
+        coordination = self._runtime.coordination
+        if number < 2 or (coordination is not None and coordination.began_after(number - 2)):
             return {}
         rows = self._ledgers[link.name].rows("receiver", number - 2)
-        return {
+        taken = {
             (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][
                 "processed"
             ]
             for row in rows
         }
+        if coordination is not None and self._state is not None:
+            self._state.refresh()
+            for kept in self._state.all_cuts(coordination.is_needed):
+                self._hold_back(taken, link, kept)
+        return taken
+
+    def _hold_back(self, taken: dict[tuple[int, int], int], link: JobEdge, kept: KeptCut) -> None:
+        """Have nothing go of a link that its receiver had not taken up at a checkpoint."""
+        if kept.stage != link.edge.receiver:
+            return
+        gate = self._runtime.job.stage(kept.stage).inputs.index(link)
+        counts = json.loads(kept.cut)["processed"][gate]
+        for own, count in zip(link.incoming(kept.subtask), counts, strict=True):
+            channel = own.sender, own.receiver
+            taken[channel] = min(taken[channel], count)
 
     # ------------------------------------------------------------------ ledgers
+
+    def _commit_state(self, number: int) -> None:
+        """Keep what subtasks held at checkpoints that they took in the round."""
+        coordination, noted = self._runtime.coordination, self._runtime.noted
+        if coordination is not None and self._state is not None and noted:
+            crash_point(self.plan.name, number, CrashPoint.BEFORE_STATE)
+            self._state.commit(number, noted, coordination.is_needed)
 
     def _commit_ledgers(self, number: int, reports: Reports) -> None:
         subtasks = self._runtime.subtasks
@@ -195,8 +250,9 @@ class StageBatch:
             latency = self._latency(number, reports.get(subtask.index))
             state, job = task_state(subtask, number), subtask.job
             control = self._runtime.control_of(subtask)
+            sink = None if self._sink is None else self._sink.state_of(subtask.index)
             for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, place, latency, control)
+                rows[link.name] += receiver_rows(job, state, place, latency, control, sink)
             for place, link in enumerate(self.plan.outputs):
                 rows[link.name] += sender_rows(job, state, place, control)
         for done, (name, ledger) in enumerate(self._ledgers.items()):

@@ -142,6 +142,11 @@ class RunPaths:
         """Return the rows that a source replays, split by subtask."""
         return self.root / "replay" / stage
 
+    @property
+    def state(self) -> Path:
+        """The table of what tasks held at the checkpoints; ``checkpoints`` is one of results."""
+        return self.root / "state"
+
     def output(self, folder: str) -> Path:
         """Return the table that a sink writes."""
         return self.root / folder

@@ -122,8 +122,41 @@ class History:
         counts = [len(rounds) for link in sides.values() for rounds in link.values()]
         return cls(min(counts, default=0), sides)
 
+    def rows(self, number: int) -> dict[str, dict[str, list[Row]]]:
+        """Return the rows of a round, by edge name and side."""
+        return {
+            edge: {side: list(rounds[number].values()) for side, rounds in sides.items()}
+            for edge, sides in self.sides.items()
+        }
+
     def tasks(self, plan: JobVertex, number: int) -> dict[int, Row]:
         """Return the states of a stage's tasks after a round, by subtask."""
         if plan.inputs:
             return self.sides[plan.inputs[0].name]["receiver"].tasks(number, "receiver")
         return self.sides[plan.outputs[0].name]["sender"].tasks(number, "sender")
+
+    def taken(self, plan: JobVertex, number: int) -> dict[int, int]:
+        """Return the records in that a stage's tasks have by the end of a round, by subtask."""
+        if plan.is_source or number < 0:
+            return {}
+        return {i: state["task"]["taken"] for i, state in self.tasks(plan, number).items()}
+
+    def sent(self, plan: JobVertex, subtask: int, number: int) -> int:
+        """Return the records out that a task has by the end of a round."""
+        if plan.is_sink or number < 0:
+            return 0
+        rows = rows_of(self.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
+        return sum(state_of(row)["channel"]["written"] for row in rows)
+
+
+def rows_of(rows: Mapping[Channel, Row], *, sender: int = -1, receiver: int = -1) -> list[Row]:
+    """Return the rows of one subtask's channels."""
+    return [row for (s, c), row in rows.items() if sender in (-1, s) and receiver in (-1, c)]
+
+
+def state_of(row: Row) -> dict[str, Any]:
+    """Return a row's channel state; it is parsed once."""
+    if "parsed" not in row:
+        row["parsed"] = json.loads(row["channel_state"])
+    parsed: dict[str, Any] = row["parsed"]
+    return parsed

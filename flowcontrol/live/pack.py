@@ -8,7 +8,7 @@ groups cut by bytes. What comes back to the driver is names, sizes and counts, n
 import json
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
-from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK
+from flowcontrol.ledger.staged import PARTIAL
+from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK, Rounds, marked
 from flowcontrol.spark.workers import freeze_loaded
 
 RESULT = "result"
@@ -46,6 +47,8 @@ class EdgeOrder:
         Per output record: its subpartition, and the input row that it is made of.
     group_rows : int
         Most rows of a row group.
+    name : str, default ""
+        Name of the file: a round that is run again writes it again. Empty: one that no other has.
     """
 
     root: str
@@ -55,6 +58,7 @@ class EdgeOrder:
     routes: np.ndarray[Any, np.dtype[np.int64]]
     parents: np.ndarray[Any, np.dtype[np.int64]]
     group_rows: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,14 +70,19 @@ class SubtaskOrder:
     rows : int
         Rows that it processes.
     edges : tuple of EdgeOrder
-        Per output edge; of a sink that writes a table, that table.
+        Per output edge; of a sink that writes a table, that table, once for each transaction that
+        rows of the round belong to.
     is_sink : bool
         Hidden columns are dropped, and the rounds of emission counted.
+    is_most_once : bool, default False
+        A sink leaves out the rows that an earlier attempt has emitted: what it wrote of them is
+        visible, what was on its way is lost.
     """
 
     rows: int
     edges: tuple[EdgeOrder, ...]
     is_sink: bool
+    is_most_once: bool = False
 
 
 class SubtaskWork:
@@ -102,15 +111,26 @@ class SubtaskWork:
                 "exchange log and the ledger disagree"
             )
         report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}
+        edges = list(order.edges)
         if order.is_sink:
-            emitted, count = np.unique(table.column(ROUND).to_numpy(), return_counts=True)
+            stamps = table.column(ROUND).to_numpy()
+            rounds = np.where(stamps < 0, marked(stamps), stamps)
+            emitted, count = np.unique(rounds, return_counts=True)
             report["emitted"] = [emitted.tolist(), count.tolist()]
             table = table.drop_columns(list(HIDDEN))
+            if order.is_most_once:
+                edges = [_fresh(edge, stamps) for edge in edges]
         else:
             table = table.drop_columns([SUBTASK])
-        report["files"] = [_write(table, edge) for edge in order.edges]
+        report["files"] = [_write(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
+
+
+def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:
+    """Return the order of a sink's file without the rows that were emitted before."""
+    is_fresh = stamps[edge.parents] >= 0
+    return replace(edge, routes=edge.routes[is_fresh], parents=edge.parents[is_fresh])
 
 
 def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
@@ -120,8 +140,9 @@ def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
     by_channel = np.argsort(edge.routes, kind="stable")
     laid = table.take(pa.array(edge.parents[by_channel]))
     counts = np.bincount(edge.routes, minlength=len(edge.receivers))
-    name = str(Path(edge.folder) / f"{uuid.uuid4().hex}.parquet")
-    path = Path(edge.root) / name
+    name = str(Path(edge.folder) / (edge.name or f"{uuid.uuid4().hex}.parquet"))
+    unlike = f"{name}.{uuid.uuid4().hex}{PARTIAL}"
+    path = Path(edge.root) / (unlike if edge.name else name)
     path.parent.mkdir(parents=True, exist_ok=True)
     index, row = [], 0
     with pq.ParquetWriter(path, table.schema, compression="lz4") as writer:
@@ -130,4 +151,6 @@ def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
                 writer.write_table(laid.slice(row, count), row_group_size=edge.group_rows)
                 index.append((edge.receivers[channel], edge.first[channel], row, count))
                 row += count
+    if edge.name:  # a process that was thought dead may write the same file
+        path = path.replace(Path(edge.root) / name)
     return {"path": name, "bytes": path.stat().st_size, "rows": row, "index": index}

@@ -3,7 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from flowcontrol.job import Subtask, Work, build_physical_graph
 from flowcontrol.job.source_logs import arrival_rounds
@@ -11,7 +12,7 @@ from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.runtime import StageRuntime, links_seen
-from flowcontrol.live.take import TakePartition
+from flowcontrol.live.take import TakePartition, marked
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.spark.versions import has_read_limits
 
@@ -105,22 +106,39 @@ class RoundPlanner:
         if plan.is_source:
             made, job = (plan.name, work.first, work.records, number), runtime.job
             rounds = arrival_rounds(job, plan, index, work.first, work.records)
-            if plan.stage.input is None:
-                return TakePartition(index, [], made, rounds)
-            file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
-            return TakePartition(index, [Span(str(file), work.first, work.records)], made, rounds)
-        spans: list[Span] = []
+            again = min(work.records, max(0, runtime.emitted_before(index) - work.first))
+            spans = list[Span]()
+            if plan.stage.input is not None:
+                file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
+                spans = [Span(str(file), work.first, work.records)]
+            return TakePartition(index, spans, made, rounds, again)
+        spans = []
         next_record = {
             (g, c): gate.channels[c].processed - subtask.taken[g][c]
             for g, gate in enumerate(subtask.gates)
             for c in range(len(gate.channels))
         }
         for gate, channel, count in work.takes:
-            link, own = subtask.in_links[gate]
-            first, sender = next_record[gate, channel], own[channel].sender
-            spans += self._exchanges[link.name].locate(sender, index, first, count)
+            first = next_record[gate, channel]
+            spans += self._located(subtask, gate, channel, first, count)
             next_record[gate, channel] += count
         return TakePartition(index, spans)
+
+    def _located(
+        self, subtask: Subtask, gate: int, channel: int, first: int, count: int
+    ) -> Iterator[Span]:
+        """Yield the positions of records of a channel; what was in flight to it has one age.
+
+        An earlier attempt has emitted that.
+        """
+        link, own = subtask.in_links[gate]
+        exchange, sender = self._exchanges[link.name], own[channel].sender
+        restored, early = self._runtime.in_flight_to(subtask.index), 0
+        if restored is not None:
+            early = max(0, min(count, restored.until[gate][channel] - first))
+            for span in exchange.locate(sender, subtask.index, first, early):
+                yield replace(span, emitted=marked(restored.began))
+        yield from exchange.locate(sender, subtask.index, first + early, count - early)
 
 
 def _read_of_next(subtask: Subtask, gate: int, channel: int) -> int:

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
+from flowcontrol.job.restart_table import failed_job
 from flowcontrol.job.run import Run
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
+from flowcontrol.live.deployments import failures_of
 from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay
@@ -77,6 +79,8 @@ class StageQueries:
         for link in job.links:
             sweep(paths.exchange(link))
             sweep(paths.ledger(link))
+        if job.checkpoints is not None:
+            sweep(paths.state)
         self._queries: dict[str, StreamingQuery] = {}
         self._restarts = Counter[tuple[str, int]]()
         """By stage and the rounds that it had done."""
@@ -266,4 +270,6 @@ def run_live(
     finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
     history = History.of_run(job, folder.paths)
     tables = result_tables(job, history)
-    return Run(job, tables, history.rounds, time.monotonic() - began, finished)
+    wall_s, failures = time.monotonic() - began, failures_of(job, history)
+    jobs = () if failures is None else failed_job(job, failures)
+    return Run(job, tables, history.rounds, wall_s, finished, jobs=jobs)

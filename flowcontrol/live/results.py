@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.live.history import Channel, History, Row
+from flowcontrol.live.attempts import SeenAttempts
+from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
+from flowcontrol.live.history import History, Row, rows_of, state_of
+from flowcontrol.live.seen import reports_of
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
-from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.records import RESULTS
 
 if TYPE_CHECKING:
@@ -93,7 +96,7 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     -------
     dict of str to pyarrow.Table
         With the columns of :data:`flowcontrol.records.RESULTS`; of a job with checkpoints also
-        ``checkpoints`` and ``checkpoint_tasks``.
+        ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``.
 
     Notes
     -----
@@ -101,25 +104,36 @@ def result_tables(job: Job, history: History) -> dict[str, pa.Table]:
     sample before, and where there are none it repeats that sample's rates.
     """
     tables = {name: _Growing(name) for name in ("stages", "channels", "latency")}
+    deployed = Deployments(job, history)
     for t_s, first, last in job.samples(history.rounds):
         did = _doings(job, history, first, last)
-        tables["stages"].add(_stage_rows(job, history, did, (t_s, first, last)))
+        tables["stages"].add(_stage_rows(job, history, deployed, did, (t_s, first, last)))
         tables["latency"].add(_latency_rows(job, did, t_s))
         for link in job.links:
-            tables["channels"].add(_channel_rows(history, link, t_s, last))
+            tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
-    return found if job.checkpoints is None else found | _checkpoints(job, history)
+    if job.checkpoints is not None:
+        found |= _checkpoints(job, history)
+    failures = failures_of(job, history)
+    return found if failures is None else found | {"restarts": restart_table(failures)}
 
 
 def _checkpoints(job: Job, history: History) -> dict[str, pa.Table]:
-    """Return the tables of checkpoints: what a coordinator makes of all that was reported."""
-    control = CheckpointControl(job)
+    """Return the tables of checkpoints: what a coordinator makes of all that was reported.
+
+    What fails takes its part. How far sources are does not matter to it, nor what restarts begin
+    from.
+    """
+    control, attempts = CheckpointControl(job), SeenAttempts(job)
+    failures = None if job.faults is None else FailureControl(job, attempts, control)
+    rows: dict[str, dict[str, list[Row]]] = {}
     for number in range(history.rounds):
+        attempts.look(number, rows)
         control.before_round(number)
-        for plan in job.stages:
-            for _, state in sorted(history.tasks(plan, number).items()):
-                reports = state["checkpoints"]["reports"]
-                control.hear(CheckpointReport(**report) for report in reports)
+        if failures is not None and failures.is_due(number):
+            failures.before_round(number)
+        rows = history.rows(number)
+        control.hear(reports_of(job, rows))
     return checkpoint_tables(job, control.coordinator)
 
 
@@ -141,31 +155,27 @@ def _doings(job: Job, history: History, first: int, last: int) -> Doings:
     return found
 
 
-def _of(rows: Mapping[Channel, Row], *, sender: int = -1, receiver: int = -1) -> list[Row]:
-    """Rows of one subtask's channels."""
-    return [row for (s, c), row in rows.items() if sender in (-1, s) and receiver in (-1, c)]
-
-
-def _state(row: Row) -> dict[str, Any]:
-    """A row's channel state; parsed once."""
-    if "parsed" not in row:
-        row["parsed"] = json.loads(row["channel_state"])
-    parsed: dict[str, Any] = row["parsed"]
-    return parsed
-
-
 def _stage_rows(
-    job: Job, history: History, did: Doings, sample: tuple[float, int, int]
+    job: Job, history: History, deployed: Deployments, did: Doings, sample: tuple[float, int, int]
 ) -> Iterator[Row]:
     t_s, first, last = sample
     seconds = (last - first + 1) * job.round_us / 1e6
     for plan in job.stages:
-        before = _taken(history, plan, first - 1)
+        before = history.taken(plan, first - 1)
         logs = _logs(history, plan, last)
         for subtask in range(plan.stage.parallelism):
             own = did[plan.name, subtask]
-            taken, sent = own.taken, _sent(history, plan, subtask, last)
-            sent_before = _sent(history, plan, subtask, first - 1)
+            carried = deployed.carried(plan.name, subtask, last)
+            then = deployed.carried(plan.name, subtask, first - 1)
+            taken, sent = own.taken + carried[0], history.sent(plan, subtask, last) + carried[1]
+            taken_before = before.get(subtask, 0) + then[0]
+            sent_before = history.sent(plan, subtask, first - 1) + then[1]
+            levels = {
+                **_input_levels(history, plan, subtask, last),
+                **_output_levels(history, plan, subtask, last),
+            }
+            if deployed.is_gone(plan.name, subtask, last):
+                levels = dict.fromkeys(levels, 0)
             busy, idle, blocked = (time_us / seconds / 1000 for time_us in own.times_us)
             yield {
                 "t_s": t_s,
@@ -173,42 +183,26 @@ def _stage_rows(
                 "subtask": subtask,
                 "records_in": taken,
                 "records_out": sent,
-                "rate_in": (taken - before.get(subtask, 0)) / seconds,
+                "rate_in": (taken - taken_before) / seconds,
                 "rate_out": (sent - sent_before) / seconds,
                 "busy_ms_per_s": busy,
                 "idle_ms_per_s": idle,
                 "backpressured_ms_per_s": blocked,
-                **_input_levels(history, plan, subtask, last),
-                **_output_levels(history, plan, subtask, last),
+                **levels,
                 **_log_levels(job, plan, subtask, logs.get(subtask), last),
             }
-
-
-def _taken(history: History, plan: JobVertex, number: int) -> dict[int, int]:
-    """Records in by the end of a round, cumulative, by subtask."""
-    if plan.is_source or number < 0:
-        return {}
-    return {i: state["task"]["taken"] for i, state in history.tasks(plan, number).items()}
-
-
-def _sent(history: History, plan: JobVertex, subtask: int, number: int) -> int:
-    """Records out by the end of a round, cumulative."""
-    if plan.is_sink or number < 0:
-        return 0
-    rows = _of(history.sides[plan.outputs[0].name]["sender"][number], sender=subtask)
-    return sum(_state(row)["channel"]["written"] for row in rows)
 
 
 def _input_levels(history: History, plan: JobVertex, subtask: int, number: int) -> Row:
     """Usages and queues of a subtask's gates (reference section 10)."""
     queued = exclusive = exclusive_used = floating = floating_used = 0
     for link in plan.inputs:
-        rows = _of(history.sides[link.name]["receiver"][number], receiver=subtask)
+        rows = rows_of(history.sides[link.name]["receiver"][number], receiver=subtask)
         sent = history.sides[link.name]["sender"][number]
         floating += rows[0]["pool_size"]
         floating_used += rows[0]["pool_used"]
         for row in rows:
-            state = _state(row)
+            state = state_of(row)
             queued += _buffers(state["queue"])
             if state["local"]:
                 out = sent[row["sender"], row["receiver"]]
@@ -229,10 +223,10 @@ def _output_levels(history: History, plan: JobVertex, subtask: int, number: int)
     """Usages and queues of a subtask's result partitions."""
     size = used = queued = 0
     for link in plan.outputs:
-        rows = _of(history.sides[link.name]["sender"][number], sender=subtask)
+        rows = rows_of(history.sides[link.name]["sender"][number], sender=subtask)
         size += rows[0]["pool_size"]
         used += rows[0]["pool_used"]
-        queued += sum(_state(row)["channel"]["buffers"] for row in rows)
+        queued += sum(state_of(row)["channel"]["buffers"] for row in rows)
     return {
         "out_pool_usage": float(usage(np.array([used]), np.array([size]))[0]),
         "output_queue_buffers": queued,
@@ -257,14 +251,16 @@ def _log_levels(job: Job, plan: JobVertex, subtask: int, log: SourceLog | None, 
     return dict(zip(("lag_records", "lag_s"), found, strict=True))
 
 
-def _channel_rows(history: History, link: JobEdge, t_s: float, number: int) -> Iterator[Row]:
+def _channel_rows(
+    history: History, deployed: Deployments, link: JobEdge, t_s: float, number: int
+) -> Iterator[Row]:
     sent, received = (history.sides[link.name][side][number] for side in ("sender", "receiver"))
     for channel in link.channels:
         out = sent[channel.sender, channel.receiver]
         into = received[channel.sender, channel.receiver]
-        state = _state(into)
-        flying = _state(out)["channel"]["written"] - state["channel"]["processed"]
-        yield {
+        state = state_of(into)
+        flying = state_of(out)["channel"]["written"] - state["channel"]["processed"]
+        row = {
             "t_s": t_s,
             "edge": link.name,
             "sender": channel.sender,
@@ -282,6 +278,10 @@ def _channel_rows(history: History, link: JobEdge, t_s: float, number: int) -> I
             "in_flight_records": flying,
             "in_flight_bytes": flying * link.record_bytes,
         }
+        ends = (link.edge.sender, channel.sender), (link.edge.receiver, channel.receiver)
+        if any(deployed.is_gone(*end, number) for end in ends):
+            row |= dict.fromkeys(EDGE_LEVELS, 0)
+        yield row
 
 
 def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:

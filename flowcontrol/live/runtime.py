@@ -9,13 +9,15 @@ from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
 from flowcontrol.job.record_subtask import new_subtask
-from flowcontrol.job.reference import first_incoming, first_outgoing
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.live.coordination import StageCoordination
+from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.live.attempts import InFlight
+from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
+from flowcontrol.live.sink_mail import Heard
 
 SIDES = ("sender", "receiver")
 
@@ -23,9 +25,9 @@ SIDES = ("sender", "receiver")
 def links_seen(job: Job, plan: JobVertex) -> tuple[JobEdge, ...]:
     """Return the links whose ledgers a stage reads: its own, or all if it listens to all tasks.
 
-    A throttled source does, and every stage of a job with checkpoints.
+    A throttled source does, and every stage of a job with checkpoints, or that may fail.
     """
-    if job.checkpoints is not None:
+    if is_coordinated(job):
         return job.links
     if plan.is_source and job.scenario.system.throttle != "none":
         return job.links
@@ -45,9 +47,18 @@ class StageRuntime:
         The run's folder.
     views : dict of str to LedgerView
         The ledger of each link that the stage reads, by edge name (:func:`links_seen`).
+    state : StateView, optional
+        What is kept of checkpoints; by default it is read off the run's folder.
     """
 
-    def __init__(self, job: Job, stage: str, paths: RunPaths, views: dict[str, LedgerView]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        stage: str,
+        paths: RunPaths,
+        views: dict[str, LedgerView],
+        state: StateView | None = None,
+    ) -> None:
         self.job, self.paths, self.views = job, paths, views
         self.plan: JobVertex = job.stage(stage)
         self.round = -1
@@ -56,8 +67,11 @@ class StageRuntime:
         self._replay: Replay | None = None
         self._control: SourceControl | None = None
         self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
-        self._coordination: StageCoordination | None = None
-        self._hears_all = self._is_throttled or job.checkpoints is not None
+        self.coordination: StageCoordination | None = None
+        self._state = state
+        if state is None and job.checkpoints is not None:
+            self._state = StateView(paths.state)
+        self._hears_all = self._is_throttled or is_coordinated(job)
 
     def refresh(self) -> None:
         """Read the new commits of all ledgers."""
@@ -113,17 +127,33 @@ class StageRuntime:
             self._restore(number - 1)
         incoming = self._incoming(number - 1)
         outgoing = self._outgoing(number - 1)
+        self.round = -2  # unfinished: after a failure it must not count as either round
         if self._control is not None:
             self._control.before_round(number, self._everything(number - 1))
-        if self._coordination is not None:
-            self._coordination.before_round(number, self._everything(number - 1))
-        self.round = -2  # unfinished: after a failure it must not count as either round
+        if self.coordination is not None:
+            self.coordination.before_round(number, self._everything(number - 1))
+            for index in self.restarted:
+                incoming[index] = self._first_incoming(index)
+                outgoing[index] = self._first_outgoing(index)
         self.works = [
-            subtask.step(number, incoming[subtask.index], outgoing[subtask.index])
+            self._run(number, subtask, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks
         ]
         self.round = number
         return self.works
+
+    @staticmethod
+    def _run(
+        number: int,
+        subtask: Subtask,
+        incoming: list[list[Incoming]],
+        outgoing: list[list[Outgoing]],
+    ) -> Work:
+        """Run a subtask's round; one that is not deployed lets it pass."""
+        if subtask.is_running:
+            return subtask.step(number, incoming, outgoing)
+        subtask.wait(number)
+        return subtask.work
 
     def _restore(self, before: int) -> None:
         plan = self.plan
@@ -132,8 +162,10 @@ class StageRuntime:
         self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
         if self._is_throttled:
             self._control = SourceControl(self.job, self.subtasks)
-        if self.job.checkpoints is not None:
-            self._coordination = StageCoordination(self.job, plan, self.subtasks)
+        if is_coordinated(self.job):
+            self.coordination = StageCoordination(
+                self.job, plan, self.subtasks, self._fresh, self._state
+            )
         if before < 0:
             if self._control is not None:
                 self._control.start()
@@ -149,13 +181,38 @@ class StageRuntime:
             )
         if self._control is not None:
             self._control.resume()
-        if self._coordination is not None:
+        if self.coordination is not None:
             link, side = (sent, "sender") if plan.is_source else (received, "receiver")
-            self._coordination.resume([row for row in link[0] if row[side] == 0])
+            self.coordination.resume([row for row in link[0] if row[side] == 0])
+
+    @property
+    def heard(self) -> Heard:
+        """What a sink hears by the start of the round."""
+        return Heard() if self.coordination is None else self.coordination.mail.heard
 
     def control_of(self, subtask: Subtask) -> Any:
-        """Return what a subtask's rows keep of the coordinator; None of most."""
-        return None if self._coordination is None else self._coordination.state_of(subtask)
+        """Return what a subtask's rows keep of the coordinators; None of most."""
+        return None if self.coordination is None else self.coordination.state_of(subtask)
+
+    @property
+    def restarted(self) -> dict[int, int]:
+        """Subtasks that began anew before the round, and from which checkpoint; -1: from none."""
+        return {} if self.coordination is None else self.coordination.attempts.restarted
+
+    def in_flight_to(self, index: int) -> InFlight | None:
+        """Return what was in flight to a subtask when it began anew, if it has not taken it up."""
+        own = self.coordination
+        return None if own is None else own.attempts.in_flight_to.get(index)
+
+    def emitted_before(self, index: int) -> int:
+        """Return how many records earlier attempts of a source's subtask have emitted."""
+        own = self.coordination
+        return 0 if own is None else own.attempts.emitted.get(index, 0)
+
+    @property
+    def noted(self) -> list[KeptCut]:
+        """What the subtasks held at the checkpoints that they took in the round."""
+        return [] if self.coordination is None else self.coordination.attempts.noted
 
     def _everything(self, before: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """Return the rows of a round of every link, by edge and side; nothing before the first."""
@@ -177,7 +234,7 @@ class StageRuntime:
         """Return what each subtask's gates see, by subtask, gate and channel."""
         links, count = self.plan.inputs, range(len(self.subtasks))
         if before < 0:
-            return [[[first_incoming() for _ in link.incoming(i)] for link in links] for i in count]
+            return [self._first_incoming(i) for i in count]
         seen = [self.views[link.name].rows("sender", before) for link in links]
         return [
             [[incoming_of(row) for row in rows if row["receiver"] == i] for rows in seen]
@@ -188,16 +245,26 @@ class StageRuntime:
         """Return what each subtask's partitions see, by subtask, partition and subpartition."""
         links, count = self.plan.outputs, range(len(self.subtasks))
         if before < 0:
-            return [[first_outgoing(self.job, link, i) for link in links] for i in count]
-        has_checkpoints = self.job.checkpoints is not None
+            return [self._first_outgoing(i) for i in count]
+        cursor = self.job.barrier_cursor
         seen = [
             sorted(self.views[link.name].rows("receiver", before), key=lambda row: row["receiver"])
             for link in links
         ]
         return [
-            [
-                [outgoing_of(row, has_checkpoints) for row in rows if row["sender"] == i]
-                for rows in seen
-            ]
+            [[outgoing_of(row, cursor) for row in rows if row["sender"] == i] for rows in seen]
             for i in count
         ]
+
+    def _first_incoming(self, index: int) -> list[list[Incoming]]:
+        """Return what a subtask's gates see as an attempt begins: nothing was sent since.
+
+        Both ends of a channel begin together, and agree on what has come before.
+        """
+        gates = self.subtasks[index].gates
+        return [[Incoming(own.arrived, ()) for own in gate.channels] for gate in gates]
+
+    def _first_outgoing(self, index: int) -> list[list[Outgoing]]:
+        """Return what a subtask's partitions see as an attempt begins: the initial credit."""
+        parts = self.subtasks[index].partitions
+        return [[Outgoing(own.announced, 0) for own in part.channels] for part in parts]

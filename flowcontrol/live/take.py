@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
@@ -13,6 +15,8 @@ from pyspark.sql.datasource import InputPartition
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.spark.workers import freeze_loaded
+
+Rounds = npt.NDArray[np.int64]
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +38,8 @@ class TakePartition(InputPartition):
     rounds : sequence of (int, int), optional
         Of such rows, when they came to a log: runs of a round, and how many. By default their
         latency counts from the round in which they are made.
+    again : int, default 0
+        Of such rows, how many of the first ones an earlier attempt has emitted too.
     """
 
     def __init__(
@@ -42,15 +48,19 @@ class TakePartition(InputPartition):
         spans: list[Span],
         made: tuple[str, int, int, int] | None = None,
         rounds: Sequence[tuple[int, int]] = (),
+        again: int = 0,
     ) -> None:
         super().__init__(subtask)
         self.subtask, self.spans, self.made, self.rounds = subtask, spans, made, rounds
+        self.again = again
 
     def stamps(self) -> pa.Array:
         """Return the round from which the latency of each made or replayed row counts."""
         assert self.made is not None
         numbers, counts = zip(*(self.rounds or [(self.made[3], self.made[2])]), strict=True)
-        return pa.array(np.repeat(np.array(numbers, np.int64), counts))
+        stamps = np.repeat(np.array(numbers, np.int64), counts)
+        stamps[: self.again] = marked(stamps[: self.again])
+        return pa.array(stamps)
 
 
 def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -74,7 +84,7 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
             yield stamped.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     else:
         for span in partition.spans:
-            for batch in _read(span, stored):
+            for batch in map(partial(_dated, span), _read(span, stored)):
                 yield batch.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     freeze_loaded()
 
@@ -107,17 +117,36 @@ def _read(span: Span, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
             row += rows
 
 
+def _dated(span: Span, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with the round of emission that a span says, if it says one."""
+    if span.emitted is None:
+        return batch
+    place = batch.schema.get_field_index(ROUND)
+    return batch.set_column(place, ROUND, _constant(span.emitted, batch.num_rows))
+
+
 def _constant(value: int, count: int) -> pa.Array:
     return pa.array(np.full(count, value, dtype=np.int64))
 
 
 ROUND = "_round"
-"""Hidden column: round of emission at the source."""
+"""Hidden column: round of emission at the source; marked if an earlier attempt emitted it too."""
 
 SUBTASK = "_subtask"
 """Hidden column: subtask that takes the row up. It travels to the executors, not into files."""
 
 HIDDEN = (ROUND, SUBTASK)
+
+
+N = TypeVar("N", int, Rounds)
+
+
+def marked(number: N) -> N:
+    """Return a round of emission with the mark that the record was emitted before, or without it.
+
+    A round with the mark is below 0.
+    """
+    return -1 - number
 
 
 def made_schema() -> pa.Schema:

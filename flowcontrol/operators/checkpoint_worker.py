@@ -52,6 +52,9 @@ class CheckpointWorker(Worker[W], Protocol[W]):
     def event_partition(self, number: int) -> Partition:
         """Return a result partition, into which an event is going to be put."""
 
+    def note_barrier(self, number: int) -> None:
+        """Take notice of a barrier in a result partition: the task may have to wait with it."""
+
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
 
@@ -69,3 +72,6 @@ class CheckpointWorker(Worker[W], Protocol[W]):
 
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
+
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""

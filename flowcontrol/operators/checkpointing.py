@@ -7,6 +7,7 @@ of its snapshot. All of it is known once the last barrier is in (unaligned) and 
 theirs go (timeoutable); how long it then takes to write is the coordinator's side of the clocks.
 """
 
+from flowcontrol.operators.checkpoint_bytes import begin_cut, bytes_polled
 from flowcontrol.operators.checkpoint_worker import CheckpointWorker
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
 from flowcontrol.operators.states import READER, SERVER, StreamTask
@@ -38,6 +39,7 @@ from flowcontrol.protocol.queues import (
 )
 from flowcontrol.protocol.rows import add_all_members
 from flowcontrol.protocol.states import CoordinatorMessage, TaskCheckpoint
+from flowcontrol.protocol.withholding import follow_alignment
 
 # ---- when
 
@@ -189,6 +191,20 @@ def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
     _acknowledge(worker)
 
 
+def note_writing(worker: CheckpointWorker[W], task: StreamTask, before: int) -> None:
+    """Have a transactional sink say, once an interval, that it has taken records up in a round.
+
+    So it is known to an interval when each of them was written; ``before`` it had so many.
+    """
+    state = worker.checkpoint_state()
+    if state.look_rounds == 0 or task.taken == before:
+        return
+    interval = worker.round_number() // state.look_rounds
+    if interval > state.looked:
+        state.looked = interval
+        worker.report_writing(before)
+
+
 def overtake_outputs(worker: CheckpointWorker[W], task: StreamTask) -> None:
     """Have the timeoutable barriers that are still in the outputs overtake what is before them."""
     state = worker.checkpoint_state()
@@ -224,9 +240,10 @@ def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> No
     Notes
     -----
     ``stop-with-savepoint`` without ``--drain``: the data does not end, it is cut off. So nothing
-    is said of its end, and a task whose inputs end so finishes at once.
+    is said of its end, and a task whose inputs end so finishes at once. A log goes on growing.
     """
-    task.limit = task.taken
+    if task.kind != READER:
+        task.limit = task.taken
     task.open_inputs = 0
     state.waits_final = 1
     state.has_ended = 1
@@ -316,6 +333,7 @@ def _deliver(
     aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
+        aligned.barriers += 1
     again = 1
     while again == 1:
         if state.mode == a.AT_LEAST_ONCE:
@@ -327,9 +345,12 @@ def _deliver(
                 alignment.persisted += b.count_persisted(aligned)
         if alignment.is_aligning == 1 and state.measured != alignment.latest_id:
             state.measured = alignment.latest_id
-            state.polled = _bytes_polled(worker)
+            state.polled = bytes_polled(worker)
         _act(worker, task, done)
         again = 1 if done & a.AGAIN else 0
+    if state.withholds == 1:
+        gates, union = worker.input_gates(), worker.gates_with_data()
+        follow_alignment(task, gates, worker.gate_count(), union, worker.aligned())
 
 
 def _align(
@@ -368,7 +389,7 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
     if done & a.DONE and alignment.is_aligning == 0:
         alignment.bytes_processed = 0
         if state.measured == alignment.latest_id:  # else the first barrier was the last
-            alignment.bytes_processed = _bytes_polled(worker) - state.polled
+            alignment.bytes_processed = bytes_polled(worker) - state.polled
     if done & a.ABORT:
         _abort(worker, task, alignment.aborted_id, alignment.aborted_reason)
     if done & a.TRIGGER:
@@ -442,10 +463,11 @@ def _take(
         kind = b.outgoing_kind(state.mode, is_savepoint, worker.is_forced(i), is_unaligned)
         part = worker.event_partition(i)
         state.persisted += broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
+        worker.note_barrier(i)
         if kind == TIMEOUTABLE_BARRIER:
             state.waits_outputs = 1
             state.deadline = created + state.timeout
-    _begin_cut(worker, is_unaligned)
+    begin_cut(worker, is_unaligned)
     worker.snapshot(checkpoint)
     worker.report(b.TAKEN, checkpoint, 0)
     begin_sync(state, task, worker.service_phases(), worker.now_us())
@@ -466,26 +488,3 @@ def _acknowledge(worker: CheckpointWorker[W]) -> None:
     else:
         worker.report(b.ACKNOWLEDGED, state.pending, 0)
     state.pending = 0
-
-
-# ---- bytes of the inputs
-
-
-def _begin_cut(worker: CheckpointWorker[W], is_unaligned: int) -> None:
-    """Note what has been processed of the inputs; what is in flight counts if it is persisted."""
-    alignment, first = worker.alignment(), 0
-    for number in range(worker.gate_count()):
-        gate = worker.input_gates()[number]
-        nbytes = b.begin_cut(gate, worker.aligned(), first, worker.gate_record_bytes(number))
-        if is_unaligned == 1:
-            alignment.persisted += nbytes
-        first += len(gate.channels)
-
-
-def _bytes_polled(worker: CheckpointWorker[W]) -> int:
-    total = first = 0
-    for number in range(worker.gate_count()):
-        gate = worker.input_gates()[number]
-        total += b.gate_polled_bytes(gate, worker.aligned(), first)
-        first += len(gate.channels)
-    return total

@@ -48,6 +48,8 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
         throttle allows no more.
     """
     reason = STARVED
+    if task.open_inputs == 0:  # stopped with a savepoint: a record that was begun stays in the log
+        log.reading = 0
     while True:
         if log.reading == 1:
             if task.ready > end:

@@ -236,7 +236,7 @@ def account(
     syncing : int
         Of a source or a relay: time for which a snapshot held it up, microseconds; it is busy.
     """
-    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued
+    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued - task.withheld
     busy = lost = 0
     if task.kind == SOURCE:
         lost = blocked_source_us(whole - syncing, task.due, done, blocked, available)

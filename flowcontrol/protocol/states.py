@@ -172,8 +172,10 @@ class Task:
     read: int = 0
     """Records of the buffer in hand that were taken up."""
     queued: int = 0
-    """Records that arrived and were not taken up; those put aside behind a barrier do not count
-    until they may be polled again."""
+    """Records that arrived and were not taken up."""
+    withheld: int = 0
+    """Of these, records in channels that the task does not read while it aligns barriers, or that
+    it has put aside."""
     ready: int = 0
     """Work by which the record in service is done, or the next one falls due, units."""
     draws: int = 0
@@ -259,12 +261,16 @@ class AlignedChannel:
     """1: it delivered the barrier of the latest checkpoint, or ended since that began."""
     is_blocked: int = 0
     """1: its barrier blocks it until consumption resumes."""
+    is_withheld: int = 0
+    """1: it is not read although its sender goes on (:mod:`flowcontrol.protocol.withholding`)."""
     is_announced: int = 0
     """1: a barrier waits in it behind data."""
     is_overtaken: int = 0
     """1: that barrier is to be pulled to the front, or was."""
     resumed: int = 0
     """How often its consumption was resumed; only grows."""
+    barriers: int = 0
+    """Barriers taken from it; only grows."""
     tracked: int = 0
     """At least once: set of the places in the ring whose checkpoints it delivered, bits."""
     arrived: int = 0
@@ -307,6 +313,9 @@ class TaskCheckpoint:
     (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
     timeout: int = 0
     """``aligned-checkpoint-timeout``; constant."""
+    withholds: int = 0
+    """1: the sender behind a barrier goes on, and the task leaves the channel unread; 0: the sender
+    stops; constant."""
     waits_final: int = 0
     """1: a task finishes when a checkpoint is complete that was taken after its data had ended
     (FLIP-147); constant."""
@@ -352,6 +361,11 @@ class TaskCheckpoint:
     persisted: int = 0
     """Bytes in flight that it persists: of the outputs, and once the last barrier is in of the
     inputs."""
+    look_rounds: int = 0
+    """Rounds of an interval, of each of which a transactional sink says when it begins to write;
+    0: of another task; constant."""
+    looked: int = -1
+    """The last interval of which it has said so."""
 
 
 @dataclass(slots=True)
@@ -375,10 +389,10 @@ class CheckpointReport:
     task: int = 0
     """Which task, in the order of the job."""
     kind: int = 0
-    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED or ENDED
+    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED, ENDED or WRITES
     (:mod:`flowcontrol.protocol.checkpoints.barriers`)."""
     checkpoint: int = 0
-    """Its id; 0 of FINISHED and ENDED."""
+    """Its id; 0 of FINISHED, ENDED and WRITES."""
     round: int = 0
     """Round in which the task sent it."""
     reason: int = 0
@@ -388,7 +402,7 @@ class CheckpointReport:
     alignment: int = 0
     """From its first barrier to its last, microseconds."""
     records: int = 0
-    """Of TAKEN: records that the task had taken up."""
+    """Of TAKEN: records that the task had taken up; of WRITES: those before the round."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

@@ -14,6 +14,7 @@ from flowcontrol.files import write_atomically
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.checkpoint_charts import checkpoint_charts
 from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
+from flowcontrol.report.deliveries import delivery_charts, delivery_section, delivery_sentences
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.heat import heat_charts
 from flowcontrol.report.keyfigures import (
@@ -62,11 +63,12 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
     run = RunData.of(tables, scenario, summary["bottleneck"])
     charts = [*all_charts(run), *heat_charts(run)]
     of_checkpoints = checkpoint_charts(run, tables)
+    of_readers = delivery_charts(run, summary)
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return page(
         "flowcontrol.report",
-        [*charts, *of_checkpoints],
+        [*charts, *of_checkpoints, *of_readers],
         scripts=_SCRIPTS,
         title=scenario.name,
         run=run_line(summary, scenario),
@@ -81,8 +83,11 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
         checkpoints=checkpoint_section(tables, summary)
-        + "".join(map(chart_section, of_checkpoints)),
-        table=stage_table(run, summary) + partition_section(summary) + restart_section(summary),
+        + "".join(map(chart_section, of_checkpoints))
+        + restart_section(summary)
+        + delivery_section(summary)
+        + "".join(map(chart_section, of_readers)),
+        table=stage_table(run, summary) + partition_section(summary),
         scenario=_scenario_section(scenario),
     )
 
@@ -93,6 +98,7 @@ def _sentences(summary: Mapping[str, Any]) -> list[str]:
         *lag_sentences(summary),
         *checkpoint_sentences(summary),
         *restart_sentences(summary),
+        *delivery_sentences(summary),
         *job_sentences(summary),
     ]
 

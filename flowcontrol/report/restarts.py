@@ -9,8 +9,8 @@ from flowcontrol.report.markup import html_table
 from flowcontrol.report.numbers import number
 
 _HEADS = (
-    "", "Failed", "What", "Noticed", "Restore began", "Ran again", "Checkpoint", "Subtasks",
-    "Processed again", "Caught up", "after", "by rates alone",
+    "", "What failed", "at", "Noticed at", "Restore began", "Ran again", "From checkpoint",
+    "Subtasks", "Processed again", "Caught up at", "after", "by rates alone",
 )  # fmt: skip
 MOST_ROWS = 100
 """Failures in the table of the page; of more the first ones."""
@@ -33,17 +33,21 @@ def restart_section(summary: Mapping[str, Any]) -> str:
     if not found:
         return ""
     rows = [list(map(escape, _cells(one))) for one in found[:MOST_ROWS]]
-    note = f"The first {MOST_ROWS} of {len(found)}. " if len(found) > MOST_ROWS else ""
+    note = f" The first {MOST_ROWS} of {len(found):,}." if len(found) > MOST_ROWS else ""
     down = seconds(summary["restarts"]["downtime_s"])
     return (
-        f'<h2 id="restarts">Failures</h2>{html_table(_HEADS, rows)}'
-        f"<p>{note}The job, or a part of it, was down for {down} s in all. Caught up: no more "
-        "records waited at the sources and in the channels than at the failure.</p>"
+        '<section id="restarts"><h2>Failures</h2>'
+        f'<div class="scroll">{html_table(_HEADS, rows)}</div>'
+        f'<p class="how">The job, or a part of it, was down for {down} s in all. Noticed: until '
+        "then the others went on as if nothing had happened. Processed again: records that the "
+        "sources emitted once more. Caught up: no more records waited at the sources and in the "
+        "channels than at the failure. By rates alone: what is processed again and what came "
+        f"meanwhile, over what the job can do more than comes.{note}</p></section>\n"
     )
 
 
 def _cells(one: Mapping[str, Any]) -> list[str]:
-    found = [str(one["number"]), _time(one["failed_s"]), one["cause"]]
+    found = [str(one["number"]), one["cause"], _time(one["failed_s"])]
     found += [_time(one[key]) for key in ("detected_s", "restarted_s", "running_s")]
     checkpoint = one["checkpoint_id"]
     restored = "none" if checkpoint is None else str(checkpoint)

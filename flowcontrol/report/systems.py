@@ -36,6 +36,8 @@ def describe_system(name: str) -> str:
     is_bounded = preset_system(name).is_bounded
     memory = "bounded" if is_bounded else "not bounded by the system itself"
     lines = [f"{name}: {preset.version}", f"  {preset.meaning}", f"  memory: {memory}"]
+    has = "checkpoints" if preset.barriers else "no checkpoints by barriers"
+    lines.append(f"  {has}: {preset.checkpoints}")
     for kind, part, table, values in (
         ("transport", preset.transport, TRANSPORT_PARTS, preset.transport_values),
         ("throttle", preset.throttle, THROTTLE_PARTS, preset.throttle_values),

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.checkpoints import checkpoint_sentences
+from flowcontrol.report.deliveries import delivery_sentences
 from flowcontrol.report.keyfigures import (
     hot_sentences,
     job_sentences,
@@ -201,6 +202,7 @@ def print_summary(
     for sentence in [
         *checkpoint_sentences(summary),
         *restart_sentences(summary),
+        *delivery_sentences(summary),
         *job_sentences(summary),
     ]:
         console.print(Text(sentence))

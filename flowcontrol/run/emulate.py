@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from flowcontrol import notices
 from flowcontrol.analysis import summarise
 from flowcontrol.analysis.checkpoint_wording import aside_sentence
+from flowcontrol.analysis.deliveries import delivery_summary
 from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.files import write_atomically
@@ -25,6 +26,7 @@ from flowcontrol.notices import quiet as silenced
 from flowcontrol.report import RunProgress, print_summary, write_report
 from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
 from flowcontrol.run.remedies import add_remedies
 from flowcontrol.scenario import Scenario
@@ -198,9 +200,13 @@ def _run(
             summary["jobs"] = list(run.jobs)
         if "restarts" in run.tables:
             end_s, rates = end_of(run.tables), restart_rates(job)
-            summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates)
+            planned = [(float(one.at_s), one.victim) for one in job.scenario.failures]
+            summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates, planned)
+        if "delivery" in run.tables:
+            summary["delivery"] = _delivery(job, run, summary)
         if clock == "virtual" and run.is_finished:
             add_remedies(summary, job.scenario)
+            add_guarantees(summary, job.scenario)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -243,6 +249,15 @@ def _round_error(job: Job) -> dict[str, Any]:
         "round_error_ms": error.latency_ms,
         "round_error_share": error.throughput,
     }
+
+
+def _delivery(job: Job, run: Run, summary: dict[str, Any]) -> dict[str, Any]:
+    """Return what the readers of the sinks saw, for the summary."""
+    e2e = summary["checkpoints"]["e2e"] if "checkpoints" in summary else None
+    rounds = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+    return delivery_summary(
+        run.tables["delivery"], job.scenario, run.staged, e2e, rounds * job.round_us / 1000
+    )
 
 
 def _write_results(

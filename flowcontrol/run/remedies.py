@@ -22,6 +22,7 @@ _SLOW: Final = 0.5
 
 _CHECKPOINT: Final = "execution.checkpointing."
 _MEMORY: Final = "taskmanager.network.memory."
+_UPLOAD: Final = "cluster.upload_bytes_per_s"
 _AS_RUN: Final = "the scenario as it is"
 
 
@@ -49,8 +50,9 @@ def add_remedies(summary: dict[str, Any], scenario: Scenario) -> None:
 def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> list[dict[str, Any]]:
     """Run a scenario with each change that may make its checkpoints faster.
 
-    The changes are unaligned checkpoints, buffer debloating, and half the buffers; those that the
-    scenario has already, or that do not go with it, are left out.
+    The changes are unaligned checkpoints, buffer debloating, half the buffers, and for a job with
+    state or with barriers that overtake twice the bandwidth of uploads; those that the scenario has
+    already, or that do not go with it, are left out.
 
     Parameters
     ----------
@@ -62,7 +64,8 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     Returns
     -------
     list of dict
-        Of each run ``name``, ``changes`` (options and their values), ``completed`` and
+        Of each run ``name``, ``changes`` (options, or keys of the cluster, and their values),
+        ``completed`` and
         ``triggered`` (checkpoints; those that were in progress at the end do not count), ``e2e``
         and ``persisted_bytes`` (as in :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary`)
         and ``rate_in`` of all sinks, records/s.
@@ -72,7 +75,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     tried = []
     for name, changes in _changes(scenario).items():
         job = _job(scenario, changes)
-        if job is None or _steps(job) > most_steps:
+        if job is None or steps_of(job) > most_steps:
             continue
         prepare_job(job)
         try:
@@ -92,7 +95,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
 
 
 def _changes(scenario: Scenario) -> dict[str, dict[str, Any]]:
-    """Return the options to change, by the name of the change."""
+    """Return the keys to change, by the name of the change."""
     options, own = scenario.options, scenario.checkpointing
     if own is None or scenario.jobs:
         return {}
@@ -107,6 +110,9 @@ def _changes(scenario: Scenario) -> dict[str, dict[str, Any]]:
             _MEMORY + "floating-buffers-per-gate": max(1, options.floating_buffers // 2),
             _MEMORY + "max-buffers-per-channel": max(1, options.max_buffers_per_channel // 2),
         }
+    if own.is_unaligned or any(stage.state is not None for stage in scenario.stages):
+        upload = scenario.cluster.upload_bytes_per_s
+        found["twice the upload bandwidth"] = {_UPLOAD: 2 * upload}
     return found
 
 
@@ -114,14 +120,19 @@ def _job(scenario: Scenario, changes: Mapping[str, Any]) -> Job | None:
     """Return the changed job; None if it is refused."""
     try:
         changed = as_base(scenario).scenario(
-            [(("options", key), value) for key, value in changes.items()]
+            [(_path(key), value) for key, value in changes.items()]
         )
         return job_for(changed, "virtual")
     except ScenarioError:
         return None
 
 
-def _steps(job: Job) -> int:
+def _path(key: str) -> tuple[str, ...]:
+    return tuple(key.split(".")) if key == _UPLOAD else ("options", key)
+
+
+def steps_of(job: Job) -> int:
+    """Return the rounds of a job times its subtasks and channels."""
     scenario = job.scenario
     subtasks = sum(stage.parallelism for stage in scenario.stages)
     return job.rounds * (subtasks + sum(channels_of(edge, scenario) for edge in scenario.edges))

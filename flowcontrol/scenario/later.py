@@ -32,14 +32,11 @@ class Later:
         The clock that does not run it.
     find : callable
         Given a scenario, yields a refusal for each place that asks for it.
-    within : tuple of str
-        Keys of the table that are wider: where one of them is refused, this is not looked at.
     """
 
     key: str
     where: Where
     find: Callable[[Scenario], Iterator[Refusal]]
-    within: tuple[str, ...] = ()
 
 
 def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refusal]]:
@@ -57,65 +54,18 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
     (str, (str, str, str))
         ``any`` or the clock, and the refusal.
     """
-    refused: set[str] = set()
     for line in LATER:
-        if line.where not in {"any", clock} or refused.intersection(line.within):
-            continue
-        for refusal in line.find(scenario):
-            refused.add(line.key)
-            yield line.where, refusal
-
-
-def _stops(scenario: Scenario) -> Iterator[Refusal]:
-    for index, savepoint in enumerate(scenario.savepoints):
-        if savepoint.stop and any(stage.reads_log for stage in scenario.sources):
-            what = "true: stopping sources that read a log is"
-            yield f"savepoints[{index}].stop", what, "leave it out, or the arrival_rate"
-
-
-def _state_of_failing(scenario: Scenario) -> Iterator[Refusal]:
-    """What a restart makes of a synchronous part that it cuts off differs between the clocks."""
-    for index, stage in enumerate(scenario.stages):
-        if stage.state is not None and scenario.failures:
-            what = f"of {stage.name!r}: state in a job that fails is"
-            yield f"stages[{index}].state", what, "leave it out, or the failures"
-
-
-def _keys_of_columns(scenario: Scenario) -> Iterator[Refusal]:
-    """How many keys a column of replayed rows has is not counted."""
-    by_column = {edge.receiver for edge in scenario.edges if edge.key is not None}
-    for index, stage in enumerate(scenario.stages):
-        if stage.state is not None and stage.state.bytes_per_key and stage.name in by_column:
-            what = f"{stage.state.bytes_per_key}: state for each key of a column is"
-            yield f"stages[{index}].state.bytes_per_key", what, "state bytes or bytes_per_record"
-
-
-def _guarantees(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.guarantee != "at-least-once":
-            what = f"{stage.guarantee!r}: another guarantee than at-least-once is"
-            yield f"stages[{index}].guarantee", what, "leave it out"
-
-
-def _failures(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.failures:
-        first = scenario.failures[0]
-        what = f"{first.victim} at {float(first.at_s):g} s: failures and restarts are"
-        yield "failures", what, "leave them out"
-
-
-def _transports(scenario: Scenario) -> Iterator[Refusal]:
-    transport = scenario.system.transport
-    if scenario.is_fault_tolerant and transport not in {"credit", "tcp"}:
-        what = f"{transport!r}: checkpoints and failures under another transport than credit are"
-        yield "system.transport", what, "use credit"
+        if line.where in {"any", clock}:
+            for refusal in line.find(scenario):
+                yield line.where, refusal
 
 
 def _throttles(scenario: Scenario) -> Iterator[Refusal]:
+    """What a controller that goes on makes of sources that fail and go back is not modelled."""
     throttle = scenario.system.throttle
-    if scenario.is_fault_tolerant and throttle != "none":
-        what = f"{throttle!r}: checkpoints and failures beside a throttle are"
-        yield "system.throttle", what, "use none"
+    if scenario.failures and throttle != "none":
+        what = f"{throttle!r}: failures beside a throttle are"
+        yield "system.throttle", what, "use none, or leave the failures out"
 
 
 def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
@@ -140,15 +90,9 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("stops", "any", _stops),
-    Later("keys of columns", "any", _keys_of_columns),
-    Later("guarantees", "any", _guarantees),
-    Later("failures", "live", _failures),
-    Later("state that fails", "any", _state_of_failing, within=("failures",)),
-    Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
-    Later("jobs", "any", _jobs, within=("failures",)),
+    Later("jobs", "any", _jobs),
 )
-"""The lines, wider ones first."""
+"""The lines."""

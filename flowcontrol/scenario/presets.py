@@ -4,6 +4,7 @@
 (:mod:`~flowcontrol.scenario.parts_table`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,6 +23,11 @@ class Preset:
         Names of parts.
     meaning : str
         One sentence.
+    checkpoints : str
+        How it takes checkpoints, or what it does instead.
+    barriers : sequence of str
+        Modes of ``execution.checkpointing.mode`` that it has barriers for; none: it cannot run a
+        scenario with checkpoints.
     source : str
         Where the rules and the defaults are from.
     transport_values, throttle_values : dict of str to float
@@ -36,7 +42,9 @@ class Preset:
     version: str
     transport: str
     meaning: str
+    checkpoints: str
     throttle: str = "none"
+    barriers: Sequence[str] = ()
     source: str = ""
     transport_values: dict[str, float] = field(default_factory=dict)
     throttle_values: dict[str, float] = field(default_factory=dict)

@@ -24,7 +24,21 @@ def scenario_warnings(scenario: Scenario) -> list[str]:
     scenario : Scenario
         Read and checked.
     """
-    return [*_unaligned(scenario), *_exactly_once(scenario), *_restarts(scenario)]
+    return [
+        *_interval(scenario),
+        *_unaligned(scenario),
+        *_exactly_once(scenario),
+        *_restarts(scenario),
+    ]
+
+
+def _interval(scenario: Scenario) -> Iterator[str]:
+    interval_us = scenario.options.checkpoint_interval_us
+    if interval_us is not None and interval_us >= scenario.duration_us:
+        yield (
+            f"execution.checkpointing.interval, {interval_us / 1e6:g} s, is not shorter than the "
+            f"run, {scenario.duration_us / 1e6:g} s: no checkpoint is triggered by it."
+        )
 
 
 def _unaligned(scenario: Scenario) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario.barrier_checks import check_barriers
 from flowcontrol.scenario.fault_checks import (
     check_failures,
     check_state,
@@ -118,6 +119,14 @@ def parse_scenario(
         check_times(head.savepoints, head.failures, head.duration_s, problems)
         by_name = {stage.name: stage for _, stage in parts.stages}
         check_failures(head.failures, head.cluster, parts.names, by_name, problems)
+        if parts.options is not None:
+            problems += check_barriers(
+                mapping.get("system"),
+                parts.system,
+                parts.options,
+                has_savepoints=bool(head.savepoints),
+                has_failures=bool(head.failures),
+            )
     problems += [jobs.moved(problem) for problem in found]
     jobs.check(None if head is None else head.duration_s, problems)
     if problems or head is None:

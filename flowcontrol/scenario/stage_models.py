@@ -54,7 +54,7 @@ class Stage(_Model):
     quiet = frozenset(
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
-            *("stalls", "state", "guarantee", "replayable"),
+            *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
         }
     )
 
@@ -120,6 +120,10 @@ class Stage(_Model):
         "at-least-once, or exactly-once (rows become visible with the checkpoint that they belong "
         "to, by a two-phase commit); default at-least-once",
     )
+    transaction_timeout_s: f.PositiveSeconds | None = f.or_none(
+        "s after which a transaction of an exactly-once sink can no longer be committed: what is "
+        "in it is lost (Kafka's transaction.timeout.ms); default: never"
+    )
     replayable: bool = Field(
         default=True,
         strict=True,
@@ -136,8 +140,20 @@ class Stage(_Model):
             for stall in stalls
         )
 
+    @property
+    def transaction_timeout_us(self) -> int | None:
+        """The same in microseconds; None: never."""
+        limit = self.transaction_timeout_s
+        return None if limit is None else int(limit * MICROSECONDS)
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between two keys of the stage: a key and the refusal."""
+        if self.transaction_timeout_s is not None and self.guarantee != "exactly-once":
+            yield (
+                "transaction_timeout_s",
+                f"{float(self.transaction_timeout_s):g}: {self.guarantee} has no transactions: "
+                "take it out, or write guarantee: exactly-once",
+            )
         count = self.parallelism
         for key in ("emit_rate", "arrival_rate", "service_rate"):
             rates = getattr(self, key)

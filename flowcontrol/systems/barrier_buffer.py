@@ -184,7 +184,7 @@ def next_unblocked(
             one = entries[number]
             task.gate, task.channel = one.gate, one.channel
             if channels[place_of(gates, one.gate, one.channel)].is_blocked == 1:
-                task.queued -= one.records
+                task.withheld += one.records
                 _put(own.behind, entries, number)
                 if _put_behind(own, one, alignment, aside.disk, now) == 1:
                     return LIMIT_REACHED
@@ -272,7 +272,7 @@ def _put_aside(
     own, one = aside.own, aside.entries[number]
     carry(one, message)
     one.gate, one.channel, one.waiting, one.buffer = task.gate, task.channel, 0, KIND_HEAP
-    task.queued -= message.records
+    task.withheld += message.records
     if is_event(message) == 0:
         aligned.aside += message.nbytes
     _put(own.behind, aside.entries, number)
@@ -347,7 +347,7 @@ def release(
         entries[own.again.head - 1].waiting = own.size
         own.waiting += own.size
     own.size = own.behind.nbytes
-    task.queued += own.behind.records
+    task.withheld -= own.behind.records
     entries[own.behind.tail - 1].next = own.again.head
     own.again.head = own.behind.head
     if own.again.tail == 0:

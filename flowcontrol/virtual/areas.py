@@ -16,6 +16,7 @@ from flowcontrol.protocol.states import (
     TrackedCheckpoint,
 )
 from flowcontrol.systems.barrier_buffer import BarrierBuffer
+from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.memory import Memory
@@ -64,6 +65,8 @@ def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:
     yield int(row["queues"]), count * _queue(ReceivedMessage, int(row["queue_most"]))
     yield int(row["arrivals"]), count // w.WORD + 1
     yield int(row["dirty_channels"]), count // w.WORD + 1
+    if row["grants"] > 0:
+        yield int(row["grants"]), count * width(ChannelGrant)
     for number in range(int(row["first_channel"]), int(row["first_channel"]) + count):
         into = memory.ins[number]
         yield int(into["transit"]), _queue(f.KernelMessage, int(into["transit_most"]))

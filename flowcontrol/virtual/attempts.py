@@ -11,6 +11,7 @@ import numpy as np
 
 from flowcontrol.job import Job
 from flowcontrol.job.cuts import Cuts
+from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.fastest import most_emitted
 from flowcontrol.operators.source_log import lag
 from flowcontrol.operators.states import SOURCE
@@ -19,8 +20,10 @@ from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.sides import KIND_RESTORED
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Message
 from flowcontrol.systems.barrier_buffer import forget
+from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import push_run
 from flowcontrol.virtual.areas import areas_of_task
@@ -34,12 +37,14 @@ from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.putting_aside import aside_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.views import (
+    channel_grants,
     gate_of,
     in_row,
     out_row,
     partition_row,
     source_log,
     task_row,
+    transport_of,
     union_of,
 )
 from flowcontrol.virtual.wheel import wake
@@ -101,9 +106,11 @@ class KernelAttempts:
         return int(log.position), int(lag(log))
 
     def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint; -1: the beginning."""
+        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
         cut, places = self._cut(checkpoint, task), self._places[task]
-        return 0 if cut is None else int(cut[np.flatnonzero(places.all == places.position)[0]])
+        if cut is None:
+            return self.source(task)[0] if checkpoint >= 0 and self.is_finished(task) else 0
+        return int(cut[np.flatnonzero(places.all == places.position)[0]])
 
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""
@@ -112,6 +119,54 @@ class KernelAttempts:
     def most_emitted(self, task: int) -> int:
         """Return how many records a source emits in a round at most; 0: nobody knows."""
         return most_emitted(self._job, *self._tasks[task])
+
+    def taken(self, task: int) -> int:
+        """Return how many records a task has taken up; a source: emitted."""
+        return int(self._memory.tasks["taken"][task])
+
+    def channels(self) -> ChannelCounts:
+        """Return what was put out to each channel, written or pending, and taken up from it."""
+        cells, memory, found = self._memory.cells, self._memory, {}
+        for name, (sent_at, taken_at) in self._ends().items():
+            sent, taken = cells[sent_at].tolist(), cells[taken_at].tolist()
+            for out, channel in enumerate(memory.places.outs[name].tolist()):
+                row = memory.outs[channel]
+                part = memory.partitions[row["partition"]]
+                first, length = int(part["pending"]), int(part["pending_width"])
+                place = 0 if part["is_broadcast"] == 1 else int(row["place"])
+                sent[out] += w.fifo_values(cells[first : first + length].tolist()).count(place)
+            found[name] = list(zip(sent, taken, strict=True))
+        return found
+
+    def cut_channels(self, checkpoint: int) -> ChannelCounts:
+        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut."""
+        kept = [(self._places[t].all, self._cut(checkpoint, t)) for t in range(len(self._tasks))]
+        cuts = [(places, cut) for places, cut in kept if cut is not None]
+        if not cuts:
+            return {}
+        places = np.concatenate([places for places, _ in cuts])
+        order, values = np.argsort(places), np.concatenate([cut for _, cut in cuts])
+        places, values = places[order], values[order]
+        found = {}
+        for name, ends in self._ends().items():
+            at = [np.minimum(np.searchsorted(places, own), len(places) - 1) for own in ends]
+            are_known = (places[at[0]] == ends[0]) & (places[at[1]] == ends[1])
+            counts = [np.where(are_known, values[own], 0).tolist() for own in at]
+            found[name] = list(zip(*counts, strict=True))
+        return found
+
+    def _ends(self) -> dict[str, tuple[Ints, Ints]]:
+        """Return by edge the cells that count what was put out to its channels, and taken up."""
+        memory, found = self._memory, {}
+        sent_at = memory.head.outputs_at + cell(f.KernelSubpartition, "written")
+        taken_at = memory.head.inputs_at + cell(f.KernelInputChannel, "processed")
+        for link in self._job.links:
+            out, into = memory.places.outs[link.name], memory.places.ins[link.name]
+            found[link.name] = (
+                sent_at + width(f.KernelSubpartition) * out,
+                taken_at + width(f.KernelInputChannel) * into,
+            )
+        return found
 
     # ------------------------------------------------------------------ checkpoints
 
@@ -126,7 +181,7 @@ class KernelAttempts:
         if self._seen is None:
             return
         ids = self._memory.cells[self._id_places]
-        for task, slot in np.argwhere(ids != self._seen).tolist():
+        for task, slot in np.argwhere((ids != self._seen) & (ids >= oldest)).tolist():
             first = self._id_places[task, slot]
             kept = self._memory.cells[first + 1 : first + 1 + len(self._places[task].all)]
             self._cuts.note(int(ids[task, slot]), task, kept.copy())
@@ -252,6 +307,16 @@ class KernelAttempts:
             runs["next"][number - 1] = head.runs_free
             head.runs_free, number = number - 1, after
 
+    def _begin_counting(self, gate: int, place: int, channel: int) -> None:
+        """Have both sides of a channel of records go on behind what was written to it."""
+        head, row = self._memory.head, self._memory.gates[gate]
+        transport, nbytes = transport_of(head), int(row["record_bytes"])
+        into = in_row(head, channel)
+        out = out_row(head, into.out)
+        state = channel_grants(head, int(row["grants"]), int(row["channels"]))[place]
+        begin_sender(transport, out, nbytes)
+        begin_receiver(transport, state, into, out.written, nbytes)
+
     def _put_in_flight(self, task: int, emitted: int) -> None:
         """Give a task what was in flight to it, ahead of everything.
 
@@ -267,6 +332,8 @@ class KernelAttempts:
                 out = out_row(head, into.out)
                 into.processed = min(out.written, into.processed)
                 record_bytes = int(self._memory.gates["record_bytes"][number])
+                if head.counts_records == 1:
+                    self._begin_counting(number, place, channel)
                 if head.has_checkpoints == 1:
                     held = kernel_checkpoints(head, row.checkpoints)
                     aligned = aligned_channels(head, held.channels, held.channel_count)

@@ -5,7 +5,13 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 
 from typing import Any
 
-from flowcontrol.operators.checkpointing import after_sending, look_at_mail, may_finish, next_timer
+from flowcontrol.operators.checkpointing import (
+    after_sending,
+    look_at_mail,
+    may_finish,
+    next_timer,
+    note_writing,
+)
 from flowcontrol.operators.snapshots import slowed_end, stands_in_sync, syncing_us
 from flowcontrol.protocol.checkpoints.barriers import hear_completed, is_past
 from flowcontrol.protocol.queues import append, next_slot
@@ -107,6 +113,12 @@ def may_do(m: KernelMemory, worker: Any, start: int, end: int) -> int:
 
 
 @part_of(CHECKPOINTS)
+def note_records(m: KernelMemory, worker: Any, before: int) -> None:
+    """Have a transactional sink say that it has taken records up."""
+    note_writing(worker, worker.task, before)
+
+
+@part_of(CHECKPOINTS)
 def note_sent(m: KernelMemory, worker: Any) -> None:
     """Have a task take notice of the barriers that it has sent."""
     after_sending(worker, worker.task)
@@ -142,9 +154,7 @@ def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
 
 
 @part_of(CHECKPOINTS)
-def has_news(m: KernelMemory) -> int:
-    """Tell whether the coordinator has to look at the log of reports now: 1 if so."""
-    if m.reports_count <= m.reports_wanted:
-        return 0
-    m.flags |= FLAG_REPORTS
-    return 1
+def look_for_news(m: KernelMemory) -> None:
+    """Stop the kernel if the coordinator has to look at the log of reports now."""
+    if m.reports_count > m.reports_wanted or 2 * m.reports_count > m.reports_most:
+        m.flags |= FLAG_REPORTS

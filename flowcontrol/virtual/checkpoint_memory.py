@@ -6,6 +6,7 @@ import numpy as np
 
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
 from flowcontrol.job.checkpointed_task import new_rows
+from flowcontrol.job.delivery_settings import look_rounds
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.state import width
@@ -35,6 +36,7 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
     """
     job, head = build.job, build.head
     head.has_checkpoints = 1
+    head.has_looks = int(any(look_rounds(job, plan) for plan in job.stages))
     head.reports_most, head.reports_wanted = reports, reports // 2
     head.reports = build.take(reports * width(CheckpointReport))
     subtasks = sum(plan.stage.parallelism for plan in job.stages)

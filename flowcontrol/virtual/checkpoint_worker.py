@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.operators.checkpointing import on_event
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, fill_report
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, WRITES, fill_report
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rows import Row, Rows
 from flowcontrol.protocol.sides import Gate, Partition
@@ -17,12 +17,13 @@ from flowcontrol.protocol.states import (
     TaskCheckpoint,
     TrackedCheckpoint,
 )
+from flowcontrol.systems.transports.record_rounds import close_records, note_barriers
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import queue_of, rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
-from flowcontrol.virtual.parts import CHECKPOINTS
+from flowcontrol.virtual.parts import CHECKPOINTS, RECORDS
 from flowcontrol.virtual.putting_aside import act_on_old
 from flowcontrol.virtual.registry import part_of
 
@@ -106,10 +107,12 @@ class CheckpointedWorker:
 
     def event_partition(self, number: int) -> Partition:
         """Return a result partition, into which an event may be put that has to be sent."""
-        p = v.partition_row(self.m, self.task.first_partition + number)
-        for place in range(p.channels):
-            v.set_bit(self.m, p.dirty, place)
-        return v.partition_at(self.m, p)
+        return event_partition(self.m, self.task.first_partition + number)
+
+    def note_barrier(self, number: int) -> None:
+        """Have the task wait while a barrier in a result partition has no permit."""
+        if self.m.counts_records == 1:
+            note_barriers_of(self.m, v.partition_of(self.m, self.task.first_partition + number))
 
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
@@ -136,9 +139,36 @@ class CheckpointedWorker:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
         log_report(self.m, self.number, self.task, kind, checkpoint, reason)
 
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""
+        log_writing(self.m, self.number, before)
+
     def on_event(self) -> int:
         """Act on the event that the task has polled; return 1 if it then stands still."""
         return act_on_event(self.m, self)
+
+
+def event_partition(m: KernelMemory, number: int) -> Partition:
+    """Return a result partition, which has to be sent, to put an event into it."""
+    p = v.partition_row(m, number)
+    for place in range(p.channels):
+        v.set_bit(m, p.dirty, place)
+    partition = v.partition_at(m, p)
+    if m.counts_records == 1:
+        close_counted(m, partition, p.record_bytes)
+    return partition
+
+
+@part_of(RECORDS)
+def close_counted(m: KernelMemory, partition: Partition, record_bytes: int) -> None:
+    """Queue the records that are written so far: an event comes behind them."""
+    close_records(partition, record_bytes)
+
+
+@part_of(RECORDS)
+def note_barriers_of(m: KernelMemory, partition: Partition) -> None:
+    """Have a task wait while a barrier in a result partition has no permit."""
+    note_barriers(v.transport_of(m), partition)
 
 
 @part_of(CHECKPOINTS)
@@ -182,3 +212,20 @@ def log_report(
         entry.records = task.taken
     else:
         m.reports_wanted = 0  # what follows from it may not wait
+
+
+@part_of(CHECKPOINTS)
+def log_writing(m: KernelMemory, number: int, before: int) -> None:
+    """Log that a task takes up records in this round, behind so many; nobody waits for it."""
+    if m.reports_count == m.reports_most:
+        m.flags |= FLAG_LOST_REPORT
+        return
+    entry = report_rows(m, m.reports, m.reports_most)[m.reports_count]
+    m.reports_count += 1
+    m.reports_wanted += 1
+    entry.task = number
+    entry.kind = WRITES
+    entry.round = m.now
+    entry.records = before
+    entry.checkpoint = entry.reason = entry.start_delay = entry.alignment = 0
+    entry.processed = entry.persisted = 0

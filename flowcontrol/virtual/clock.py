@@ -102,4 +102,5 @@ def run_job(
         partitions=partition_figures(job, memory),
         put_aside=aside_figures(job, memory),
         jobs=tuple(run.document() for run in runs_of_jobs) or running.failed_job,
+        staged={} if running.delivery is None else running.delivery.staged(),
     )

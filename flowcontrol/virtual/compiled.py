@@ -30,9 +30,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
-    "events sizing ratios service times debloating partitioners partition_kinds",
+    "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
-    "operators": "task checkpointing snapshots pacing table selectivity source_log reading",
+    "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
+    "source_log reading",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",

@@ -9,10 +9,13 @@ from flowcontrol.job.checkpointed_task import (
     TRIGGER,
     TaskOrder,
 )
+from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.job import Job
+from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
+from flowcontrol.virtual.checkpoint_worker import REPORT_CELLS
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.recovery import Recovery
 
@@ -24,6 +27,8 @@ KINDS = {
     RELIEVED: f.RELIEVED,
 }
 """What the kernel calls the kinds of orders."""
+
+KIND = cell(CheckpointReport, "kind")
 
 
 class Coordination:
@@ -49,9 +54,13 @@ class Coordination:
         self.control = CheckpointControl(job)
         self._job, self._head, self._due = job, memory.head, 0
         head = self._head
-        self._reports = memory.table(head.reports, head.reports_most, CheckpointReport)
+        size = head.reports_most, REPORT_CELLS
+        self._reports = memory.cells[head.reports :][: size[0] * size[1]].reshape(size)
+        self.delivery: DeliveryControl | None = None
+        self.acted = -1
+        """The last round before which it did what was due."""
         self._orders = memory.table(head.orders, head.orders_most, KernelOrder)
-        self._heard: list[CheckpointReport] = []
+        self._heard: list[list[int]] = []
 
     def begin(self, recovery: Recovery | None = None) -> int:
         """Do what is due before the next round.
@@ -74,6 +83,7 @@ class Coordination:
                 orders = recovery.before_round(number, orders)
             self._tell(orders)
             self._plan()
+            self.acted = number
         return self._due if recovery is None else min(self._due, recovery.next_round)
 
     def hear(self) -> None:
@@ -88,12 +98,16 @@ class Coordination:
 
     def reports_in(self, number: int) -> list[CheckpointReport]:
         """Return what tasks have reported in the round that was run last."""
-        return [one for one in (*self._heard, *self._logged()) if one.round == number]
+        found = [CheckpointReport(*row) for row in (*self._heard, *self._logged())]
+        return [one for one in found if one.round == number]
 
     def _take_reports(self) -> None:
         self._heard = self._logged()
         self._head.reports_count = 0
-        self.control.hear(self._heard)
+        if self.delivery is not None:
+            self.delivery.hear_rows(self._heard)
+        wanted = self.control.wants
+        self.control.hear([CheckpointReport(*row) for row in self._heard if wanted(row[KIND])])
 
     def _plan(self) -> None:
         """Say when it looks next, and whether the kernel stops at a report."""
@@ -101,9 +115,10 @@ class Coordination:
         self._due = self._job.rounds if due is None else due
         self._head.reports_wanted = 0 if self.control.is_waiting else len(self._reports) // 2
 
-    def _logged(self) -> list[CheckpointReport]:
-        rows = self._reports[: self._head.reports_count].tolist()
-        return [CheckpointReport(*row) for row in rows]
+    def _logged(self) -> list[list[int]]:
+        """Return the rows of the log; a plain block of cells is read in half the time."""
+        rows: list[list[int]] = self._reports[: self._head.reports_count].tolist()
+        return rows
 
     def _tell(self, orders: list[TaskOrder]) -> None:
         """Leave orders for the kernel, which hands them to the tasks before the next round."""

@@ -10,6 +10,7 @@ from flowcontrol.systems.transports.rules import is_held, next_grant, next_look
 from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
+from flowcontrol.virtual.checkpoint_worker import note_barriers_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, CHECKPOINTS, RECORDS
 from flowcontrol.virtual.registry import part_of
@@ -47,6 +48,8 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if done == 1:
                 m[bits + place // WORD] &= ~(1 << (place % WORD))
             place = v.next_bit(m, bits, count, place)
+        if m.has_checkpoints == 1 and m.counts_records == 1:
+            note_barriers_of(m, partition)
 
 
 @part_of(BUFFERS)
@@ -109,8 +112,12 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
 def tell_resumed(
     m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
 ) -> None:
-    """Tell a sender to go on, if consumption was resumed behind the barrier that blocks it."""
-    resumed = v.aligned_channel(m, into.aligned).resumed
+    """Tell a sender of its barriers, if there is news: consumption resumed behind one that blocks.
+
+    Where records are counted nothing blocks; the news is that the task has taken one.
+    """
+    aligned = v.aligned_channel(m, into.aligned)
+    resumed = aligned.barriers if m.counts_records == 1 else aligned.resumed
     if resumed == into.told:
         return
     into.told = resumed
@@ -136,6 +143,8 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> Non
             if granted != into.announced:
                 into.announced = granted
                 grant(m, into, now)
+            if m.has_checkpoints == 1 and task.attention == 1:
+                tell_resumed(m, v.out_row(m, into.out), into, now)
             look = next_look(transport, state, end)
             if look > now:
                 wake(m, number, look)

@@ -24,7 +24,7 @@ from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.virtual.barriers import may_end
 from flowcontrol.virtual.cells import rows
-from flowcontrol.virtual.checkpoint_worker import log_report
+from flowcontrol.virtual.checkpoint_worker import event_partition, log_report
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import LOGS, SPILLS, THROTTLES
@@ -52,9 +52,7 @@ def finish_when_over(
         p = v.partition_row(m, task.first_partition + i)
         if p.kind > PIPELINED:
             _write_rest(m, task.first_partition + i, now)
-        finish_partition(v.partition_of(m, task.first_partition + i))
-        for place in range(p.channels):
-            v.set_bit(m, p.dirty, place)
+        finish_partition(event_partition(m, task.first_partition + i))
     if m.has_checkpoints == 1:
         log_report(m, number, task, FINISHED, 0, 0)
 

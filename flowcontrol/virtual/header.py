@@ -140,6 +140,8 @@ class KernelMemory:
     """1: there are sources that read logs."""
     has_checkpoints: int = 0
     """1: the job has checkpoints."""
+    has_looks: int = 0
+    """1: some of its sinks say when they write."""
     may_fail: int = 0
     """1: tasks may fail and restart, and be not deployed for a while."""
     reports: int = 0

@@ -11,7 +11,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import smooth_round_robin
 from flowcontrol.protocol.pool_rules import fetch_segment
 from flowcontrol.protocol.states import Message, ReceivedMessage
-from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
+from flowcontrol.systems.transports.record_rounds import received_slots, sent_slots
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 from flowcontrol.virtual import fields as f
@@ -60,11 +60,12 @@ def _fill_partition(
     job, size = build.job, build.job.sizes.partitions[link.name, sender]
     channels = link.outgoing(sender)
     count = len(channels)
-    depth = 0 if job.record_transport is not None else queue_depth(job, link, sender)
+    events, is_counted = event_slots(job.checkpoints), job.record_transport is not None
+    depth = 0 if is_counted else queue_depth(job, link, sender)
     _fill_pool(p, size.size, size.overdraft)
     if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
-    p.channels, p.queue_most = count, depth + event_slots(job.checkpoints)
+    p.channels, p.queue_most = count, sent_slots(events) if is_counted else depth + events
     p.queues = int(build.queues(count, Message, p.queue_most)[0])
     has_local = any(channel.is_local for channel in channels)
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
@@ -175,11 +176,12 @@ def _fill_grants(build: Builder, transport: RecordTransport, numbers: Ints, g: f
     into["initial"][numbers] = 0 if build.job.has_grants else LOCAL
     into["announced"][numbers] = granted
     out["announced"][into["out"][numbers]] = granted
-    # a message a round, and a grant
-    most = build.head.latency + 2 + event_slots(build.job.checkpoints)
+    # a message a round, and a grant; an event, and records or another grant beside it
+    events = event_slots(build.job.checkpoints)
+    most = build.head.latency + 2 + 2 * events
     _fill_transit(build, numbers, most)
     _fill_credits(build, numbers, most)
-    return QUEUE_MESSAGES
+    return received_slots(events) - events
 
 
 def _fill_transit(build: Builder, numbers: Ints, most: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
+from flowcontrol.job.delivery_settings import LOOKS, look_rounds
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.systems.barrier_buffer import AsideMessage
@@ -149,8 +150,10 @@ class LogSizes:
 
 
 def _first_reports(job: Job) -> int:
-    """Reports to begin with: as many as tasks make of four checkpoints."""
-    return LEAST_REPORTS + 4 * sum(plan.stage.parallelism for plan in job.stages)
+    """Reports to begin with: as many as tasks make of four checkpoints, and sinks between them."""
+    tasks = sum(plan.stage.parallelism for plan in job.stages)
+    looked_at = sum(plan.stage.parallelism for plan in job.stages if look_rounds(job, plan))
+    return LEAST_REPORTS + 4 * (tasks + LOOKS * looked_at)
 
 
 def _first_runs(job: Job) -> int:

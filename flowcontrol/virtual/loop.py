@@ -24,10 +24,11 @@ from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.barriers import (
-    has_news,
     holds_events,
     look_at_events,
+    look_for_news,
     may_do,
+    note_records,
     note_sent,
     plan_mail,
     stands_still_for_snapshot,
@@ -109,10 +110,10 @@ def _advance(memory: Any, end: int) -> int:
             return m.flags
         if m.is_watched == 1 and is_empty(m, now) == 1:
             m.flags |= FLAG_EMPTY
+        if m.has_checkpoints == 1:
+            look_for_news(m)
+        if m.flags != 0:
             end = now + 1  # all is accounted for, as this may be a sample's last round
-            break
-        if m.has_checkpoints == 1 and has_news(m) == 1:
-            end = now + 1
             break
         if 2 * m.ages_count > m.ages_most:
             m.round = now + 1
@@ -217,6 +218,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     if m.has_checkpoints == 1 and task.attention == 1:
         syncing = synced_for(m, worker)
     account(task, m.round_us, start, end, task.taken - before, reason, available, syncing)
+    if m.has_checkpoints == 1 and m.has_looks == 1 and task.taken > before:
+        note_records(m, worker, before)
     if end < allowed:
         forgo(task, end, allowed)
         end = allowed
@@ -295,7 +298,7 @@ def plan(
                 wake_at(m, number, first_us_at(phases, task.ready, end_us))
     elif task.kind == f.RELAY:
         task.status = f.IDLE
-        if task.queued > 0:
+        if task.queued > task.withheld:
             task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
         for i in range(task.stall_count):
             begin = m[task.stalls + 2 * i]
@@ -320,7 +323,7 @@ def plan_server(
 ) -> None:
     """Decide the same for a stage with a rate."""
     ready = task.ready
-    waiting = task.queued + waiting_at_reader(task) + task.is_pending
+    waiting = task.queued - task.withheld + waiting_at_reader(task) + task.is_pending
     if m.has_readers == 1 and task.kind == f.READER and task.due == 0:
         wake_at(m, number, next_arrival_us(m, task))
     moves = ready > end and work_by(phases, end_us + m.round_us) > end
@@ -360,7 +363,9 @@ def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:
     """Tell whether a partition has nothing that could be flushed: 1 if so."""
     if p.pool.in_use > 0:
         return 0
-    return 1 if m.has_checkpoints == 0 or holds_events(m, p) == 0 else 0
+    if m.has_checkpoints == 0 or m.counts_records == 1:  # records are never flushed
+        return 1
+    return 1 - holds_events(m, p)
 
 
 @part_of(BUFFERS)

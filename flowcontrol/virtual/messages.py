@@ -81,7 +81,17 @@ def receive_counted(
     message: f.KernelMessage,
 ) -> None:
     """Store records that have arrived at a channel of a gate."""
-    receive_records(task, gate, union, number, channel, message)
+    withheld = 0
+    if m.has_checkpoints == 1:
+        into = v.in_row(m, v.gate_row(m, task.first_gate + number).first_channel + channel)
+        withheld = is_withheld(m, into)
+    receive_records(task, gate, union, number, channel, message, withheld)
+
+
+@part_of(CHECKPOINTS)
+def is_withheld(m: KernelMemory, into: f.KernelInputChannel) -> int:
+    """Tell whether a task does not read a channel while it aligns barriers: 1 if so."""
+    return v.aligned_channel(m, into.aligned).is_withheld
 
 
 def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:

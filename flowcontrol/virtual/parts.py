@@ -60,7 +60,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "has_checkpoints": (CHECKPOINTS, 0),
         "may_fail": (FAILURES, 0),
     },
-    KernelTask: {"has_checkpoints": (CHECKPOINTS, 0)},
+    KernelTask: {"has_checkpoints": (CHECKPOINTS, 0), "withheld": (CHECKPOINTS, 0)},
     KernelSubpartition: dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
     **{
         message: dict.fromkeys(("checkpoint", "created"), (CHECKPOINTS, 0))

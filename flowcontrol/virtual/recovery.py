@@ -57,7 +57,7 @@ class Recovery:
             latest = own.coordinator.latest_completed
             self.attempts.harvest(latest)
             if latest > 0:
-                self.attempts.note_trigger(latest, own.coordinator.statistics(latest).triggered)
+                self.attempts.note_trigger(latest, own.coordinator.trigger_of(latest)[0])
             self._full_at = own.oldest_open + CUT_SLOTS
         if is_due:
             orders = [*orders, *self.control.before_round(number)]

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobVertex
-from flowcontrol.job.replay import Replayed, routes_of_keys
-from flowcontrol.scenario.inputs import read_rows
+from flowcontrol.job.replay import Replayed, read_columns, routes_of_keys
 from flowcontrol.scenario.stage_models import Input
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def read_replayed(job: Job) -> Replayed:
@@ -44,7 +38,7 @@ def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
 
     keyed = [link for link in plan.outputs if link.edge.key is not None]
     names = [str(link.edge.key) for link in keyed]
-    batches = _batches(plan, source, list(dict.fromkeys(names)))
+    batches = read_columns(plan.name, source, list(dict.fromkeys(names)))
     count, subtasks = sum(len(batch) for batch in batches), plan.stage.parallelism
     if count == 0:
         raise RunError(f"the input of stage {plan.name} holds no rows: {source.path}")
@@ -55,12 +49,3 @@ def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
         routes = routes_of_keys(keys, len(link.outgoing(0)))  # hash: all senders reach all
         for index in range(subtasks):
             found.tables[link.name, index] = routes[index::subtasks]
-
-
-def _batches(plan: JobVertex, source: Input, names: list[str]) -> list[pa.RecordBatch]:
-    try:
-        return list(read_rows(source, names))
-    except Exception as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        text = f"stage {plan.name}: its input {source.path} cannot be read: {reason}"
-        raise RunError(text) from error

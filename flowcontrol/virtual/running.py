@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.delivery_control import DeliveryControl
+from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
@@ -55,6 +57,8 @@ class Running:
         What triggers checkpoints.
     recovery : Recovery or None
         What fails, and restarts.
+    delivery : DeliveryControl or None
+        What the readers of the sinks see.
     """
 
     job: Job
@@ -64,6 +68,7 @@ class Running:
     control: Control | None
     coordination: Coordination | None = None
     recovery: Recovery | None = None
+    delivery: DeliveryControl | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -101,7 +106,16 @@ class Running:
         if job.faults is not None:
             recovery = Recovery(job, memory, None if coordination is None else coordination.control)
             recovery.attempts.hooks.append(tables.hold)
-        return cls(job, memory, tables, timeline, control, coordination, recovery)
+        delivery = None
+        if has_delivery(job):
+            delivery = DeliveryControl(job)
+            delivery.attach(
+                None if coordination is None else coordination.control,
+                None if recovery is None else recovery.control,
+            )
+            if coordination is not None:
+                coordination.delivery = delivery
+        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery)
 
     @property
     def control_messages(self) -> int:
@@ -121,6 +135,9 @@ class Running:
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)
+            if self.delivery is not None:
+                taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
+                self.delivery.sample(t_s, last + 1, taken)
             done = last + 1
             progress(done, self.memory.head.arrived)
         return 0
@@ -144,6 +161,9 @@ class Running:
             tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
         if self.recovery is not None:
             tables["restarts"] = restart_table(self.recovery.control)
+        if self.delivery is not None:
+            self.delivery.advance(self.job.rounds)
+            tables["delivery"] = delivery_table(self.delivery)
         return tables
 
     @property
@@ -169,7 +189,10 @@ class Running:
     def _begin(self) -> int:
         """Have checkpoints and failures act before the next round; return when they do again."""
         if self.coordination is not None:
-            return self.coordination.begin(self.recovery)
+            due = self.coordination.begin(self.recovery)
+            if self.delivery is not None and self.coordination.acted == self.memory.head.round:
+                self.delivery.advance(self.memory.head.round)
+            return due
         if self.recovery is None:
             return self.job.rounds
         self.recovery.before_round(self.memory.head.round, [])

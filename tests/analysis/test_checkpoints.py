@@ -209,10 +209,91 @@ def test_what_barriers_have_overtaken_is_not_what_they_waited_for() -> None:
     taken = made.Taken().checkpoint(10, "completed", 6000.0, persisted_bytes=9)
     taken.all((0, 0, 0, 0), (6000, 0, 0, 0), (0, 0, 0, 0), (6000, 0, 0, 0))
     [_, sentence] = summary(taken, source_map=(200, 200))["sentences"]
-    assert sentence.startswith(
-        "The way of the barriers makes checkpoints slow: the barriers were on their way for 6.00 s"
+    assert sentence == (
+        "Although they overtake data, barriers make checkpoints slow: they were on their way for "
+        "6.00 s of the 6.00 s until subtask 0 of sink acknowledged; 6.00 s passed on source->map, "
+        "while source was blocked 80 % of the run."
     )
-    assert "6.00 s passed on source->map, while source was blocked 80 % of the run." in sentence
+
+
+@pytest.mark.parametrize(
+    ("timeout", "is_named"), [("5999ms", True), ("6s", True), ("6001ms", False)]
+)
+def test_the_timeout_is_named_if_barriers_overtook_only_after_it(
+    timeout: str, is_named: bool
+) -> None:
+    taken = made.Taken().checkpoint(10, "completed", 6000.0, persisted_bytes=9)
+    taken.all((0, 0, 0, 0), (6000, 0, 0, 0), (0, 0, 0, 0), (6000, 0, 0, 0))
+    option = "execution.checkpointing."
+    options = {f"{option}interval": "10s", f"{option}unaligned.enabled": True,
+               f"{option}aligned-checkpoint-timeout": timeout}  # fmt: skip
+    [_, sentence] = summary(taken, made.scenario(options=options))["sentences"]
+    start = "The aligned-checkpoint-timeout of 6.00 s makes checkpoints slow, as barriers overtake "
+    assert sentence.startswith(start) == is_named
+
+
+def test_only_the_slow_ones_are_looked_at() -> None:
+    """Of 10, 20 and 5,000 ms, whose last are different subtasks, the third has a cause."""
+    taken = made.Taken()
+    taken.checkpoint(10, "completed", 10.0).all(*QUICK[:2], (10, 0, 0, 0), QUICK[3])
+    taken.checkpoint(20, "completed", 20.0).all(*QUICK[:2], (20, 0, 0, 0), QUICK[3])
+    taken.checkpoint(30, "completed", 5000.0).all(*QUICK[:3], (10, 0, 0, 4990))
+    found = summary(taken)
+    assert found["slowest"]["stage"] == "map"
+    cause = found["cause"]
+    assert (cause["kind"], cause["stage"], cause["slow"], cause["last"]) == ("upload", "sink", 1, 1)
+    assert (cause["e2e_ms"], cause["part_ms"]) == (5000, 4990)
+    assert found["sentences"][1] == (
+        "The upload makes 1 of 3 checkpoints slow: writing 0 bytes took 4.99 s of the 5.00 s until "
+        "subtask 0 of sink acknowledged."
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ((600, 0, 0, 400), "; the upload took another 400 ms."),
+        ((600, 0, 400, 0), "; the synchronous part took another 400 ms."),
+        ((0, 400, 0, 600), "; the barriers were on their way for another 400 ms."),
+        ((799, 0, 0, 201), "; the upload took another 201 ms."),
+        ((800, 0, 0, 200), None),
+    ],
+)
+def test_a_second_part_that_took_long_is_named_too(parts: Any, text: str | None) -> None:
+    taken = made.Taken().checkpoint(10, "completed", 1000.0).all(*QUICK[:3], parts)
+    sentence = summary(taken, made.scenario("1s"))["sentences"][1]
+    assert sentence.endswith(text) if text else "another" not in sentence
+
+
+@pytest.mark.parametrize(("other", "is_named"), [(500, True), (501, False)])
+def test_the_other_subtasks_are_named_if_they_were_done_long_before(
+    other: int, is_named: bool
+) -> None:
+    taken = made.Taken().checkpoint(10, "completed", 1000.0)
+    taken.all(QUICK[0], (0, 0, 0, 1000), (other, 0, 0, 0), QUICK[3])
+    sentence = summary(taken, made.scenario("1s"))["sentences"][1]
+    assert (f"(the others of map after {other} ms)" in sentence) == is_named
+
+
+@pytest.mark.parametrize(("round_ms", "is_named"), [(100, True), (125, True), (126, False)])
+def test_what_messages_take_is_not_slow(round_ms: float, is_named: bool) -> None:
+    """Trigger, two hops and the acknowledgement, two rounds each: 8 x 125 ms is 1,000 ms."""
+    taken = made.Taken().checkpoint(10, "completed", 1001.0).all(*QUICK[:3], (1001, 0, 0, 0))
+    found = checkpoint_summary(made.samples() | taken.tables(), made.scenario("1s"), round_ms)
+    assert (found["cause"] is not None) == is_named
+
+
+@pytest.mark.parametrize(
+    ("late", "text"),
+    [((True,), "The one that"), ((True, True), "All 2 that"), ((True, False), "1 of the 2 that")],
+)
+def test_how_many_expired_for_one_stage_is_in_words(late: tuple[bool, ...], text: str) -> None:
+    taken = made.Taken()
+    for number, is_sink in enumerate(late):
+        taken.checkpoint(10.0 + 10 * number, "expired", 9000.0, acknowledged=3)
+        for stage, subtask in made.SUBTASKS[:3] if is_sink else made.SUBTASKS[1:]:
+            taken.task(stage, subtask, 1, 0, 0, 0)
+    assert summary(taken)["sentences"][1].startswith(f"{text} expired waited for")
 
 
 def test_who_was_late_is_not_guessed_where_some_had_finished_before() -> None:

@@ -38,9 +38,27 @@ def cases() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def failing() -> ModuleType:
+    """Return ``failing.py``: small scenarios that fail and restart."""
+    return load("tests/live/failing.py")
+
+
+@pytest.fixture(scope="session")
 def driver() -> ModuleType:
     """Return ``driver.py``: a stand-in for Spark that can be killed."""
     return load("tests/live/driver.py")
+
+
+@pytest.fixture(scope="session")
+def deliveries() -> ModuleType:
+    """Return ``deliveries.py``: what a reader of a sink's table may see."""
+    return load("tests/live/deliveries.py")
+
+
+@pytest.fixture(scope="session")
+def dying() -> ModuleType:
+    """Return ``dying.py``: runs in processes of their own that are killed."""
+    return load("tests/live/dying.py")
 
 
 @pytest.fixture(scope="session")

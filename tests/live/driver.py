@@ -8,8 +8,10 @@ functions go through pickle, as on their way to an executor.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pyspark import cloudpickle
@@ -21,6 +23,7 @@ from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.source import StageReader
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
+from flowcontrol.spark import crash_points
 
 Offset = dict[str, Any]
 
@@ -30,9 +33,16 @@ class Crash(BaseException):
 
 
 class Crashes:
-    """Dies once at every place that is passed: before and after each commit, after each batch."""
+    """Dies once at every place that is passed: before and after each commit, after each batch.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    named : bool, default False
+        Also at the named points (:mod:`flowcontrol.spark.crash_points`).
+    """
+
+    def __init__(self, *, named: bool = False) -> None:
+        self.named = named
         self.places: list[tuple[object, ...]] = []
         self._met: set[tuple[object, ...]] = set()
 
@@ -69,6 +79,7 @@ class Query:
 
     def __init__(self, driver: Driver, stage: str) -> None:
         self.stage, self._offsets, self._crashes = stage, driver.offsets[stage], driver.crashes
+        self._keep = driver.keep
         schema = StructType()
         for name in driver.schemas[stage].names:
             schema.add(name, "string")  # only the names count
@@ -88,12 +99,14 @@ class Query:
             end = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
             assert end["round"] == start["round"] + 1
             planned = self._offsets["planned"] = json.loads(json.dumps(end))
+            self._keep()
         start = done or self._reader.initialOffset()
         partitions = list(self._reader.partitions(start, planned))
         self.batch(Rows(self._reader, partitions), planned["round"])  # type: ignore[arg-type]
         if self._crashes is not None:
             self._crashes.reach("noted", self.stage, planned["round"])
         self._offsets.update(done=planned, planned=None)
+        self._keep()
         self._reader.commit(planned)
 
     @property
@@ -116,6 +129,10 @@ class Driver:
         Where to die.
     replayed : dict, optional
         Columns of replayed rows, by source.
+    watch : callable, optional
+        Called after each batch with the stage and its round.
+    keeps : bool, default False
+        Keep the offsets in the run's folder, as Spark does, for another process to go on from.
     """
 
     def __init__(
@@ -124,13 +141,30 @@ class Driver:
         root: Path,
         crashes: Crashes | None = None,
         replayed: dict[str, Any] | None = None,
+        watch: Callable[[str, int], None] | None = None,
+        keeps: bool = False,
     ) -> None:
+        self._watch, self._keeps = watch, keeps
         self.job, self.paths, self.crashes = job, RunPaths(root), crashes
         self.schemas = row_schemas(job, replayed or {})
         self.offsets: dict[str, dict[str, Offset | None]] = {
             plan.name: {"done": None, "planned": None} for plan in job.stages
         }
         self.starts = 0
+        if keeps and self._file.exists():
+            self.offsets = json.loads(self._file.read_text())
+
+    @property
+    def _file(self) -> Path:
+        return self.paths.root / "queries" / "offsets.json"
+
+    def keep(self) -> None:
+        """Have the offsets survive this process."""
+        if self._keeps:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            written = self._file.with_suffix(".new")
+            written.write_text(json.dumps(self.offsets))
+            written.replace(self._file)
 
     def run(self) -> None:
         """Run all rounds; the stages take turns, so that nothing ever waits."""
@@ -146,11 +180,15 @@ class Driver:
             return done
 
         Writer.commit = commit  # type: ignore[method-assign]
+        hook = crash_points.hook
+        if crashes is not None and crashes.named:
+            crash_points.hook = lambda *place: crashes.reach("point", *place)
         try:
             while not self._go_on():
                 pass
         finally:
             Writer.commit = real  # type: ignore[method-assign]
+            crash_points.hook = hook
 
     def _go_on(self) -> bool:
         """Start all queries and run them until all is done, or until a crash: then False."""
@@ -160,7 +198,47 @@ class Driver:
             while any(query.done < self.job.rounds for query in queries):
                 first = min(queries, key=lambda query: query.done)
                 first.step()
+                if self._watch is not None:
+                    self._watch(first.stage, first.done - 1)
         except Crash:
             return False
         assert all(query.batch.rounds == self.job.rounds for query in queries)
         return True
+
+
+def die_everywhere(job: Job, runs: ModuleType, tmp_path: Path, at: range | None = None) -> None:
+    """Assert that a run whose driver dies at every place is as one whose driver does not.
+
+    Or at every place of some rounds.
+    """
+
+    class Some(Crashes):
+        def reach(self, *place: object) -> None:
+            if at is None or place[-1] in at:
+                super().reach(*place)
+
+    crashes = Some()
+    killed = Driver(job, tmp_path / "killed", crashes)
+    killed.run()
+    runs.assert_is_reference(job, tmp_path / "killed")
+    whole = Driver(job, tmp_path / "whole")
+    whole.run()
+    one, other = (
+        runs.comparable(runs.live_tables(job, tmp_path / run), latency=True)
+        for run in ("killed", "whole")
+    )
+    assert runs.first_difference(one, other) is None
+    for plan in job.stages:
+        if plan.is_sink:
+            tables = [tmp_path / run / "output" / plan.name for run in ("killed", "whole")]
+            rows, expected = (runs.rows_in_order(table) for table in tables)
+            assert len(rows) >= 5
+            assert Counter(rows) == Counter(expected)
+    # It died at every place there is: each ledger and each round's end, at the least.
+    assert killed.starts == len(crashes.places) + 1
+    kinds = Counter(place[0] for place in crashes.places)
+    sides = 2 * len(job.links)
+    rounds = job.rounds if at is None else len(at)
+    assert kinds["before"] == kinds["after"] >= rounds * sides
+    assert kinds["noted"] == rounds * len(job.stages)
+    assert whole.starts == 1

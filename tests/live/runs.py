@@ -71,6 +71,7 @@ def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledg
         if row["task_state"] is not None and not latency:
             row["task_state"].pop("latency", None)
             row["task_state"].pop("control", None)
+            row["task_state"].pop("sink", None)
     return found
 
 

@@ -19,8 +19,10 @@ import yaml
 from deltalake import DeltaTable
 
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.run import RunResult
 from flowcontrol.spark.crash_points import CrashPoint
+from modules import load
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -108,6 +110,65 @@ def test_a_run_that_is_killed_again_and_again(
         compare_with_undisturbed(runs, job, out, start, scenario)
 
 
+RESTART_KILLS = [
+    ("map", 6, CrashPoint.BEFORE_STATE),
+    ("sink", 13, CrashPoint.AFTER_LEDGER),
+    ("source", 14, CrashPoint.BEFORE_LEDGER),
+    ("map", 15, CrashPoint.BETWEEN_LEDGERS),
+    ("sink", 16, CrashPoint.BEFORE_LEDGER),
+    ("source", 17, CrashPoint.BEFORE_EXCHANGE),
+    ("map", 18, CrashPoint.AFTER_LEDGER),
+]
+"""In the rounds of the failure, its detection, the cancellation, the restore, and of its run."""
+
+
+def failing_stages(cases: ModuleType) -> dict[str, Any]:
+    failing = load("tests/live/failing.py")
+    failed = [{"at_s": 1.3, "stage": "sink", "subtask": 0}]
+    case = failing.failing(failing.sinks_at(cases.STAGES, 300), failed, 24, failing.UNALIGNED)
+    return {**case, "name": "killed"}
+
+
+def test_the_kills_of_a_restart_are_in_its_rounds(cases: ModuleType, runs: ModuleType) -> None:
+    """A kill that no process reaches would test nothing: each is where it says."""
+    job = runs.job_of(failing_stages(cases))
+    control = load("tests/live/failing.py").reference_of(job).failures.control
+    [restart] = control.restarts
+    assert (restart.failed, restart.detected, restart.restarted, restart.running) == (
+        13,
+        14,
+        16,
+        17,
+    )
+    assert restart.checkpoint > 1
+    ledgers = runs.comparable(runs.reference_tables(job))
+    [row] = [
+        row for row in ledgers["source->map"] if (row["side"], row["batch_id"]) == ("receiver", 6)
+    ]
+    reports = row["task_state"]["checkpoints"]["reports"]
+    assert TAKEN in {report["kind"] for report in reports}
+
+
+@pytest.mark.long
+def test_a_run_that_is_killed_while_it_restarts(
+    cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
+) -> None:
+    job = runs.job_of(failing_stages(cases))
+    scenario, out = tmp_path / "killed.yaml", tmp_path / "killed"
+    scenario.write_text(yaml.safe_dump(failing_stages(cases)))
+    kills = 0
+    for stage, number, point in RESTART_KILLS:
+        killed = start(scenario, "--out", str(out), kill_at=f"{stage}:{number}:{point}")
+        assert killed.wait() == -signal.SIGKILL, killed.said()
+        killed.assert_nothing_left()
+        kills += 1
+    assert kills == len(RESTART_KILLS)
+    last = start(scenario, "--out", str(out))
+    assert last.wait() == 0, last.said()
+    load("tests/live/failing.py").assert_tables_are_the_references(job, out)
+    compare_with_undisturbed(runs, job, out, start, scenario)
+
+
 def compare_with_undisturbed(
     runs: ModuleType, job: Any, out: Path, start: Callable[..., Any], scenario: Path
 ) -> None:
@@ -123,7 +184,9 @@ def compare_with_undisturbed(
     assert runs.rows_in_order(out / "output" / "sink") == runs.rows_in_order(
         whole / "output" / "sink"
     )
-    for name in ("stages", "channels", "latency"):
+    kept = {path.parent.name for path in whole.glob("*/_delta_log")} - {"state"}
+    assert kept >= {"stages", "channels", "latency"}
+    for name in kept:
         one, other = (DeltaTable(str(path / name)).to_pyarrow_table() for path in (out, whole))
         assert in_order(one) == in_order(other), name
     assert exchanged(RunPaths(out), job) == exchanged(RunPaths(whole), job)

@@ -7,7 +7,6 @@ so that hundreds of crashes take seconds; tests/live/test_kill.py does it with p
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from flowcontrol.job import Job
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
@@ -36,7 +34,8 @@ if "FLOWCONTROL_LONG" in os.environ:
 def test_a_crash_around_every_commit(
     name: str, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
 ) -> None:
-    die_everywhere(runs.job_of({**getattr(cases, name), "duration_s": 0.7}), driver, runs, tmp_path)
+    job = runs.job_of({**getattr(cases, name), "duration_s": 0.7})
+    driver.die_everywhere(job, runs, tmp_path)
 
 
 LATE = range(4, 6)
@@ -56,51 +55,11 @@ def test_a_crash_around_every_commit_of_a_job_with_checkpoints(
         f"{CHECKPOINTING}aligned-checkpoint-timeout": "200ms",
     }
     job = runs.job_of({**case, "stages": slow, "options": {**case["options"], **options}})
-    die_everywhere(job, driver, runs, tmp_path, at)
+    driver.die_everywhere(job, runs, tmp_path, at)
     tables = result_tables(job, History.of_run(job, RunPaths(tmp_path / "killed")))
     statuses = tables["checkpoints"].column("status").to_pylist()
     assert "completed" in statuses
     assert sum(tables["checkpoints"].column("persisted_bytes").to_pylist()) > 0
-
-
-def die_everywhere(
-    job: Job, driver: ModuleType, runs: ModuleType, tmp_path: Path, at: range | None = None
-) -> None:
-    """Assert that a run whose driver dies at every place is as one whose driver does not.
-
-    Or at every place of some rounds.
-    """
-
-    class Some(driver.Crashes):  # type: ignore[name-defined, misc]
-        def reach(self, *place: object) -> None:
-            if at is None or place[-1] in at:
-                super().reach(*place)
-
-    crashes = Some()
-    killed = driver.Driver(job, tmp_path / "killed", crashes)
-    killed.run()
-    runs.assert_is_reference(job, tmp_path / "killed")
-    whole = driver.Driver(job, tmp_path / "whole")
-    whole.run()
-    one, other = (
-        runs.comparable(runs.live_tables(job, tmp_path / run), latency=True)
-        for run in ("killed", "whole")
-    )
-    assert runs.first_difference(one, other) is None
-    for plan in job.stages:
-        if plan.is_sink:
-            tables = [tmp_path / run / "output" / plan.name for run in ("killed", "whole")]
-            rows, expected = (runs.rows_in_order(table) for table in tables)
-            assert len(rows) >= 5
-            assert Counter(rows) == Counter(expected)
-    # It died at every place there is: each ledger and each round's end, at the least.
-    assert killed.starts == len(crashes.places) + 1
-    kinds = Counter(place[0] for place in crashes.places)
-    sides = 2 * len(job.links)
-    rounds = job.rounds if at is None else len(at)
-    assert kinds["before"] == kinds["after"] >= rounds * sides
-    assert kinds["noted"] == rounds * len(job.stages)
-    assert whole.starts == 1
 
 
 def test_crashes_where_files_are_compacted_trimmed_and_checkpointed(

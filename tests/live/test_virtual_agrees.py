@@ -40,6 +40,20 @@ SHORTENED = {
         "stages.topic.emit_rate=703",  # some records are read from one round into the next
         "stages.database.stalls=[{at_s: 0.6, for_s: 2}]",
     ),
+    **{
+        f"checkpoint-{kind}": (
+            "duration_s=1.8",
+            "stages.sink.total_rate=20",
+            "options.execution.checkpointing.interval=500ms",
+            f"options.execution.checkpointing.{option}",
+        )
+        for kind, option in {
+            "aligned": "min-pause=0ms",
+            "unaligned": "min-pause=0ms",
+            "timeout": "aligned-checkpoint-timeout=200ms",
+            "fails": "timeout=300ms",
+        }.items()
+    },
 }
 """The scenarios of conf/, with sinks so slow that all is full and blocked within seconds."""
 
@@ -80,8 +94,12 @@ def assert_agree(job: Job, result: RunResult, runs: ModuleType, clocks: ModuleTy
     # Each run is one that counts.
     assert runs.saw(live) == {"floating", "waiting", "no credit", "blocked"}
     tables = run_job(job).tables
-    assert tables.keys() == result.tables.keys()
+    # No live run restarts anything that these scenarios have.
+    assert tables.keys() - result.tables.keys() <= {"restarts"}
     for name, table in tables.items():
+        if name == "restarts":
+            assert len(table) == 0
+            continue
         assert len(table) > 0
         pd.testing.assert_frame_equal(
             table.to_pandas(), result.tables[name].to_pandas(), rtol=1e-12, atol=0
@@ -89,8 +107,8 @@ def assert_agree(job: Job, result: RunResult, runs: ModuleType, clocks: ModuleTy
 
 
 def test_every_scenario_is_run() -> None:
-    only_virtual = {"head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"}
-    too_many_rounds = {"kafka-questions"}
+    only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
+    too_many_rounds = {"kafka-questions", "recovery"}
     names = {path.stem for path in CONF.glob("*.yaml")}
     assert names == set(SHORTENED) | only_virtual | too_many_rounds
 

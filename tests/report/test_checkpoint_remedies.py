@@ -56,9 +56,24 @@ def test_each_remedy_is_run_with_the_options_that_it_names() -> None:
     assert rates == pytest.approx([120] * 3, rel=0.02)
 
 
+def test_twice_the_upload_bandwidth_is_tried_where_something_is_uploaded() -> None:
+    """4 MB at 4 MB/s are a second, at 8 MB/s half of it."""
+    own = scenario(1000).canonical()
+    own["cluster"] = {"upload_bytes_per_s": 4e6}
+    own["stages"][1]["state"] = {"bytes": 4_000_000}
+    found = {one["name"]: one for one in checkpoint_remedies(parse_scenario(own))}
+    quicker = found["twice the upload bandwidth"]
+    assert quicker["changes"] == {"cluster.upload_bytes_per_s": 8e6}
+    assert quicker["e2e"]["p50_ms"] == pytest.approx(500, abs=60)
+    assert found["half the buffers"]["e2e"]["p50_ms"] == pytest.approx(1000, abs=60)
+
+
 def test_what_the_scenario_has_already_is_not_tried_again() -> None:
     has = {f"{OPTION}unaligned.enabled": True, f"{MEMORY}buffer-debloat.enabled": True}
-    assert names(checkpoint_remedies(scenario(**has))) == ["half the buffers"]
+    assert names(checkpoint_remedies(scenario(**has))) == [
+        "half the buffers",
+        "twice the upload bandwidth",
+    ]
     at_least_once = scenario(**{f"{OPTION}mode": "AT_LEAST_ONCE"})
     assert "unaligned checkpoints" not in names(checkpoint_remedies(at_least_once))
 

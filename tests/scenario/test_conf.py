@@ -46,7 +46,6 @@ def is_live(scenario: Scenario) -> bool:
 def test_it_runs_on_its_clocks(path: Path) -> None:
     scenario = load_scenario(path)
     refused = ["system.transport"] * (scenario.system.transport != "credit")
-    refused += ["failures"] * (len(scenario.failures) > 0)
     assert [problem.place for problem in check_clock(scenario, "live")] == refused
     assert check_clock(scenario, "virtual") == []
     assert parse_scenario(scenario.canonical()) == scenario

@@ -30,6 +30,10 @@ Changes = list[tuple[str, Any]]
             ["Unaligned checkpoints can only be used with checkpointing mode EXACTLY_ONCE", "off"],
         ),
         (
+            [(f"{CHECKPOINT}interval", "10s")],
+            ["interval, 10 s, is not shorter than the run, 10 s", "no checkpoint is triggered"],
+        ),
+        (
             [INTERVAL, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s")],
             ["aligned-checkpoint-timeout has no effect", "unaligned.enabled"],
         ),
@@ -65,6 +69,7 @@ def test_what_surprises_is_said_once(changed: Any, changes: Changes, texts: list
         [("system", "flink-1.4"), INTERVAL, ("options/task.checkpoint.alignment.max-size", 1)],
         [INTERVAL, UNALIGNED, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s"), EXACTLY, FAILED],
         [INTERVAL, AT_LEAST, LOSES, FAILED],
+        [(f"{CHECKPOINT}interval", "9999ms")],
         [INTERVAL, ("options/restart-strategy.exponential-delay.max-backoff", "2min")],
         [FAILED, ("options/restart-strategy", "fixed-delay"), (f"{FIXED}attempts", 3)],
         [UNALIGNED, AT_LEAST],

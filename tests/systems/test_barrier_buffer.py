@@ -123,12 +123,13 @@ def test_records_put_aside_do_not_wait_to_be_taken_up(tasks: ModuleType) -> None
     own = tasks.Aligning(2)
     for text in ("a|1", "a1", "a2"):
         own.arrive(text)
-    assert own.task.queued == 2
+    assert (own.task.queued, own.task.withheld) == (2, 0)
     own.poll()
-    assert (own.task.queued, own.channels[0].aside) == (0, 200)
+    assert (own.task.queued, own.task.withheld, own.channels[0].aside) == (2, 2, 200)
     own.arrive("b|1")
     own.poll()
-    assert (own.task.queued, own.channels[0].aside, len(own.found)) == (0, 0, 3)
+    assert (own.task.queued, own.task.withheld, own.channels[0].aside) == (0, 0, 0)
+    assert len(own.found) == 3
 
 
 # ---------------------------------------------------------------- the disk

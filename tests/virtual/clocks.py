@@ -11,6 +11,8 @@ from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import RoundState
+from flowcontrol.job.throttling import controller_of
+from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
@@ -51,16 +53,29 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         job, runs=RUNS, ages=AGES, track=False, reports=REPORTS, tables=tables, limits=limits
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
-    reader, done = StateReader(job, memory, coordination=coordination), 0
+    controller = controller_of(job)
+    control = None if controller is None else Control(job, memory, controller)
+    reader, done = StateReader(job, memory, controller, coordination), 0
     recovery = recovery_of(job, memory, coordination)
     if recovery is not None:
         recovery.attempts.hooks.append(reader.hold)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
+        if control is not None and done > 0:
+            assert every == 1, "a controller looks between two rounds"
+            _look(control, memory, job.round_us)
         done = min(last, done + every)
         advance_to(memory, coordination, recovery, done)
         state = reader.read()
         yield RoundRows(done - 1, round_rows(job, state.tasks), state)
+
+
+def _look(control: Control, memory: Memory, round_us: int) -> None:
+    """Show a controller the rounds that are done only before the next, as the live clock does."""
+    due = memory.head.round * round_us >= control.controller.next_look_us()
+    if due or (control.controller.wants_empty and memory.head.is_empty):
+        control.look()
+    memory.head.is_watched = 0
 
 
 def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> Recovery | None:

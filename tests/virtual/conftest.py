@@ -51,6 +51,12 @@ def random_jobs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def random_systems() -> ModuleType:
+    """Return ``random_systems.py`` of the emulation's tests: what draws transports of records."""
+    return load("tests/job/random_systems.py")
+
+
+@pytest.fixture(scope="session")
 def random_checkpoints() -> ModuleType:
     """Return ``random_checkpoints.py`` of the emulation's tests: what draws how jobs checkpoint."""
     return load("tests/job/checkpoints/random_checkpoints.py")
@@ -66,6 +72,12 @@ def random_failures() -> ModuleType:
 def small_checkpoints() -> ModuleType:
     """Return ``small.py`` of the emulation's tests: small jobs with checkpoints."""
     return load("tests/job/checkpoints/small.py")
+
+
+@pytest.fixture(scope="session")
+def cuts() -> ModuleType:
+    """Return ``cuts.py`` of the emulation's tests: reference runs, and the cuts that they make."""
+    return load("tests/job/checkpoints/cuts.py")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from flowcontrol.job import Job
 from flowcontrol.protocol.queues import in_order
 from flowcontrol.protocol.state import width
-from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.systems.transports.transport import FREE, ChannelGrant
@@ -35,42 +34,19 @@ NEVER_FALLS = {*BOUNDED, "bdp_window"}
 
 
 @st.composite
-def systems(draw: Any, transport: str, round_ms: float) -> SystemSpec:
-    """A transport with few slots, so that its limits are met."""
-    # A window may let one record go per period, which must not be tens of thousands of rounds.
-    periods = [ms for ms in (1, 100, 250) if ms <= 100 * round_ms]
-    slots, share = draw(st.sampled_from([1, 2, 7, 40])), st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])
-    low, high = sorted(max(0.001, draw(share)) for _ in range(2))
-    values: dict[str, dict[str, float]] = {
-        "unbounded": {"heap_bytes": 1e6},
-        "blocking_queue": {"slots": slots},
-        "half_return_credit": {"slots": slots, "share": draw(share)},
-        "batched_credit": {"slots": slots, "lot": draw(st.integers(1, slots))},
-        "cumulative_credit": {"credit": slots, "mark": draw(st.integers(0, slots))},
-        "rate_window": {
-            "unit": draw(st.sampled_from([1, 3000, 65_536])),
-            "initial_units": slots,
-            "multiplier": draw(st.sampled_from([1, 3])),
-            "period_ms": draw(st.sampled_from(periods)),
-        },
-        "bdp_window": {"initial": slots * 1000, "most": draw(st.sampled_from([1, 10**5]))},
-        "hop_hysteresis": {
-            "slots": slots,
-            "high": high,
-            "low": low,
-            "check_ms": draw(st.sampled_from([0, 1, 250])),
-            "cache_bytes": draw(st.sampled_from([0, 5000])),
-        },
-    }
-    return SystemSpec(transport=transport, transport_values=values[transport])
-
-
-@st.composite
-def jobs_with(draw: Any, random_jobs: ModuleType, transport: str, *, is_drained: bool) -> Job:
+def jobs_with(
+    draw: Any,
+    random_jobs: ModuleType,
+    random_systems: ModuleType,
+    transport: str,
+    *,
+    is_drained: bool,
+) -> Job:
     """A random job under a transport."""
     shape = random_jobs.Shape(is_virtual=True, is_drained=is_drained)
     scenario = draw(random_jobs.scenarios(shape))
-    scenario = scenario.model_copy(update={"system": draw(systems(transport, scenario.round_ms))})
+    system = draw(random_systems.systems(transport, scenario.round_ms))
+    scenario = scenario.model_copy(update={"system": system})
     note(scenario.to_yaml())
     job = random_jobs.laid_out(scenario)
     assume(job.links)
@@ -94,6 +70,7 @@ def test_the_kernel_does_what_the_reference_run_does(
     clocks: ModuleType,
     witness: ModuleType,
     random_jobs: ModuleType,
+    random_systems: ModuleType,
     draw_until: Any,
     transport: str,
 ) -> None:
@@ -102,7 +79,7 @@ def test_the_kernel_does_what_the_reference_run_does(
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        job = data.draw(jobs_with(random_jobs, transport, is_drained=False))
+        job = data.draw(jobs_with(random_jobs, random_systems, transport, is_drained=False))
         seen = witness.Witness(job)
         every = (1, data.draw(st.sampled_from([2, 3, 10, 1000])))
         clocks.compare(job, every=every, watch=seen)
@@ -195,24 +172,28 @@ def run(job: Job, *, rounds: int) -> Memory:
 @pytest.mark.holds("bdp_window", "virtual", "its rules after every round, random jobs")
 @pytest.mark.holds("hop_hysteresis", "virtual", "its rules after every round, random jobs")
 @pytest.mark.parametrize("transport", names())
-def test_grants_bounds_and_conservation(random_jobs: ModuleType, transport: str) -> None:
+def test_grants_bounds_and_conservation(
+    random_jobs: ModuleType, random_systems: ModuleType, transport: str
+) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        job = data.draw(jobs_with(random_jobs, transport, is_drained=False))
+        job = data.draw(jobs_with(random_jobs, random_systems, transport, is_drained=False))
         run(job, rounds=job.rounds)
 
     look()
 
 
 @pytest.mark.parametrize("transport", names())
-def test_everything_arrives_in_the_end(random_jobs: ModuleType, transport: str) -> None:
+def test_everything_arrives_in_the_end(
+    random_jobs: ModuleType, random_systems: ModuleType, transport: str
+) -> None:
     """Liveness: sources stop, every stage goes on, so no record may stay behind for want of one."""
 
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        job = data.draw(jobs_with(random_jobs, transport, is_drained=True))
+        job = data.draw(jobs_with(random_jobs, random_systems, transport, is_drained=True))
         memory = fill(job, runs=1 << 12, ages=1 << 10, track=False)
         most, before = 200_000, -1
         end = job.rounds

@@ -17,11 +17,16 @@ from deltalake import write_deltalake
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job import replay as replay_rules
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.reference import run_reference
+from flowcontrol.job.replay import routes_of_keys
 from flowcontrol.live.replay import stage_replay
+from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import replay as replay_module
-from flowcontrol.virtual import simulate
+from flowcontrol.virtual import run_job, simulate
 from flowcontrol.virtual.replay import read_replayed
 
 CITIES = ["Oslo", "Rome", None, "Bonn", "Lima", "Kiel", "Bern"]
@@ -156,7 +161,7 @@ def test_a_key_decides_the_channel_as_flink_does(tmp_path: Path) -> None:
 
 
 def test_only_the_key_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, read_rows = [], replay_module.read_rows
+    asked, read_rows = [], replay_rules.read_rows
 
     def watched(source: Any, columns: Any) -> Any:
         asked.append(columns)
@@ -164,7 +169,7 @@ def test_only_the_key_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert batch.schema.names == columns
             yield batch
 
-    monkeypatch.setattr(replay_module, "read_rows", watched)
+    monkeypatch.setattr(replay_rules, "read_rows", watched)
     for kind, write in (("csv", write_csv), ("parquet", write_parquet), ("delta", write_delta)):
         read_replayed(job_of(kind, write(tmp_path)))
     assert asked == [["city"]] * 3
@@ -224,3 +229,34 @@ def test_an_input_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_job_that_makes_its_rows_up_reads_nothing(jobs: ModuleType) -> None:
     found = read_replayed(jobs.single())
     assert (found.limits, found.tables) == ({}, {})
+
+
+def test_a_state_grows_with_the_keys_that_have_come(clocks: ModuleType, tmp_path: Path) -> None:
+    """10 bytes a key; every fifth row has a new one, until 60 rows have come."""
+    keys = [i // 5 if i < 60 else i % 12 for i in range(200)]
+    pq.write_table(pa.table({"key": keys}), tmp_path / "rows.parquet")
+    job = job_of("parquet", tmp_path / "rows.parquet", "key", rate=200)
+    mapping = job.scenario.canonical()
+    mapping["options"]["execution.checkpointing.interval"] = "50ms"
+    mapping["stages"][1]["state"] = {"bytes_per_key": 10}
+    job = build_physical_graph(parse_scenario(mapping))
+    clocks.compare(job, every=(1, 1000))
+    control, taken = CheckpointControl(job), dict[tuple[int, int], int]()
+    for batch in run_reference(job, replayed=read_replayed(job), checkpoints=control):
+        for task in batch.state.tasks:
+            for one in () if task.checkpoints is None else task.checkpoints.reports:
+                if one.kind == TAKEN:
+                    taken[one.checkpoint, one.task] = one.records
+    routes = routes_of_keys(pa.chunked_array([keys]), 3).tolist()
+    own = [[key for key, to in zip(keys, routes, strict=True) if to == i] for i in range(3)]
+    found = run_job(job).tables["checkpoint_tasks"].to_pylist()
+    sizes = [row for row in found if row["stage"] == "sink" and row["state_bytes"] is not None]
+    assert len(sizes) > 30
+    for row in sizes:
+        index = row["subtask"]
+        first = own[index][: taken[row["checkpoint_id"], 1 + index]]
+        assert row["state_bytes"] == 10 * len(set(first)), row
+    assert len({row["state_bytes"] for row in sizes}) > 3
+    assert sum(row["state_bytes"] for row in sizes[-3:]) == 10 * 12
+    expected = checkpoint_tables(job, control.coordinator)["checkpoint_tasks"].to_pylist()
+    assert found == expected

@@ -11,6 +11,7 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.reference import run_reference
+from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from modules import load
@@ -83,6 +84,36 @@ def test_tasks_that_work_in_no_time_stand_still_too(clocks: ModuleType, stage: s
     for sync_ms in (20, 100, 250, 990):
         made = with_states(small.job(stages, edges), {stage: {"sync_ms": sync_ms}})
         clocks.compare(made, every=EVERY)
+
+
+@pytest.mark.parametrize("emit_rate", [3, 40, 1000])
+def test_a_source_that_reads_a_log_stops_and_its_log_does_not(
+    clocks: ModuleType, emit_rate: int
+) -> None:
+    """What is being read when the job stops is not emitted, and waits with what comes later."""
+    stages = [
+        {"name": "source", "emit_rate": emit_rate, "arrival_rate": 37, "placement": [0]},
+        {"name": "sink", "service_rate": 30, "placement": [1]},
+    ]
+    saved = [{"at_s": 1.45, "stop": True}]
+    made = small.job(stages, [("source", "sink", "rebalance")], savepoints=saved)
+    taken, lags, cuts = [], [], []
+
+    def look(state: Any) -> None:
+        source = state.task("source")
+        cuts.extend(one.records for one in source.checkpoints.reports if one.kind == TAKEN)
+        if source.state.open_inputs == 0:
+            taken.append(source.state.taken)
+        lags.append(source.log.end - source.log.position - source.log.reading)
+
+    clocks.compare(made, every=EVERY, look=look)
+    assert len(taken) > 25
+    assert set(taken) == {cuts[-1]}
+    assert lags[-1] == 37 * 5 - taken[0]
+    [row] = [
+        row for row in run_job(made).tables["checkpoints"].to_pylist() if row["kind"] == "savepoint"
+    ]
+    assert row["status"] == "completed"
 
 
 # ---- closed forms, at short rounds

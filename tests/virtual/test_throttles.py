@@ -14,7 +14,6 @@ from flowcontrol.job import Job
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import simulate
@@ -32,47 +31,10 @@ IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission"
 
 
 @st.composite
-def systems(draw: Any, throttle: str) -> SystemSpec:
-    """A throttle that acts within few rounds, over queues without bound or with few slots."""
-    few, interval = draw(st.sampled_from([2, 10, 60])), draw(st.sampled_from([100, 250, 700]))
-    stated: dict[str, dict[str, float]] = {
-        "global_hysteresis": {
-            "slots": few,
-            "check_ms": draw(st.sampled_from([0, 100])),
-            "delay_on_ms": draw(st.sampled_from([0, 300])),
-            "delay_off_ms": draw(st.sampled_from([0, 300])),
-        },
-        "stepwise_sleep": {"slots": few, "interval_ms": 100, "samples": 2},
-        "pid_rate": {"interval_ms": interval, "min_rate": few},
-        "static_admission": {
-            "interval_ms": draw(st.sampled_from([0, interval])),
-            "max_records": draw(st.sampled_from([0, few])),
-            "min_records": draw(st.sampled_from([0, 5])),
-            "max_delay_ms": 500,
-        },
-        "aimd_rate": {"min_rate": few, "max_rate": 500, "late_ms": 300, "cooldown_ms": 300},
-        "frontier_lag": {"interval_ms": interval, "lag": draw(st.sampled_from([1, 3]))},
-    }
-    values = {name: float(p.default) for name, p in THROTTLE_PARTS[throttle].parameters.items()}
-    transports: dict[str, dict[str, float]] = {
-        "unbounded": {"heap_bytes": 1e9},
-        "blocking_queue": {"slots": 30},
-        "credit": {},
-    }
-    transport = draw(st.sampled_from(list(transports)))
-    return SystemSpec(
-        transport=transport,
-        transport_values=transports[transport],
-        throttle=throttle,
-        throttle_values={**values, **stated[throttle]},
-    )
-
-
-@st.composite
-def jobs_with(draw: Any, random_jobs: ModuleType, throttle: str) -> Job:
+def jobs_with(draw: Any, random_jobs: ModuleType, random_systems: ModuleType, throttle: str) -> Job:
     shape = random_jobs.LIVE if throttle in IN_ROWS else random_jobs.Shape(is_virtual=True)
     scenario = draw(random_jobs.scenarios(shape))
-    scenario = scenario.model_copy(update={"system": draw(systems(throttle))})
+    scenario = scenario.model_copy(update={"system": draw(random_systems.throttled(throttle))})
     note(scenario.to_yaml())
     job = random_jobs.laid_out(scenario)
     assume(job.links)
@@ -129,14 +91,14 @@ class Run:
 )
 @pytest.mark.parametrize("throttle", IN_ROWS)
 def test_the_kernel_does_what_the_reference_run_does(
-    random_jobs: ModuleType, throttle: str, draw_until: Any
+    random_jobs: ModuleType, random_systems: ModuleType, throttle: str, draw_until: Any
 ) -> None:
     commands: set[tuple[int, int, int]] = set()
 
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        job = data.draw(jobs_with(random_jobs, throttle))
+        job = data.draw(jobs_with(random_jobs, random_systems, throttle))
         run = Run(job, track=False)
         for batch in run_reference(job):
             run.step(batch.number)
@@ -148,11 +110,13 @@ def test_the_kernel_does_what_the_reference_run_does(
 
 
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_a_reference_run_goes_on_from_any_round(random_jobs: ModuleType, throttle: str) -> None:
+def test_a_reference_run_goes_on_from_any_round(
+    random_jobs: ModuleType, random_systems: ModuleType, throttle: str
+) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        job = data.draw(jobs_with(random_jobs, throttle))
+        job = data.draw(jobs_with(random_jobs, random_systems, throttle))
         whole = list(run_reference(job))
         at = data.draw(st.integers(0, len(whole) - 2))
         assert list(resumed(job, whole[at])) == whole[at + 1 :]
@@ -168,12 +132,12 @@ def test_a_reference_run_goes_on_from_any_round(random_jobs: ModuleType, throttl
 @pytest.mark.holds("frontier_lag", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
 def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
-    random_jobs: ModuleType, throttle: str
+    random_jobs: ModuleType, random_systems: ModuleType, throttle: str
 ) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        run = Run(data.draw(jobs_with(random_jobs, throttle)), track=True)
+        run = Run(data.draw(jobs_with(random_jobs, random_systems, throttle)), track=True)
         is_source = run.memory.tasks["throttle"] > 0
         before, admitted = 0, np.full(is_source.sum(), -1)
         for number in range(run.job.rounds):

@@ -35,6 +35,8 @@ class Figure:
     of_checkpoints : bool, default False
         Whether it is a figure of the checkpoints of the run, the same for all stages; null if the
         job takes none.
+    of_failures : bool, default False
+        Whether it is what failures cost the run, likewise; null if nothing can fail.
     """
 
     column: Column
@@ -43,6 +45,12 @@ class Figure:
     of_sources: bool = False
     has_half: bool = True
     of_checkpoints: bool = False
+    of_failures: bool = False
+
+    @property
+    def of_job(self) -> bool:
+        """Whether it is the job's, and the same for all stages."""
+        return self.of_checkpoints or self.of_failures
 
     @property
     def second_half(self) -> Column:
@@ -87,6 +95,14 @@ def _of_checkpoints(
     """Return a figure of the checkpoints of a run, over all of it."""
     column = Column(name, type_, unit, f"{meaning} The same in all rows of a variant.")
     return Figure(column, "lower", is_peak=True, has_half=False, of_checkpoints=True)
+
+
+def _of_failures(name: str, type_: Literal["int64", "float64"], unit: str, meaning: str) -> Figure:
+    """Return a figure of the failures of a run, over all of it."""
+    text = f"{meaning} Null for a job that neither checkpoints nor fails."
+    text = f"{text} The same in all rows of a variant."
+    column = Column(name, type_, unit, text)
+    return Figure(column, "lower", is_peak=True, has_half=False, of_failures=True)
 
 
 _NEVER: Final = (
@@ -154,6 +170,23 @@ FIGURES: Final = (
         "int64",
         "checkpoints",
         "Checkpoints that expired, were declined or aborted. Null for a job that takes none.",
+    ),
+    _of_checkpoints(
+        "checkpoint_persisted_bytes",
+        "float64",
+        "bytes",
+        "Data in flight that a completed checkpoint persisted, mean. Null where none completed.",
+    ),
+    _of_failures("downtime_s", "float64", "s", "Time in which the job, or a part of it, was down."),
+    _of_failures(
+        "records_reprocessed", "int64", "records", "Records that the sources emitted again."
+    ),
+    _of_failures(
+        "catch_up_s",
+        "float64",
+        "s",
+        "Longest time from when all subtasks ran again until what had waited was worked off; 0 "
+        "without a failure, null if after one it never was.",
     ),
 )
 """All figures, in the order of the table."""
@@ -281,7 +314,7 @@ def _figures(
     found |= {name: _sum(edges, name) for name in _IN_FLIGHT}
     found |= {_LATENCY + name: value for name, value in latency.items()}
     found |= _caught_up(summary, stage)
-    found |= _checkpoints(summary)
+    found |= _checkpoints(summary) | _failures(summary)
     return {
         figure.column.name + suffix: _typed(found.get(figure.column.name), figure.column.type)
         for figure in FIGURES
@@ -307,7 +340,25 @@ def _checkpoints(summary: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     e2e = found["e2e"] or {"p50_ms": None}
     failed = sum(found["counts"][status] for status in FAILED)
-    return {"checkpoint_e2e_p50_ms": e2e["p50_ms"], "checkpoints_failed": failed}
+    persisted = found["persisted_bytes"] if found["e2e"] else None
+    return {
+        "checkpoint_e2e_p50_ms": e2e["p50_ms"],
+        "checkpoints_failed": failed,
+        "checkpoint_persisted_bytes": persisted,
+    }
+
+
+def _failures(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what failures cost a run; nothing for a job that neither checkpoints nor fails."""
+    found = summary.get("restarts")
+    if found is None:
+        return {}
+    times = [one["catch_up_s"] for one in found["failures"]]
+    return {
+        "downtime_s": found["downtime_s"],
+        "records_reprocessed": found["records_reprocessed"],
+        "catch_up_s": None if None in times else max(times, default=0.0),
+    }
 
 
 def _sum(edges: Sequence[Mapping[str, Any]], name: str) -> float:

@@ -48,7 +48,9 @@ class Metric:
 
     @property
     def name(self) -> str:
-        """As the command line has it: ``sink.rate_in``."""
+        """As the command line has it: ``sink.rate_in``; without a stage if it is the job's."""
+        if self.figure.of_job:
+            return self.figure.column.name
         return f"{self.stage}.{self.figure.column.name}"
 
     @property
@@ -137,6 +139,8 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
             problems.append(Problem(f"--metric {text}", _no_log(stage, scenario)))
         elif figure.of_checkpoints and scenario.checkpointing is None:
             problems.append(Problem(f"--metric {text}", _NO_CHECKPOINTS))
+        elif figure.of_failures and not scenario.is_fault_tolerant:
+            problems.append(Problem(f"--metric {text}", _NO_FAILURES))
         else:
             found.append(Metric(stage, figure))
     if problems:
@@ -147,6 +151,7 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
 _NO_CHECKPOINTS: Final = (
     "the job takes no checkpoints: state the option execution.checkpointing.interval"
 )
+_NO_FAILURES: Final = "nothing fails, and the job takes no checkpoints: state failures"
 
 
 def _stage_of(figure: Figure, scenario: Scenario) -> str:

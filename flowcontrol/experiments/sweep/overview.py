@@ -144,7 +144,11 @@ def _with_error(mean: float, error: float) -> str:
 _MOST_NAMED: Final = 3
 
 _NOT_CAUGHT_UP: Final = " (the log grew faster, or the run ended before)"
-_WHY_NONE: Final = dict.fromkeys(("caught_up_after_s", "caught_up_at_s"), _NOT_CAUGHT_UP)
+_WHY_NONE: Final = {
+    **dict.fromkeys(("caught_up_after_s", "caught_up_at_s"), _NOT_CAUGHT_UP),
+    "catch_up_s": " (the run ended before)",
+    **dict.fromkeys(("checkpoint_e2e_p50_ms", "checkpoint_persisted_bytes"), " (none completed)"),
+}
 """By column, what it means that a point has no value."""
 
 

@@ -184,10 +184,15 @@ def name_columns(paths: Sequence[tuple[str, ...]], reserved: Collection[str]) ->
 
 
 def label_of(path: tuple[str, ...]) -> str:
-    """Return the short name of a key: without its list, an option by its last part."""
+    """Return the short name of a key: without its list, an option by its last part.
+
+    One that ends in a plain word, as many do (``enabled``, ``interval``), has the part before, too.
+    """
     first, *rest = path
     if first == "options" and rest:
-        return rest[0].rpartition(".")[2]
+        *_, before, last = ("", *rest[0].split("."))
+        is_word = last.isalpha() and last.islower()
+        return f"{before} {last}".strip() if is_word else last
     if first == "stages":
         return " ".join(rest)
     return rest[-1] if rest else first

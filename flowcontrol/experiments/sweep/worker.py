@@ -73,6 +73,7 @@ class SweepWork(Work):
 def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list[dict[str, Any]]:
     """Run one variant; return its rows of the table."""
     from flowcontrol.analysis import summarise
+    from flowcontrol.analysis.restarts import restart_summary
 
     scenario = plan.scenario(variant.point, variant.seed)
     run = (simulate or virtual_clock())(scenario)
@@ -84,6 +85,9 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
         wall_s=run.wall_s,
         round_ms=run.round_us / 1000,
     )
+    if "restarts" in run.tables:
+        end_s = summary["emulated_s"]
+        summary["restarts"] = restart_summary(run.tables["restarts"], end_s)
     pairs = zip(plan.varied, variant.point, strict=True)
     given = {
         "variant": variant.id,

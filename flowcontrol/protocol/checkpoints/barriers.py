@@ -43,6 +43,8 @@ ENDED = 4
 """Report of a task: it has processed its last record, and waits for a last checkpoint."""
 TAKEN = 5
 """Report of a task: it has sent the barrier on, and the snapshot of its state begins."""
+WRITES = 6
+"""Report of a transactional sink: it takes records up, the first ones of an interval."""
 
 STOPS = 2
 """``CoordinatorMessage.is_savepoint`` of a savepoint with which the job stops."""

@@ -4,7 +4,7 @@ Source: ``CheckpointCoordinator`` of Flink's ``runtime.checkpoint`` (sections 1 
 reference).
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -151,15 +151,14 @@ class CheckpointCoordinator(CheckpointView):
         actions, self._life.actions = self._life.actions, []
         return actions
 
-    def forget(self, before: int) -> None:
-        """Forget the figures of ended checkpoints with ids below ``before``.
+    def forget(self, before: int, keep: Collection[int] = ()) -> None:
+        """Forget the figures of ended checkpoints with ids below ``before``, but for some.
 
         Everything is remembered until then, and is part of :meth:`state`. A late acknowledgement
         of a forgotten checkpoint leaves no trace.
         """
-        for id in [
-            id for id in self._life.checkpoints if id < before and id not in self._life.pending
-        ]:
+        stays = {*self._life.pending, *keep}
+        for id in [id for id in self._life.checkpoints if id < before and id not in stays]:
             del self._life.checkpoints[id]
 
     # What happens.
@@ -251,24 +250,19 @@ class CheckpointCoordinator(CheckpointView):
             "success"; "duplicate", what came first stands; "unknown", the task is not expected;
             "discarded", the checkpoint is not pending: its figures are recorded all the same.
         """
+        sizes = checkpointed_size, full_size, processed, persisted
+        own = TaskStatistics(now, start_delay, alignment, sync, async_, *sizes)
+        return self.record(id, task, own)
+
+    def record(self, id: int, task: Hashable, report: TaskStatistics) -> str:
+        """Take the acknowledgement of a task with its figures, as :meth:`acknowledge` does."""
         checkpoint = self._life.checkpoints.get(id)
         if checkpoint is None:
             return DISCARDED
-        report = TaskStatistics(
-            now,
-            start_delay,
-            alignment,
-            sync,
-            async_,
-            checkpointed_size,
-            full_size,
-            processed,
-            persisted,
-        )
         answer = checkpoint.acknowledge(task, report)
         if answer == SUCCESS and checkpoint.is_acknowledged:
-            self._life.complete(now, checkpoint)
-            self._life.start_queued(now)
+            self._life.complete(report.acknowledged, checkpoint)
+            self._life.start_queued(report.acknowledged)
         return answer
 
     def decline(

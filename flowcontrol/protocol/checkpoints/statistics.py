@@ -38,8 +38,7 @@ class TaskStatistics(NamedTuple):
     persisted: int = 0
 
 
-@dataclass(frozen=True)
-class CheckpointStatistics:
+class CheckpointStatistics(NamedTuple):
     """A checkpoint, over all its tasks.
 
     Attributes
@@ -135,10 +134,13 @@ def combined(tasks: Collection[TaskStatistics]) -> dict[str, int]:
     """Return the longest durations and the sums of the sizes, negative figures left out."""
     if not tasks:
         return dict.fromkeys((*DURATIONS, *SIZES), 0)
-    found = {}
-    for name, values in zip(TaskStatistics._fields, zip(*tasks, strict=True), strict=True):
-        if name in DURATIONS:
-            found[name] = max(0, *values)
-        elif name in SIZES:
-            found[name] = sum(values) if min(values) >= 0 else sum(max(0, one) for one in values)
+    _, delay, alignment, sync, async_, *sizes = zip(*tasks, strict=True)
+    found = {
+        "start_delay": max(0, *delay),
+        "alignment": max(0, *alignment),
+        "sync": max(0, *sync),
+        "async_": max(0, *async_),
+    }
+    for name, values in zip(SIZES, sizes, strict=True):
+        found[name] = sum(values) if min(values) >= 0 else sum(max(0, one) for one in values)
     return found

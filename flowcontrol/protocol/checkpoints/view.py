@@ -42,6 +42,11 @@ class CheckpointView:
         return len(self._life.queue) > 0
 
     @property
+    def has_actions(self) -> bool:
+        """Whether there is anything to fetch by ``take_actions``."""
+        return len(self._life.actions) > 0
+
+    @property
     def next_time(self) -> int | None:
         """When :meth:`tick` must be called at the latest: the next trigger or expiry, or None."""
         due = self._life.ticks.next

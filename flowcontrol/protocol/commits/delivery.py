@@ -110,8 +110,18 @@ class Delivery:
         """Records in transactions that are neither committed nor aborted."""
         return self._store.records
 
-    def write(self, now: int, records: int) -> None:
+    def write(self, now: int, records: int, since: int | None = None) -> None:
         """Note that the sink has written records.
+
+        Parameters
+        ----------
+        now : int
+            Time.
+        records : int
+            How many.
+        since : int, optional
+            When they were written, if that is not now: not before the last barrier, nor before what
+            was written earlier. A clock that looks now and then knows it later.
 
         Raises
         ------
@@ -127,7 +137,9 @@ class Delivery:
         self._position += records
         if self._sink is not None:
             self.written += records
+            self._store.now = now if since is None else since
             self._sink.write((start, records))
+            self._store.now = now
             return
         if self.guarantee is Guarantee.AT_MOST_ONCE:
             # The first records after a restore, up to where it had settled, are dropped.
@@ -188,7 +200,15 @@ class Delivery:
             del self._barriers[number]
 
     def restore(
-        self, now: int, checkpoint: int | None = None, in_flight: int = 0, rewinds: bool = True
+        self,
+        now: int,
+        checkpoint: int | None = None,
+        in_flight: int = 0,
+        rewinds: bool = True,
+        *,
+        early: int = 0,
+        stored: int = 0,
+        again: int | None = None,
     ) -> None:
         """Note that the job goes on from a checkpoint.
 
@@ -207,15 +227,28 @@ class Delivery:
             Whether what came after the checkpoint comes again; False: the source goes on where it
             was (``replayable: false``), and what was on its way or staged since the checkpoint is
             lost, whatever the guarantee.
+        early : int, default 0
+            Records before the barrier that the restore brings again beside those that
+            :meth:`barrier` was told of: with at-least-once barriers the tasks before the sink read
+            on too. More than there are count as all.
+        stored : int, default 0
+            Records in flight that an unaligned checkpoint holds, the first ones since it: they come
+            again whether or not a source rewinds.
+        again : int, optional
+            How many of the other records since the checkpoint come again, of a sink behind sources
+            of which some rewind; by default all, or none if ``rewinds`` is False. What comes again
+            was visible in the same share as what does not.
 
         Raises
         ------
         ValueError
-            If time runs back, the number of records is negative, or the checkpoint had no barrier
+            If time runs back, a number of records is negative, or the checkpoint had no barrier
             here or is older than one that completed.
         """
-        if in_flight < 0:
-            raise ValueError(f"in_flight is {in_flight}: needs at least 0")
+        numbers = {"in_flight": in_flight, "early": early, "stored": stored, "again": again or 0}
+        for name, number in numbers.items():
+            if number < 0:
+                raise ValueError(f"{name} is {number}: needs at least 0")
         if checkpoint is not None and checkpoint not in self._barriers:
             known = ", ".join(map(str, self._barriers)) or "none"
             raise ValueError(
@@ -227,15 +260,13 @@ class Delivery:
         if self._sink is not None:
             self._recover(now, barrier.state)
         reached = self._position + in_flight
-        if not rewinds or self.guarantee is Guarantee.AT_MOST_ONCE:
-            safe = self._position if self._sink is None else barrier.written_to
-            self.lost += max(0, reached - max(safe, self._settled))
-            self._settled = max(self._settled, reached)
-        if rewinds:
-            self._position = barrier.resumes_at
-            self._find_again()
-        else:
-            self._position = reached
+        resumes_at = max(0, barrier.resumes_at - early)
+        since = reached - resumes_at
+        stored = min(stored, since)
+        if again is None:
+            again = since if rewinds else 0
+        self._skip(barrier, reached, since, stored, min(again, since - stored))
+        self._move_barrier(checkpoint, self._position - resumes_at)
         self._barriers = {
             number: kept
             for number, kept in self._barriers.items()
@@ -326,6 +357,31 @@ class Delivery:
             self.lost += end - start
             first, last = self._expired
             self._expired = (first if last == start else start, end)
+
+    def _skip(self, barrier: _Barrier, reached: int, since: int, stored: int, again: int) -> None:
+        """Go back by what comes again; count as lost what does not, or is dropped, and is unseen.
+
+        So many records were emitted since the barrier, up to the position that is reached.
+        """
+        safe = self._position if self._sink is None else barrier.written_to
+        unseen = lost = max(0, reached - max(safe, self._settled))
+        rest = since - stored
+        if self.guarantee is not Guarantee.AT_MOST_ONCE:
+            lost = min(unseen, rest) * (rest - again) // max(1, rest)
+        self.lost += lost
+        if again < rest or lost:
+            self._settled = max(self._settled, reached - (unseen - lost))
+        self._position = reached - stored - again
+        if stored + again:
+            self._find_again()
+
+    def _move_barrier(self, checkpoint: int | None, records: int) -> None:
+        """Have another restore of this checkpoint go back to here: what is skipped stays so."""
+        if checkpoint is not None and records:
+            old = self._barriers[checkpoint]
+            self._barriers[checkpoint] = old._replace(
+                written_to=old.written_to + records, resumes_at=old.resumes_at + records
+            )
 
     def _find_again(self) -> None:
         """Take back from the lost what a restore brings again."""

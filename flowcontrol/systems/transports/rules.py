@@ -124,5 +124,10 @@ def may_send(transport: RecordTransport, channel: Subpartition) -> int:
     return rules_of_kind(transport.kind).may_send(transport, channel)
 
 
-CHOSEN = (next_grant, next_look, is_held, room, may_send)
+def barrier_permits(transport: RecordTransport, channel: Subpartition) -> int:
+    """Return how many barriers a channel may send before it hears that one was taken."""
+    return rules_of_kind(transport.kind).barrier_permits(transport, channel)
+
+
+CHOSEN = (next_grant, next_look, is_held, room, may_send, barrier_permits)
 """Functions in whose place the kernel compiles those of the job's transport."""

@@ -49,6 +49,8 @@ class RecordTransport:
         Rounds of a round trip.
     round_ns : int
         Length of a round, ns.
+    barriers : int
+        Barriers that a channel may have under way; 0: any number.
     """
 
     kind: int = 0
@@ -65,6 +67,7 @@ class RecordTransport:
     cache_bytes: int = 0
     trip: int = 0
     round_ns: int = 0
+    barriers: int = 0
 
 
 @dataclass(slots=True)
@@ -171,12 +174,16 @@ def _always(transport: RecordTransport, channel: Subpartition) -> int:
     return 1
 
 
+def _any_barrier(transport: RecordTransport, channel: Subpartition) -> int:
+    return FREE
+
+
 class Transport(NamedTuple):
     """The functions of a transport that counts records; :mod:`.rules` says what each one does.
 
     Attributes
     ----------
-    next_grant, first_grant, next_look, is_held, room, may_send : callable
+    next_grant, first_grant, next_look, is_held, room, may_send, barrier_permits : callable
         The functions of :mod:`.rules` of these names.
     parameters : callable
         Turns what a scenario says into a :class:`RecordTransport`.
@@ -193,5 +200,6 @@ class Transport(NamedTuple):
     is_held: Callable[[RecordTransport, int, int, int], int] = _never_held
     room: Callable[[RecordTransport, Subpartition, int], int] = _credit
     may_send: Callable[[RecordTransport, Subpartition], int] = _always
+    barrier_permits: Callable[[RecordTransport, Subpartition], int] = _any_barrier
     announces: bool = True
     adapts: bool = False

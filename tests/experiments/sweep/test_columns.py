@@ -46,11 +46,11 @@ def test_varied_columns_stand_behind_the_variant():
     assert results_table(VARIED).names[:3] == ("variant", "rate", "replication")
 
 
-def test_every_figure_stands_twice_but_when_it_caught_up_and_those_of_checkpoints():
+def test_every_figure_stands_twice_but_when_it_caught_up_and_those_of_the_job():
     names = results_table([]).names
     for figure in FIGURES:
         assert figure.column.name in names
-        is_twice = not figure.column.name.startswith(("caught_up", "checkpoint"))
+        is_twice = not (figure.of_job or figure.column.name.startswith("caught_up"))
         assert (figure.column.name + SECOND_HALF in names) == is_twice
         assert figure.column.unit
     assert figure_named("caught_up_after_s_second_half") is None

@@ -45,6 +45,9 @@ def test_a_base_without_stages_is_no_obstacle(key):
     ("paths", "names"),
     [
         ([("options", PER_CHANNEL)], ["buffers_per_channel"]),
+        ([("options", "execution.checkpointing.unaligned.enabled")], ["unaligned_enabled"]),
+        ([("options", "execution.checkpointing.interval")], ["checkpointing_interval"]),
+        ([("options", "taskmanager.network.numberOfBuffers")], ["numberofbuffers"]),
         ([("stages", "sink", "service_rate")], ["sink_service_rate"]),
         ([("stages", "a sink", "service_rate")], ["a_sink_service_rate"]),
         ([("cluster", "task_managers")], ["task_managers"]),

@@ -19,3 +19,9 @@ def random_checkpoints() -> ModuleType:
 def cuts() -> ModuleType:
     """Return ``cuts.py``: reference runs with checkpoints, and the cuts that these make."""
     return load("tests/job/checkpoints/cuts.py")
+
+
+@pytest.fixture(scope="session")
+def random_systems() -> ModuleType:
+    """Return ``random_systems.py``: what draws transports that count records."""
+    return load("tests/job/random_systems.py")

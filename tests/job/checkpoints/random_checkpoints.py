@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from types import ModuleType
@@ -23,14 +24,16 @@ MODES = (TIMEOUTABLE, ALIGNED, UNALIGNED, AT_LEAST_ONCE)
 
 
 @st.composite
-def settings_of(draw: Any, round_us: int, rounds: int = 0) -> CheckpointSettings:
+def settings_of(
+    draw: Any, round_us: int, rounds: int = 0, modes: Sequence[int] = MODES
+) -> CheckpointSettings:
     """How a job checkpoints: a checkpoint every few rounds, and timeouts of some."""
     savepoints: list[Savepoint] = []
     if rounds and draw(st.sampled_from([True, False, False])):
         at_us = draw(st.integers(1, rounds - 1)) * round_us
         stop = draw(st.booleans())
         savepoints.append(Savepoint(at_s=Fraction(at_us, 1_000_000), stop=stop))
-    mode = draw(st.sampled_from(MODES))
+    mode = draw(st.sampled_from(modes))
     concurrent = 1 if mode in {TIMEOUTABLE, UNALIGNED} else draw(st.sampled_from([1, 1, 2, 3]))
     return CheckpointSettings(
         mode=mode,
@@ -46,13 +49,27 @@ def settings_of(draw: Any, round_us: int, rounds: int = 0) -> CheckpointSettings
 
 
 @st.composite
-def jobs(draw: Any, random_jobs: ModuleType, shape: Any, *, has_state: bool = True) -> Job:
-    """A random job that checkpoints; of most, some stages have a state."""
+def jobs(
+    draw: Any,
+    random_jobs: ModuleType,
+    shape: Any,
+    *,
+    has_state: bool = True,
+    systems: Any = None,
+    modes: Sequence[int] = MODES,
+) -> Job:
+    """A random job that checkpoints; of most, some stages have a state.
+
+    ``systems`` draws its system by the length of a round, ms; by default it is Flink.
+    """
     scenario = draw(random_jobs.scenarios(shape))
+    if systems is not None:
+        system = draw(systems(scenario.round_ms))
+        scenario = scenario.model_copy(update={"system": system})
     if has_state and draw(st.sampled_from([True, True, False])):
         scenario = draw(with_states(scenario))
     job = random_jobs.laid_out(scenario)
-    return with_checkpoints(job, draw(settings_of(job.round_us, job.rounds)))
+    return with_checkpoints(job, draw(settings_of(job.round_us, job.rounds, modes)))
 
 
 @st.composite
@@ -78,7 +95,4 @@ def with_states(draw: Any, scenario: Scenario) -> Scenario:
 def with_checkpoints(job: Job, settings: CheckpointSettings) -> Job:
     """Return a job that checkpoints, whose times need not be Flink's whole milliseconds."""
     settings = replace(settings, interval_us=int(settings.interval_us or 0) or None)
-    if any(stage.reads_log for stage in job.scenario.sources):
-        kept = tuple(one for one in settings.savepoints if not one.stop)
-        settings = replace(settings, savepoints=kept)
     return replace(job, checkpoints=settings)

@@ -64,7 +64,9 @@ def chain(rates: Mapping[str, Any], options: Mapping[str, Any] | None = None, **
     return job([first, *others], edges, options, **keys)
 
 
-def two_inputs(left: Any, right: Any, sink: Any, options: Mapping[str, Any] | None = None) -> Job:
+def two_inputs(
+    left: Any, right: Any, sink: Any, options: Mapping[str, Any] | None = None, **keys: Any
+) -> Job:
     """Two sources, of which a sink reads."""
     stages = [
         {"name": "left", "emit_rate": left, "placement": [0]},
@@ -72,7 +74,7 @@ def two_inputs(left: Any, right: Any, sink: Any, options: Mapping[str, Any] | No
         {"name": "sink", "service_rate": sink, "placement": [2]},
     ]
     edges = [("left", "sink", "rebalance"), ("right", "sink", "rebalance")]
-    return job(stages, edges, options)
+    return job(stages, edges, options, **keys)
 
 
 def with_settings(made: Job, **changed: Any) -> Job:

@@ -57,9 +57,11 @@ def faults_of(draw: Any, job: Job) -> FaultSettings:
 
 
 @st.composite
-def jobs(draw: Any, random_jobs: ModuleType, random_checkpoints: ModuleType, shape: Any) -> Job:
+def jobs(
+    draw: Any, random_jobs: ModuleType, random_checkpoints: ModuleType, shape: Any, **rest: Any
+) -> Job:
     """A random job that fails, most often with checkpoints."""
-    job = draw(random_checkpoints.jobs(random_jobs, shape, has_state=False))
+    job = draw(random_checkpoints.jobs(random_jobs, shape, **rest))
     if draw(st.sampled_from([False] * 5 + [True])):
         job = replace(job, checkpoints=None)
     elif draw(st.sampled_from([False] * 4 + [True])):

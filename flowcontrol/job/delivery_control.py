@@ -1,0 +1,330 @@
+"""What the readers of a job's sinks see, on whatever clock: from reports, notifications, restarts.
+
+It is told of what happens in any order, each with its round, and works it off in the order of the
+rounds when all of it is known (:meth:`DeliveryControl.advance`). So it depends on what happened and
+not on when a clock looked. The account of a sink subtask is :class:`flowcontrol.protocol.Delivery`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from itertools import chain
+from typing import Any, Final
+
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder
+from flowcontrol.job.delivery_flows import Counts, rows_of_inputs
+from flowcontrol.job.delivery_settings import sink_subtasks
+from flowcontrol.job.delivery_sink import SinkAccount
+from flowcontrol.job.failure_control import Attempts, FailureControl
+from flowcontrol.job.job import Job
+from flowcontrol.job.restart_log import Restart
+from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
+from flowcontrol.protocol.commits import Guarantee
+from flowcontrol.protocol.states import CheckpointReport
+
+SAMPLE, STOP, RESTART, HEARD, WROTE, TOOK, ENDED = range(7)
+"""What happens, in the order in which things of one round do; STOP and RESTART as told."""
+
+_CLASSES: Final = (0, 1, 1, 2, 3, 4, 5)
+
+_KINDS: Final = {WRITES: WROTE, TAKEN: TOOK, FINISHED: ENDED}
+
+Event = list[Any]
+"""Round, class, number, kind, and what belongs to it: as JSON takes it."""
+
+_TASK, _OF_KIND, _ID, _AT, _RECORDS = (
+    [field.name for field in fields(CheckpointReport)].index(name)
+    for name in ("task", "kind", "checkpoint", "round", "records")
+)
+"""Where the fields of a report are."""
+
+_ROUND, _CLASS, _, _KIND, _WHAT = range(5)
+"""Where that stands in an event."""
+
+
+class DeliveryControl:
+    """The accounts of all sink subtasks of a job.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+
+    Attributes
+    ----------
+    sinks : list of SinkAccount
+        In the order of the job: stage by stage, subtask by subtask.
+    rows : list of dict
+        Those of the table ``delivery`` so far; the caller may take them out.
+
+    Notes
+    -----
+    A clock calls :meth:`attach`, :meth:`sample` with what the sinks' tasks have taken up, and
+    :meth:`advance` when nothing before a round can come any more.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.sinks = [SinkAccount(job, one) for one in sink_subtasks(job)]
+        self.rows: list[dict[str, Any]] = []
+        self._by_task: dict[int, list[SinkAccount]] = {}
+        for sink in self.sinks:
+            self._by_task.setdefault(sink.task, []).append(sink)
+        self._events: list[Event] = []
+        self._told = 0
+        self._samples: dict[int, list[float]] = {}
+        for t_s, _, last in job.samples(job.rounds):
+            self._samples.setdefault(last + 1, []).append(t_s)
+        self._sampled, self._last = -1, list[dict[str, Any]]()
+        self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+
+    @property
+    def tasks(self) -> list[int]:
+        """Tasks that have sinks, in the order of the job."""
+        return list(self._by_task)
+
+    def attach(
+        self, checkpoints: CheckpointControl | None, failures: FailureControl | None
+    ) -> None:
+        """Have a job's coordinator and what fails in it tell of what happens."""
+        exact = Guarantee.EXACTLY_ONCE
+        if checkpoints is not None and any(one.account.guarantee == exact for one in self.sinks):
+            checkpoints.on_notification = self.notify  # the others do nothing about it
+        if failures is not None:
+            failures.watcher = self
+
+    # ------------------------------------------------------------------ what it is told
+
+    def hear(self, reports: Iterable[CheckpointReport]) -> None:
+        """Take what tasks report, each in its round."""
+        for one in reports:
+            if one.task in self._by_task and one.kind in _KINDS:
+                self._tell(one.round, _KINDS[one.kind], one.task, one.checkpoint, one.records)
+
+    def hear_rows(self, rows: Iterable[Sequence[int]]) -> None:
+        """Take the same as rows of numbers, in the order of the fields of a report."""
+        for row in rows:
+            if row[_TASK] in self._by_task and row[_OF_KIND] in _KINDS:
+                self._tell(row[_AT], _KINDS[row[_OF_KIND]], row[_TASK], row[_ID], row[_RECORDS])
+
+    def notify(self, order: TaskOrder) -> None:
+        """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
+        if order.kind == COMPLETED and order.task in self._by_task:
+            self._tell(order.message.arrives, HEARD, order.task, order.message.checkpoint)
+
+    def stopped(self, number: int, tasks: Sequence[int]) -> None:
+        """Note that tasks do nothing from a round on: they hear nothing either."""
+        self._tell(number, STOP, [task for task in tasks if task in self._by_task])
+
+    def leader_died(self, number: int) -> None:
+        """Note that the JobManager dies before a round: what it says in that round is lost.
+
+        That a checkpoint is complete is remembered all the same.
+        """
+        lost = (HEARD, number + self._latency)
+        self._events = [one for one in self._events if (one[_KIND], one[_ROUND]) != lost]
+
+    def restarting(
+        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
+    ) -> None:
+        """Note that tasks begin anew in a round; called before they do.
+
+        Parameters
+        ----------
+        number : int
+            The round.
+        restart : Restart
+            Which tasks, from which checkpoint.
+        keeps : sequence of int
+            Their sources that cannot rewind.
+        attempts : Attempts
+            The tasks as they were in the end.
+        """
+        tasks, checkpoint = set(restart.tasks), restart.checkpoint
+        self._fence(number, tasks)
+        now, then = attempts.channels(), attempts.cut_channels(checkpoint)
+        routed = {name: [sent for sent, _ in counts] for name, counts in now.items()}
+        ahead = {name: [sent - taken for sent, taken in counts] for name, counts in now.items()}
+        behind = {name: [taken - sent for sent, taken in counts] for name, counts in then.items()}
+        held = {name: [sent - taken for sent, taken in counts] for name, counts in then.items()}
+        parts = [self._rows_of(self._at_inputs(counts), routed) for counts in (ahead, behind, held)]
+        again = self._rows_again(restart, keeps, attempts, routed)
+        for index, sink in enumerate(self.sinks):
+            if sink.task in tasks:
+                own = [found[sink.stage][sink.subtask] for found in parts]
+                rows = again[sink.stage]
+                back = None if rows is None else rows[sink.subtask]
+                source_stays = sink.task in keeps
+                taken = attempts.taken(sink.task)
+                self._tell(number, RESTART, index, checkpoint, taken, *own, back, source_stays)
+
+    def sample(self, t_s: float, number: int, taken: Sequence[int]) -> None:
+        """Take a sample.
+
+        Parameters
+        ----------
+        t_s : float
+            Time of the sample, s.
+        number : int
+            The round before which it is taken.
+        taken : sequence of int
+            Records that each of :attr:`tasks` has taken up by then.
+        """
+        self._tell(number, SAMPLE, t_s, [int(count) for count in taken])
+
+    def end_round(self, number: int, taken: Callable[[int], int]) -> None:
+        """Take a sample if one falls behind a round; after the last one work everything off.
+
+        Parameters
+        ----------
+        number : int
+            The round that was run.
+        taken : callable
+            Returns what a task has taken up.
+        """
+        for t_s in self._samples.get(number + 1, ()):
+            self.sample(t_s, number + 1, [taken(task) for task in self._by_task])
+        if number + 1 == self._job.rounds:
+            self.advance(number + 1)
+
+    # ------------------------------------------------------------------ what it does
+
+    def advance(self, number: int) -> None:
+        """Work off what happened before a round, samples before that round included."""
+        self._events.sort(key=_order)
+        done = 0
+        for event in self._events:
+            if event[_ROUND] > number or (event[_ROUND] == number and event[_CLASS] > 0):
+                break
+            done += 1
+            _DO[event[_KIND]](self, event[_ROUND], *event[_WHAT:])
+        del self._events[:done]
+
+    def staged(self) -> dict[str, int]:
+        """Return the records of each sink in transactions that are open or not committed."""
+        found: dict[str, int] = {}
+        for sink in self.sinks:
+            found[sink.stage] = found.get(sink.stage, 0) + sink.account.staged
+        return found
+
+    def _fence(self, number: int, tasks: Collection[int]) -> None:
+        """Lose what was said to attempts of tasks that end, and has not arrived."""
+        self._events = [
+            one
+            for one in self._events
+            if one[_KIND] != HEARD or one[_ROUND] < number or one[_WHAT] not in tasks
+        ]
+
+    def _rows_of(self, inputs: Sequence[int], routed: Counts) -> dict[str, list[int]]:
+        return rows_of_inputs(self._job, inputs, routed)
+
+    def _at_inputs(self, counts: Counts) -> list[int]:
+        """Return the sums over the input channels of each task; less than nothing is nothing."""
+        found = [0] * sum(plan.stage.parallelism for plan in self._job.stages)
+        first = 0
+        for plan in self._job.stages:
+            for link in plan.inputs:
+                for channel, count in zip(link.channels, counts.get(link.name, ()), strict=False):
+                    found[first + channel.receiver] += max(0, count)
+            first += plan.stage.parallelism
+        return found
+
+    def _rows_again(
+        self, restart: Restart, keeps: Collection[int], attempts: Attempts, routed: Counts
+    ) -> dict[str, list[int] | None]:
+        """Return the rows since the checkpoint that come again, by sink; None: all of them.
+
+        Where some of its sources rewind and others do not: those of the ones that do.
+        """
+        sources, first = dict[str, list[int]](), 0
+        inputs = [0] * sum(plan.stage.parallelism for plan in self._job.stages)
+        for plan in self._job.stages:
+            own = range(first, first + plan.stage.parallelism)
+            first = own.stop
+            if plan.is_source:
+                sources[plan.name] = [task for task in own if task in restart.tasks]
+        for task in chain.from_iterable(sources.values()):
+            if task not in keeps:
+                position = attempts.position(task, restart.checkpoint)
+                inputs[task] = max(0, attempts.source(task)[0] - position)
+        mixed = self._rows_of(inputs, routed)
+        found: dict[str, list[int] | None] = {}
+        for stage, rows in mixed.items():
+            names = (stage, *self._job.scenario.upstream(stage))
+            above = {self._job.stage(name).name for name in names}
+            stay = [task in keeps for name in above for task in sources.get(name, ())]
+            found[stage] = rows if any(stay) else None
+            if all(stay):
+                found[stage] = [0] * len(rows)
+        return found
+
+    def _tell(self, number: int, kind: int, *what: Any) -> None:
+        self._told += 1
+        self._events.append([number, _CLASSES[kind], self._told, kind, *what])
+
+    def _sample(self, number: int, t_s: float, taken: Sequence[int]) -> None:
+        if number > self._sampled:  # else nothing was run since: the same rows
+            counts = dict(zip(self._by_task, taken, strict=True))
+            self._last = [sink.sample(t_s, number, counts[sink.task]) for sink in self.sinks]
+            self._sampled = number
+        self.rows += [{**row, "t_s": t_s} for row in self._last]
+
+    def _stop(self, number: int, tasks: Sequence[int]) -> None:
+        for task in tasks:
+            for sink in self._by_task[task]:
+                sink.hears = False
+
+    def _restart(self, number: int, index: int, *what: Any) -> None:
+        self.sinks[index].restart(number, *what)
+
+    def _hear(self, number: int, task: int, checkpoint: int) -> None:
+        for sink in self._by_task[task]:
+            sink.complete(number, checkpoint)
+
+    def _wrote(self, number: int, task: int, _: int, records: int) -> None:
+        for sink in self._by_task[task]:
+            sink.begin_to_write(number, records)
+
+    def _took(self, number: int, task: int, checkpoint: int, records: int) -> None:
+        for sink in self._by_task[task]:
+            sink.barrier(number, checkpoint, records)
+
+    def _end(self, number: int, task: int, *_: int) -> None:
+        self._stop(number, [task])
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, as JSON takes it; the job and :attr:`rows` are not part of it."""
+        return {
+            "sinks": [sink.state() for sink in self.sinks],
+            "events": [list(event) for event in self._events],
+            "told": self._told,
+            "sampled": self._sampled,
+            "last": self._last,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, in a control of the same job."""
+        for sink, kept in zip(self.sinks, state["sinks"], strict=True):
+            sink.restore_state(kept)
+        self._events = [list(event) for event in state["events"]]
+        self._told, self._sampled = state["told"], state["sampled"]
+        self._last = [dict(row) for row in state["last"]]
+
+
+def _order(event: Event) -> tuple[int, int, int]:
+    """Return by what events are sorted."""
+    number, kind, told = event[:3]
+    return number, kind, told
+
+
+_DO: Final[Mapping[int, Callable[..., None]]] = {
+    SAMPLE: DeliveryControl._sample,
+    STOP: DeliveryControl._stop,
+    RESTART: DeliveryControl._restart,
+    HEARD: DeliveryControl._hear,
+    WROTE: DeliveryControl._wrote,
+    TOOK: DeliveryControl._took,
+    ENDED: DeliveryControl._end,
+}

@@ -1,0 +1,294 @@
+"""A sink that writes exactly once on the live clock: the two-phase commit of all its subtasks.
+
+What executors write of a round is cut at the records before which the task took a checkpoint. The
+files lie in the folder of the sink's table; which transaction each belongs to stands in the row of
+the ledger of the round that wrote it, so a file is staged if and only if its round is over. Where
+a checkpoint's completion is heard, all files of all subtasks up to it are committed in one Delta
+transaction, whose version is the checkpoint's number.
+
+A round first restores and commits, then its files are written, then the ledger notes all of it at
+once. A kill before that repeats the round, from the state of the one before: the commit finds its
+version, a deleted file is not there, and files are written to the same names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from flowcontrol.job import JobVertex, Subtask
+from flowcontrol.ledger.exchange import OutputTable, PackedFile
+from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
+from flowcontrol.live.pack import EdgeOrder
+from flowcontrol.live.sink_mail import Heard
+from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
+from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
+from flowcontrol.spark.crash_points import CrashPoint, crash_point
+
+UNFINISHED = -2
+"""Round of a state that holds a part of a round; it counts as none."""
+
+ROW_GROUP = 1 << 20
+"""Most rows of a row group of a sink's file."""
+
+STATE = "sink"
+"""Key of a sink's state in the ledger's text of its task."""
+
+
+class Piece(NamedTuple):
+    """Records of a round between two snapshots: rows ``first`` to ``last`` of the round's.
+
+    ``checkpoint`` was taken behind them; None: none was.
+    """
+
+    first: int
+    last: int
+    checkpoint: int | None
+
+
+def pieces_of(subtask: Subtask) -> list[Piece]:
+    """Return a round's records, cut where the task took a checkpoint."""
+    first, work, pieces = 0, subtask.work, list[Piece]()
+    rows = subtask.checkpoints
+    for report in [] if rows is None else rows.reports:
+        if report.kind == TAKEN:
+            last = report.records - work.first
+            pieces.append(Piece(first, last, report.checkpoint))
+            first = last
+    return [*pieces, Piece(first, work.records, None)]
+
+
+@dataclass
+class _Own:
+    """The sink of one subtask: its files, its rules, and what checkpoints hold of it."""
+
+    store: StagedFiles
+    sink: TwoPhaseCommitSink
+    kept: dict[int, SinkState] = field(default_factory=dict)
+
+    @classmethod
+    def new(cls, index: int) -> _Own:
+        store = StagedFiles(index)
+        return cls(store, TwoPhaseCommitSink(store))
+
+
+class StageSink:
+    """The two-phase commit of a sink stage.
+
+    Parameters
+    ----------
+    plan : JobVertex
+        The stage.
+    table : OutputTable
+        Its table.
+    run_id : str
+        Makes the names of files unique to this run.
+    ledger : LedgerView
+        Of its first input, which holds its state.
+    round_us : int
+        Length of a round, microseconds.
+    """
+
+    def __init__(
+        self, plan: JobVertex, table: OutputTable, run_id: str, ledger: LedgerView, round_us: int
+    ) -> None:
+        self._name, self._count = plan.name, plan.stage.parallelism
+        self._table, self._ledger, self._round_us = table, ledger, round_us
+        self._prefix = f"{run_id}-{plan.name}-"
+        self._round = UNFINISHED
+        self._own: list[_Own] = []
+        self._noted: list[CrashPoint] = []
+        sweep_staged(table.path, self._prefix)
+
+    # ------------------------------------------------------------------ a round
+
+    def begin_round(self, number: int, heard: Heard) -> None:
+        """Restore and commit what the stage hears by the start of a round.
+
+        Parameters
+        ----------
+        number : int
+            The round: the one after the last, or any other, for which the state is then restored.
+        heard : Heard
+            What it hears.
+        """
+        if self._round != number - 1:
+            self._put_back(number - 1)
+        self._round, self._noted = UNFINISHED, []
+        for own in self._own:
+            own.store.begin_batch(number)
+        if number == 0:
+            for own in self._own:
+                own.sink.open(self._now(0))
+        for checkpoint, subtasks in _by_checkpoint(heard.restored):
+            self._restore(number, checkpoint, subtasks)
+        for checkpoint, subtasks in _by_checkpoint(heard.completed):
+            self._complete(number, checkpoint, subtasks)
+
+    def _complete(self, number: int, checkpoint: int, subtasks: Iterable[int]) -> None:
+        """Have subtasks hear that a checkpoint is complete."""
+        for index in subtasks:
+            own = self._own[index]
+            own.sink.notify_complete(self._now(number), checkpoint)
+            own.kept = {n: state for n, state in own.kept.items() if n >= checkpoint}
+        self._commit_waiting(checkpoint)
+        if any(own.store.to_show for own in self._own):
+            self._reach(number, CrashPoint.BEFORE_COMMIT)
+            self._show(checkpoint)
+            self._reach(number, CrashPoint.AFTER_COMMIT)
+            self._noted.append(CrashPoint.AFTER_COMMIT_NOTED)
+
+    def _restore(self, number: int, checkpoint: int, subtasks: Iterable[int]) -> None:
+        """Have subtasks begin anew from a checkpoint; -1: without one."""
+        for index in subtasks:
+            own = self._own[index]
+            own.sink = TwoPhaseCommitSink(own.store)
+            own.sink.open(self._now(number), own.kept.get(checkpoint))
+            own.store.keep([one.name for one in own.sink.transactions])
+            own.kept = {n: state for n, state in own.kept.items() if n <= checkpoint}
+        self._commit_waiting(checkpoint)
+        self._reach(number, CrashPoint.BEFORE_RESTORE)
+        self._show(checkpoint)
+        self._reach(number, CrashPoint.AFTER_RESTORE)
+        doomed = [file for own in self._own for file in own.store.to_delete]
+        if doomed:
+            self._reach(number, CrashPoint.BEFORE_ABORT)
+            for place, file in enumerate(doomed):
+                (self._table.path / file.path).unlink(missing_ok=True)
+                if place == 0:
+                    self._reach(number, CrashPoint.AMID_ABORT)
+            self._reach(number, CrashPoint.AFTER_ABORT)
+        for own in self._own:
+            own.store.to_delete.clear()
+        self._noted.append(CrashPoint.AFTER_RESTORE_NOTED)
+
+    def _commit_waiting(self, checkpoint: int) -> None:
+        """Have all commit that is pre-committed up to a checkpoint that is complete.
+
+        Also of subtasks that do not run, and so hear nothing: such a checkpoint is never taken
+        back, and a reader sees all of it or nothing.
+        """
+        for own in self._own:
+            for one in own.sink.transactions:
+                if one.checkpoint is not None and one.checkpoint <= checkpoint:
+                    own.store.commit(one.name)
+
+    def _show(self, checkpoint: int) -> None:
+        """Commit to the table what is to be shown, in one Delta transaction."""
+        files = [file for own in self._own for file in own.store.to_show]
+        if files:
+            self._table.commit(checkpoint, files)
+        for own in self._own:
+            own.store.to_show.clear()
+
+    def orders(self, number: int, subtask: Subtask) -> tuple[EdgeOrder, ...]:
+        """Return the files that a subtask writes in a round, one for each of its pieces."""
+        return tuple(
+            EdgeOrder(
+                root=str(self._table.path),
+                folder="",
+                receivers=(subtask.index,),
+                first=(subtask.work.first + piece.first,),
+                routes=np.zeros(piece.last - piece.first, dtype=np.int64),
+                parents=np.arange(piece.first, piece.last, dtype=np.int64),
+                group_rows=ROW_GROUP,
+                name=f"{self._prefix}{subtask.index}-{number}-{place}.parquet",
+            )
+            for place, piece in enumerate(pieces_of(subtask))
+        )
+
+    def end_round(
+        self, number: int, subtasks: Sequence[Subtask], reports: Mapping[int, Mapping[str, Any]]
+    ) -> None:
+        """Stage the files of a round, and pre-commit where a task took a checkpoint.
+
+        Parameters
+        ----------
+        number : int
+            The round.
+        subtasks : sequence of Subtask
+            The stage's, after the round.
+        reports : mapping of int to mapping
+            What executors reported of the subtasks whose rows moved.
+        """
+        now, is_taken = self._now(number), False
+        for own, subtask in zip(self._own, subtasks, strict=True):
+            files = reports.get(subtask.index, {"files": ()})["files"]
+            for place, piece in enumerate(pieces_of(subtask)):
+                if piece.last > piece.first:
+                    found = files[place]
+                    own.sink.write(
+                        PackedFile(found["path"], subtask.index, found["bytes"], found["rows"], ())
+                    )
+                if piece.checkpoint is not None:
+                    is_taken = True
+                    own.kept[piece.checkpoint] = own.sink.snapshot(now, piece.checkpoint)
+            if _has_ended(subtask):
+                own.sink.finish()
+        if is_taken:
+            self._reach(number, CrashPoint.BEFORE_PRE_COMMIT)
+            self._noted.append(CrashPoint.AFTER_PRE_COMMIT)
+        self._round = number
+
+    def after_ledger(self, number: int) -> None:
+        """Note that the ledger holds the round."""
+        for point in self._noted:
+            self._reach(number, point)
+
+    def _reach(self, number: int, point: CrashPoint) -> None:
+        crash_point(self._name, number, point)
+
+    def _now(self, number: int) -> int:
+        """Return the start of a round, ms."""
+        return number * self._round_us // 1000
+
+    # ------------------------------------------------------------------ state
+
+    def state_of(self, index: int) -> dict[str, Any]:
+        """Return what the ledger keeps of a subtask's sink after a round."""
+        own = self._own[index]
+        return {
+            "commits": own.sink.state(),
+            "kept": [[number, state.to_json()] for number, state in own.kept.items()],
+            "store": own.store.state(),
+        }
+
+    def _put_back(self, before: int) -> None:
+        """Put all back as it was after a round; before the first one nothing is open."""
+        self._own = [_Own.new(index) for index in range(self._count)]
+        if before < 0:
+            return
+        last = self._states(before)
+        first = min(oldest_batch(state["store"], before) for state in last)
+        states = [*map(self._states, range(first, before)), last]
+        for index, own in enumerate(self._own):
+            own.store.restore([state[index]["store"] for state in states])
+            own.sink.restore(last[index]["commits"])
+            own.kept = {number: SinkState.from_json(state) for number, state in last[index]["kept"]}
+
+    def _states(self, number: int) -> list[dict[str, Any]]:
+        """Return what the ledger holds of the subtasks' sinks after a round."""
+        found: dict[int, dict[str, Any]] = {}
+        for row in self._ledger.rows("receiver", number):
+            if row["task_state"] is not None:
+                found[row["receiver"]] = json.loads(row["task_state"])[STATE]
+        return [found[index] for index in range(self._count)]
+
+
+def _by_checkpoint(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, list[int]]]:
+    """Return pairs of a subtask and a checkpoint by checkpoint, ascending."""
+    found: dict[int, list[int]] = {}
+    for index, checkpoint in pairs:
+        found.setdefault(checkpoint, []).append(index)
+    return sorted(found.items())
+
+
+def _has_ended(subtask: Subtask) -> bool:
+    """Whether a task has processed its last record in the round."""
+    rows = subtask.checkpoints
+    return rows is not None and any(report.kind in {ENDED, FINISHED} for report in rows.reports)

@@ -1,0 +1,226 @@
+# Databricks notebook source
+# MAGIC %md
+# MAGIC # Checkpoints behind a slow sink
+# MAGIC
+# MAGIC A checkpoint of Flink begins with a barrier at each source. It follows the records through the job, so
+# MAGIC backpressure makes it late. This notebook checkpoints one job in four ways and puts the figures side by
+# MAGIC side; then a part of it fails, and recovers.
+# MAGIC
+# MAGIC Everything runs on the virtual clock: seconds, without Spark. On a cluster install the package with the
+# MAGIC extras `report` and `virtual` first. As plain Python: `python notebooks/03_checkpoints.py`.
+
+# COMMAND ----------
+
+import os
+from pathlib import Path
+
+import pandas as pd
+
+import flowcontrol
+
+try:
+    dbutils  # noqa: B018
+    ON_DATABRICKS = True
+except NameError:
+    ON_DATABRICKS = False
+
+
+def parameter(name, default):
+    """Return a widget's value, or outside Databricks that of FLOWCONTROL_<NAME>."""
+    if ON_DATABRICKS:
+        dbutils.widgets.text(name, default)
+        return dbutils.widgets.get(name)
+    return os.environ.get(f"FLOWCONTROL_{name.upper()}", default)
+
+
+def show(shown, name):
+    """Display a table or a plot; outside Databricks print it, or write the plot."""
+    if ON_DATABRICKS:
+        display(shown)
+    elif hasattr(shown, "write_html"):
+        shown.write_html(out / f"{name}.html")
+    else:
+        print(shown.to_string())
+
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The job
+# MAGIC
+# MAGIC That of `conf/checkpoint-aligned.yaml`: 800 records/s could come, two sinks take 200/s together, and every
+# MAGIC 8 s a checkpoint is triggered. `sink_rate` changes what the sinks take, `out` is the folder of the
+# MAGIC results.
+
+# COMMAND ----------
+
+sink_rate = float(parameter("sink_rate", "200"))
+out = Path(parameter("out", "out/checkpoints-notebook")).absolute()
+out.mkdir(parents=True, exist_ok=True)
+
+checkout = next(
+    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
+)
+scenario = checkout / "conf" / "checkpoint-aligned.yaml"
+
+OPTIONS = "options.execution.checkpointing."
+UNALIGNED = {f"{OPTIONS}unaligned.enabled": True}
+WAYS = {
+    "aligned": {},
+    "debloating": {"options.taskmanager.network.memory.buffer-debloat.enabled": True},
+    "aligned for 2 s": UNALIGNED | {f"{OPTIONS}aligned-checkpoint-timeout": "2s"},
+    "unaligned": UNALIGNED,
+}
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Four ways, side by side
+# MAGIC
+# MAGIC `e2e_s` is from the trigger to the last acknowledgement, `persisted_kib` what was written of the data that
+# MAGIC barriers overtook. Each run has a page, `report.html` in its folder.
+
+# COMMAND ----------
+
+runs = {
+    way: flowcontrol.emulate(
+        scenario,
+        clock="virtual",
+        overrides={"stages.sink.total_rate": sink_rate} | changes,
+        out=out / way.replace(" ", "-"),
+        overwrite=True,
+    )
+    for way, changes in WAYS.items()
+}
+
+
+def figures(run):
+    """Return the figures of a run's checkpoints."""
+    found = run.summary["checkpoints"]
+    return {
+        "completed": found["counts"]["completed"],
+        "e2e_s": found["e2e"]["p50_ms"] / 1000 if found["e2e"] else None,
+        "persisted_kib": found["persisted_bytes"] / 1024,
+        "sinks": run.summary["stages"]["sink"]["whole"]["rate_in"],
+    }
+
+
+ways = pd.DataFrame({way: figures(run) for way, run in runs.items()}).T
+show(ways.round(2), "ways")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## Why: what a subtask's part consists of
+# MAGIC
+# MAGIC The last checkpoint of each run. *Start delay*: until the first barrier came, behind the data in flight.
+# MAGIC *Alignment*: from the first barrier to the last one. The aligned one is all start delay.
+
+# COMMAND ----------
+
+import plotly.graph_objects as go
+
+PARTS = {"start_delay_ms": "start delay", "alignment_ms": "alignment", "async_ms": "asynchronous"}
+
+rows = []
+for way, run in runs.items():
+    tasks = run.tables["checkpoint_tasks"].to_pandas()
+    last = tasks[tasks.checkpoint_id == tasks.checkpoint_id.max()]
+    rows += [{"way": way, **row} for row in last.to_dict("records")]
+parts = pd.DataFrame(rows)
+parts["who"] = parts.way + ", " + parts.stage + " " + parts.subtask.astype(str)
+
+figure = go.Figure(
+    [
+        go.Bar(x=parts[column], y=parts.who, orientation="h", name=name, marker_color=colour)
+        for (column, name), colour in zip(
+            PARTS.items(), ("#56b4e9", "#d55e00", "#009e73"), strict=True
+        )
+    ]
+)
+figure.update_layout(barmode="stack", xaxis_title="time since the trigger (ms)", height=600)
+figure.update_yaxes(autorange="reversed")
+show(figure, "parts")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## When the time is not enough
+# MAGIC
+# MAGIC The same job with a timeout of 3 s. The sentences say who was late and what helps; what helps was found
+# MAGIC by running it.
+
+# COMMAND ----------
+
+late = flowcontrol.emulate(
+    checkout / "conf" / "checkpoint-fails.yaml",
+    clock="virtual",
+    overrides={"stages.sink.total_rate": sink_rate},
+    out=out / "late",
+    overwrite=True,
+)
+for sentence in late.summary["checkpoints"]["sentences"]:
+    print(sentence)
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## A failure, and its recovery
+# MAGIC
+# MAGIC `conf/recovery.yaml`: a log gets 300 records/s, the job can do 500/s, and at 34 s a subtask throws an
+# MAGIC exception. All tasks restart from the last checkpoint. What it emitted since then is processed again; what
+# MAGIC came meanwhile waits. Both are worked off with the 200/s that the job can do more than comes.
+
+# COMMAND ----------
+
+recovery = checkout / "conf" / "recovery.yaml"
+failed = flowcontrol.emulate(recovery, clock="virtual", out=out / "failed", overwrite=True)
+for sentence in failed.summary["restarts"]["sentences"]:
+    print(sentence)
+restarts = failed.tables["restarts"].to_pandas()
+show(restarts, "restarts")
+
+# COMMAND ----------
+
+stages = failed.tables["stages"].to_pandas()
+sums = stages.groupby(["stage", "t_s"]).agg(
+    rate_in=("rate_in", "sum"), rate_out=("rate_out", "sum"), lag=("lag_records", "sum")
+)
+source, sink = sums.loc["source"], sums.loc["sink"]
+figure = go.Figure(
+    [
+        go.Scatter(x=source.index, y=source.rate_out, name="source emits", line_shape="vh"),
+        go.Scatter(x=sink.index, y=sink.rate_in, name="sink takes up", line_shape="vh"),
+    ]
+)
+for row in restarts.itertuples():
+    figure.add_vrect(x0=row.failed_s, x1=row.running_s, fillcolor="grey", opacity=0.25)
+figure.update_layout(xaxis_title="emulated time (s)", yaxis_title="records/s")
+show(figure, "recovery")
+
+# COMMAND ----------
+
+# MAGIC %md
+# MAGIC ## The older the checkpoint, the more it costs
+# MAGIC
+# MAGIC The failure at other times after the checkpoint of 30 s.
+
+# COMMAND ----------
+
+found = {}
+for at_s in (31, 34, 37):
+    run = flowcontrol.emulate(
+        recovery,
+        clock="virtual",
+        overrides={"failures.0.at_s": at_s},
+        out=out / f"failed-{at_s}",
+        overwrite=True,
+        quiet=True,
+    )
+    (one,) = run.summary["restarts"]["failures"]
+    found[at_s] = {
+        key: one[key]
+        for key in ("records_reprocessed", "catch_up_s", "expected_catch_up_s")
+    }
+ages = pd.DataFrame(found).T
+show(ages, "ages")

@@ -1,0 +1,100 @@
+"""Checkpoints where records are counted: a job goes on from its ledger alone."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import Phase, assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.reference import run_rounds
+from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
+from flowcontrol.systems.transports.rules import names
+from modules import load
+from reference_runs import restored
+
+small = load("tests/job/checkpoints/small.py")
+EXAMPLES = settings.default.max_examples // 8
+QUICK = ("blocking_queue", "batched_credit")
+TRANSPORTS = [
+    pytest.param(name, marks=() if name in QUICK else pytest.mark.long)
+    for name in names()
+    if name != "hop_hysteresis"
+]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_job_goes_on_after_any_round_from_what_its_ledger_and_its_control_hold(
+    random_jobs: ModuleType,
+    random_systems: ModuleType,
+    random_checkpoints: ModuleType,
+    cuts: ModuleType,
+    transport: str,
+) -> None:
+    shape = random_jobs.Shape(rounds=(25, 40))
+    drawn = random_checkpoints.jobs(
+        random_jobs,
+        shape,
+        systems=partial(random_systems.systems, transport),
+        modes=(ALIGNED, ALIGNED, AT_LEAST_ONCE),
+    )
+
+    @settings(max_examples=EXAMPLES, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        job = data.draw(drawn)
+        note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+        assume(job.links)
+        run, kept, rounds = cuts.CheckpointRun(job), [], []
+        for batch in run.rounds():
+            rounds.append(batch)
+            kept.append(json.dumps(run.control.state()))
+        if job.checkpoints.mode != AT_LEAST_ONCE:
+            for checkpoint in run.completed:
+                run.check_cut(checkpoint)
+        after = data.draw(st.integers(0, len(rounds) - 2))
+        control = CheckpointControl(job)
+        control.restore(json.loads(kept[after]))
+        subtasks = restored(job, rounds[after])
+        again = run_rounds(job, subtasks, None, rounds[after].rows, after + 1, checkpoints=control)
+        for one, other in zip(again, rounds[after + 1 :], strict=True):
+            assert one.state == other.state
+
+    look()
+
+
+@pytest.mark.parametrize("system", ["blocking_queue", "batched_credit"])
+@pytest.mark.parametrize("slots", [20, 60, 100])
+def test_a_barrier_takes_as_long_as_what_is_ahead_of_it(
+    cuts: ModuleType, system: str, slots: int
+) -> None:
+    """The source is held up, so all slots are taken: the sink works them off at 100 a second.
+
+    The source hears of the checkpoint a round after its trigger; within a round a hop.
+    """
+    values = {"slots": slots} | ({"lot": 1} if system == "batched_credit" else {})
+    made = small.chain(
+        {"source": 300, "sink": 100}, system={"transport": {"name": system} | values}
+    )
+    run = cuts.CheckpointRun(made)
+    run.run()
+    assert len(run.completed) >= 2
+    for checkpoint in run.completed:
+        at_source, at_sink = small.rounds_of(run, checkpoint).values()
+        assert at_source[1] == 100
+        assert abs(at_sink[1] - (100 + slots * 10)) <= 100
+
+
+def test_without_a_bound_it_takes_ever_longer(cuts: ModuleType) -> None:
+    """Triggered at 1 s, when 1.1 s have left 220 records: 2.2 s of the sink's time behind it."""
+    made = small.chain({"source": 300, "sink": 100}, system={"transport": "unbounded"})
+    run = cuts.CheckpointRun(small.with_settings(made, max_concurrent=3))
+    run.run()
+    delays = [small.rounds_of(run, number)[1][1] for number in run.completed]
+    assert delays[0] == pytest.approx(100 + 2200, abs=100)
+    assert len(delays) == 1  # the next one, of 2 s, is behind 4.2 s of work

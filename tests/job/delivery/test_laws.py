@@ -1,0 +1,167 @@
+"""What each guarantee promises, of random jobs that fail: held to every single row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job.delivery_flows import rows_of_inputs
+from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
+
+EXAMPLES = settings.default.max_examples
+MOST_RUNS = 12
+
+EVENTS = {
+    "ended",
+    "restarted",
+    "restored by the restart",
+    "exactly-once",
+    "at-least-once",
+    "at-most-once",
+    "twice",
+    "twice by barriers at least once",
+    "lost",
+    "lost by a source that cannot rewind",
+    "two sinks",
+}
+"""What must have happened in some of the runs."""
+
+
+class Law:
+    """One run, held to what its sinks promise."""
+
+    def __init__(self, job: Any, follower: ModuleType) -> None:
+        self.run, self.job, self.seen = follower.Follower(job), job, Counter[str]()
+        self._emitted: dict[int, int] = {}
+        self._watch_sources()
+        self.run.run()
+        control = self.run._failures.control
+        self.seen["restarted"] += any(one.running >= 0 for one in control.restarts)
+        self.seen["restored by the restart"] += any(one.checkpoint >= 0 for one in control.restarts)
+        self.seen["two sinks"] += len(job.scenario.sinks) == 2
+        self.hold()
+
+    def _watch_sources(self) -> None:
+        """Note how far each source ever was."""
+        restarting = self.run.restarting
+
+        def watched(number: int, restart: Any, keeps: Any, attempts: Any) -> None:
+            for task, subtask in enumerate(self.run.subtasks):
+                if subtask.plan.is_source:
+                    before = self._emitted.get(task, 0)
+                    self._emitted[task] = max(before, subtask.task.taken)
+            restarting(number, restart, keeps, attempts)
+
+        self.run.restarting = watched
+
+    def hold(self) -> None:
+        """Compare each sink's account with the rows."""
+        subtasks, settings = self.run.subtasks, self.job.checkpoints
+        emitted = [one.task.taken if one.plan.is_source else 0 for one in subtasks]
+        # All have finished, so the last checkpoint is complete, or there is none to wait for.
+        has_ended = all(one.task.is_finished and one.is_running for one in subtasks)
+        # A source without a log may emit less in the end than it did before it was put back.
+        has_ended = has_ended and all(emitted[t] >= most for t, most in self._emitted.items())
+        self.seen["ended"] += has_ended
+        ones = {link.name: [1] * len(link.channels) for link in self.job.links}
+        expected = rows_of_inputs(self.job, emitted, ones)
+        for stage in self.job.scenario.sinks:
+            accounts = [one.account for one in self.run.delivery.sinks if one.stage == stage.name]
+            readers = [own for (name, _), own in self.run.readers.items() if name == stage.name]
+            above = self.job.scenario.upstream(stage.name)
+            rewinds = all(one.replayable for one in self.job.scenario.sources if one.name in above)
+            is_exact = settings is None or settings.mode != AT_LEAST_ONCE
+            sums = [sum(getattr(one, name) for one in accounts) for name in _SUMS]
+            if stage.guarantee != "at-most-once":
+                assert sums[0] == sum(len(own.visible) for own in readers)
+            if stage.guarantee == "exactly-once":
+                assert sums[3] == sum(map(_staged, readers))
+                if is_exact:
+                    rows = [row for own in readers for row in own.visible]
+                    assert len(rows) == len(set(rows))
+                    assert sums[1] == 0
+            if stage.guarantee == "at-most-once" and is_exact:
+                assert sums[1] == 0
+            if has_ended:
+                rows = [row for own in readers for row in own.visible]
+                self._hold_at_end(stage, sums, sum(expected[stage.name]), rows, rewinds, is_exact)
+
+    def _hold_at_end(
+        self,
+        stage: Any,
+        sums: list[int],
+        expected: int,
+        rows: list[Any],
+        rewinds: bool,
+        is_exact: bool,
+    ) -> None:
+        committed, twice, lost, staged = sums
+        has_checkpoints = self.job.checkpoints is not None
+        self.seen[stage.guarantee] += 1
+        self.seen["lost"] += lost > 0
+        self.seen["twice"] += twice > 0
+        if stage.guarantee == "exactly-once" and not has_checkpoints:
+            assert (committed, twice) == (0, 0)
+            assert staged + lost == expected
+            return
+        assert staged == 0
+        assert committed - twice + lost == expected
+        if stage.guarantee == "at-most-once":
+            assert twice == 0
+            return
+        assert len(rows) - len(set(rows)) == twice
+        if not rewinds:
+            self.seen["lost by a source that cannot rewind"] += lost > 0
+            return
+        assert lost == 0
+        assert len(set(rows)) == expected
+        if stage.guarantee == "exactly-once":
+            self.seen["twice by barriers at least once"] += twice > 0
+            assert twice == 0 or not is_exact
+
+
+_SUMS = ("committed", "visible_twice", "lost", "staged")
+
+
+def _staged(readers: Any) -> int:
+    return len(readers.open) + sum(map(len, readers.pending.values()))
+
+
+@pytest.mark.long
+def test_every_guarantee_holds(
+    random_checkpoints: ModuleType,
+    random_failures: ModuleType,
+    random_deliveries: ModuleType,
+    follower: ModuleType,
+    draw_until: Any,
+) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=EXAMPLES)
+    @given(job=random_deliveries.small_jobs(random_checkpoints, random_failures))
+    def look(job: Any) -> None:
+        note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
+        seen.update(Law(job, follower).seen)
+
+    draw_until(look, lambda: {name for name, n in seen.items() if n} >= EVENTS, MOST_RUNS)
+    print(dict(seen))
+    assert EVENTS - {name for name, n in seen.items() if n} == set()
+
+
+@settings(max_examples=max(3, EXAMPLES // 5))
+@given(data=st.data())
+def test_of_a_few_jobs(
+    random_checkpoints: ModuleType,
+    random_failures: ModuleType,
+    random_deliveries: ModuleType,
+    follower: ModuleType,
+    data: Any,
+) -> None:
+    job = data.draw(random_deliveries.small_jobs(random_checkpoints, random_failures))
+    note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
+    Law(job, follower)

@@ -1,0 +1,56 @@
+"""Failures of parts of a job: what goes on beside them goes on."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.scenario import parse_scenario
+
+
+def job_of(sources: dict[str, Any], edges: list[tuple[str, str]], failures: Any) -> Job:
+    sinks = sorted({sink for _, sink in edges})
+    mapping = {
+        "schema": 1,
+        "name": "parts",
+        "duration_s": 2.4,
+        "round_ms": 100,
+        "sample_interval_s": 1,
+        "options": {
+            "execution.checkpointing.interval": "400ms",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 9,
+            "restart-strategy.fixed-delay.delay": "200ms",
+        },
+        "failures": [{"at_s": at_s, "stage": stage, "subtask": 0} for at_s, stage in failures],
+        "stages": [
+            *({"name": name, "emit_rate": rate} for name, rate in sources.items()),
+            *({"name": name, "service_rate": 900} for name in sinks),
+        ],
+        "edges": [{"from": one, "to": other, "partitioner": "rebalance"} for one, other in edges],
+    }
+    return build_physical_graph(parse_scenario(mapping))
+
+
+def test_a_part_fails_in_the_moment_in_which_another_begins_anew(failing: ModuleType) -> None:
+    """What its source sent in the round before arrives."""
+    sources, edges = {"one": 150, "two": 150}, [("one", "first"), ("two", "second")]
+    run = failing.FailingRun(job_of(sources, edges, [(0.85, "one"), (1.2, "two")]))
+    rounds = run.run()
+    assert [one.failed for one in run.control.restarts] == [9, 12]
+    assert run.control.restarts[0].running == 12
+    [receiver] = rounds[12].rows["two->second"]["receiver"]
+    [sender] = rounds[11].rows["two->second"]["sender"]
+    assert receiver["consumed"] == sender["sent"] > 0
+
+
+def test_records_of_a_source_that_had_finished_do_not_come_again(failing: ModuleType) -> None:
+    short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
+    sources, edges = {"short": short, "long": 200}, [("short", "sink"), ("long", "sink")]
+    run = failing.FailingRun(job_of(sources, edges, [(1.75, "long")]))
+    last = run.run()[17].state
+    assert last.task("short", 0).state.is_finished == 1
+    [restart] = run.control.restarts
+    assert restart.checkpoint > 1
+    assert 0 < restart.reprocessed <= 200 * 0.5

@@ -1,0 +1,90 @@
+"""What the guarantees make of planted failures on the live clock, verified from the input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from flowcontrol.live.take import marked
+
+UNALIGNED = {"execution.checkpointing.unaligned": True}
+OFTEN = {"execution.checkpointing.interval": "200ms"}
+NEVER = {"execution.checkpointing.interval": "60s"}
+
+
+@pytest.mark.parametrize(
+    ("options", "guarantee"),
+    [
+        pytest.param({}, "at-most-once", marks=pytest.mark.long, id="aligned"),
+        pytest.param(NEVER, "at-most-once", id="from the beginning"),
+        pytest.param(UNALIGNED, "at-least-once", id="at-least-once"),
+    ],
+)
+def test_what_is_lost_and_what_is_there_twice(
+    options: dict[str, Any],
+    guarantee: str,
+    cases: ModuleType,
+    driver: ModuleType,
+    runs: ModuleType,
+    deliveries: ModuleType,
+    failing: ModuleType,
+    tmp_path: Path,
+) -> None:
+    made = deliveries.exactly_once(cases.FAN_IN, ends_s=1.2, service_rate=900, guarantee=guarantee)
+    failed = [{"at_s": 0.75, "stage": "sink", "subtask": 0}]
+    job = runs.job_of(failing.failing(made, failed, 24, options))
+    driver.Driver(job, tmp_path).run()
+    runs.assert_is_reference(job, tmp_path)
+    oracle = deliveries.Oracle.of(job)
+    *_, (_, rows) = deliveries.versions(tmp_path / "output" / "sink", "run/sink")
+    every = deliveries.numbers(oracle.furthest[-1])
+    assert set(rows) <= every
+    if guarantee == "at-least-once":
+        assert deliveries.numbers(oracle.emitted) <= set(rows)
+        assert rows.total() > len(rows)
+    else:
+        assert len(set(rows)) == rows.total() < len(every)
+
+
+def test_what_is_lost_is_what_was_on_its_way(
+    cases: ModuleType,
+    driver: ModuleType,
+    runs: ModuleType,
+    deliveries: ModuleType,
+    failing: ModuleType,
+    tmp_path: Path,
+) -> None:
+    """At most once: what a source had emitted by a restart, and the sink had not written.
+
+    Through a stage in between, and with records in flight in what is restored.
+    """
+    # Slow at the checkpoint, which then holds much in flight, and quick until the failure.
+    rate = [{"at_s": 0, "rate": 100}, {"at_s": 0.4, "rate": 900}, {"at_s": 0.6, "rate": 300}]
+    made = deliveries.exactly_once(
+        cases.KILLED, ends_s=2.4, service_rate=rate, guarantee="at-most-once"
+    )
+    failed = [{"at_s": 0.65, "stage": "map", "subtask": 0}]
+    job = runs.job_of(failing.failing(made, failed, 26, UNALIGNED | OFTEN))
+    oracle, control = deliveries.Oracle.of(job), failing.reference_of(job).failures.control
+    driver.Driver(job, tmp_path).run()
+    found = list(deliveries.versions(tmp_path / "output" / "sink", "run/sink"))
+    [restart] = control.restarts
+    *_, written = [set(rows) for number, rows in found if number < restart.running]
+    gone = deliveries.numbers(oracle.furthest[restart.running - 1]) - written
+    taken = set(found[-1][1])
+    assert found[-1][1].total() == len(taken)
+    assert not gone & taken
+    # All that came later has been written, but for what is on its way at the end.
+    after = deliveries.numbers(oracle.furthest[-1]) - gone - taken
+    assert not written - taken
+    assert len(taken - written) > 20 < len(gone)
+    assert all(row[2] >= min(row[2] for row in gone) for row in after)
+
+
+@pytest.mark.parametrize("number", [0, 1, 41])
+def test_a_mark_is_taken_off_again(number: int) -> None:
+    assert marked(number) < 0
+    assert marked(marked(number)) == number

@@ -1,0 +1,96 @@
+"""What the page and the terminal show of readers: from a run that fails, and from none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcontrol import emulate
+from flowcontrol.report.deliveries import delivery_section, delivery_sentences
+
+INTERVAL = "execution.checkpointing.interval"
+
+
+def mapping(**changed: Any) -> dict[str, Any]:
+    """Return a scenario that fails once, with an exactly-once sink."""
+    sink = {"name": "sink", "service_rate": 500, **changed.pop("sink", {})}
+    return {
+        "schema": 1,
+        "name": "small",
+        "duration_s": 6,
+        "round_ms": 10,
+        "sample_interval_s": 0.5,
+        "options": {
+            INTERVAL: "1s",
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.delay": "200ms",
+        },
+        "failures": [{"at_s": 2.6, "stage": "sink", "subtask": 0}],
+        "stages": [{"name": "source", "emit_rate": 600, "arrival_rate": 300}, sink],
+        "edges": [{"from": "source", "to": "sink"}],
+        **changed,
+    }
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a run whose sink commits."""
+    scenario = mapping(sink={"guarantee": "exactly-once"})
+    out = tmp_path_factory.mktemp("runs") / "run"
+    return emulate(scenario, clock="virtual", out=out, quiet=True)
+
+
+def test_the_summary_compares_the_guarantees(run: Any) -> None:
+    found = json.loads((run.path / "summary.json").read_text())["delivery"]
+    own = found["sinks"]["sink"]
+    assert (own["twice"], own["lost"]) == (0, 0)
+    assert own["staged"] > 0
+    assert own["visibility_max_ms"] == pytest.approx(own["expected_max_ms"], rel=0.02)
+    assert own["visibility_p50_ms"] == pytest.approx(own["expected_p50_ms"], rel=0.1)
+    most, least, exactly = found["guarantees"]
+    assert [one["guarantee"] for one in found["guarantees"]] == [
+        "at-most-once",
+        "at-least-once",
+        "exactly-once",
+    ]
+    assert (most["twice"], least["lost"], exactly["twice"] + exactly["lost"]) == (0, 0, 0)
+    assert most["lost"] > 0
+    assert least["twice"] > 100
+    assert least["visible"] - least["twice"] == exactly["visible"] + exactly["staged"]
+    assert len(exactly["samples"]) == 12
+    assert (exactly["visible"], exactly["staged"]) == (own["visible"], own["staged"])
+
+
+def test_the_page_shows_them(run: Any, tmp_path: Path) -> None:
+    page = (run.path / "report.html").read_text()
+    for text in (
+        "What readers see",
+        "The three guarantees compared",
+        "rows visible less records at the sink",
+        "at-most-once",
+        "sink (exactly-once): readers see",
+    ):
+        assert text in page, text
+
+
+def test_the_usual_sink_is_mentioned_when_a_failure_touched_it() -> None:
+    own = {"guarantee": "at-least-once", "twice": 0, "lost": 0, "staged": 0}
+    quiet = {"delivery": {"sinks": {"k": own}, "sentences": ["k: a sentence"]}}
+    assert delivery_sentences(quiet) == []
+    assert delivery_section(quiet) == ""
+    assert delivery_sentences({}) == []
+    told = {"delivery": {"sinks": {"k": {**own, "twice": 3}}, "sentences": ["k: a sentence"]}}
+    assert delivery_sentences(told) == ["k: a sentence"]
+
+
+def test_a_sink_without_checkpoints_never_shows_a_row(tmp_path: Path) -> None:
+    scenario = mapping(sink={"guarantee": "exactly-once"}, options={}, failures=[])
+    run = emulate(scenario, clock="virtual", out=tmp_path / "run", quiet=True)
+    own = run.summary["delivery"]["sinks"]["sink"]
+    assert (own["visible"], own["visibility_max_ms"]) == (0, None)
+    assert own["staged"] == own["written"] > 0
+    assert "never" in (run.path / "report.html").read_text()
+    assert "guarantees" not in run.summary["delivery"]
