@@ -76,6 +76,7 @@ def happened(wires: Any, seen: Counter[str]) -> None:
         seen["file is read"] += held.aside.state.loading > 0
 
 
+@pytest.mark.long
 @pytest.mark.holds("tcp", "virtual", "with checkpoints: consistent cuts, random jobs")
 def test_random_jobs_keep_the_rules(
     random_jobs: ModuleType,
@@ -115,6 +116,7 @@ def test_random_jobs_keep_the_rules(
     assert [name for name in hard if seen[name] == 0] == []
 
 
+@pytest.mark.long
 def test_everything_arrives(
     random_jobs: ModuleType,
     random_checkpoints: ModuleType,
