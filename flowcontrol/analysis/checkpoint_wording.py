@@ -53,6 +53,23 @@ def remedy_sentence(remedies: Sequence[Mapping[str, Any]]) -> str:
     return f"The same run on the virtual clock, {'; '.join(texts)}."
 
 
+def aside_sentence(put_aside: Mapping[str, Mapping[str, int]]) -> str:
+    """Return what tasks have put aside behind barriers; empty if that is nothing.
+
+    Parameters
+    ----------
+    put_aside : mapping of str to mapping
+        ``bytes_written`` and ``max_bytes`` by stage (:class:`flowcontrol.job.run.Run`).
+    """
+    texts = [
+        f"{stage} put {_size(own['bytes_written'])} aside behind barriers, "
+        f"{_size(own['max_bytes'])} at a time"
+        for stage, own in put_aside.items()
+        if own["bytes_written"] > 0
+    ]
+    return f"{'; '.join(texts)}." if texts else ""
+
+
 def _outcome(found: Mapping[str, Any], total: int) -> str:
     counts, e2e = found["counts"], found["e2e"]
     text = f"{counts['completed']:,} of {total:,} checkpoints completed"

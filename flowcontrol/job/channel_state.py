@@ -11,7 +11,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.protocol.partition_kinds import KEPT, ON_DISK, WRITING
 from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING, TAKEN_NONE
 from flowcontrol.protocol.sender_rules import credit_of
-from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, KIND_RESTORED
+from flowcontrol.protocol.sides import KIND_HEAP, KIND_LOCAL, KIND_RECORDS, KIND_RESTORED
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -38,6 +38,8 @@ class BufferKind(IntEnum):
     """None: the transport counts records."""
     RESTORED = KIND_RESTORED
     """None: it was in flight when the checkpoint was taken that the job was restored from."""
+    HEAP = KIND_HEAP
+    """None of the network's: it was put aside behind a barrier, and read back."""
 
 
 class BufferPlace(IntEnum):

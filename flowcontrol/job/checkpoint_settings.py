@@ -6,6 +6,7 @@ from flowcontrol.job.graph import POINTWISE, JobVertex
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
     AT_LEAST_ONCE,
+    PUTTING_ASIDE,
     TIMEOUTABLE,
     UNALIGNED,
 )
@@ -20,7 +21,7 @@ class CheckpointSettings:
     Attributes
     ----------
     mode : int
-        ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE
+        ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or PUTTING_ASIDE
         (:mod:`flowcontrol.protocol.checkpoints.alignment`).
     interval_us : int or None
         Between two triggers; None: only savepoints.
@@ -70,7 +71,7 @@ def settings_of(scenario: Scenario) -> CheckpointSettings | None:
     found = scenario.checkpointing
     if found is None:
         return None
-    mode = ALIGNED
+    mode = PUTTING_ASIDE if scenario.system.transport == "tcp" else ALIGNED
     if found.mode == "at_least_once":
         mode = AT_LEAST_ONCE
     elif found.is_unaligned:

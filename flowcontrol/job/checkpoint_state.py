@@ -15,6 +15,29 @@ from flowcontrol.protocol.states import (
     TaskCheckpoint,
     TrackedCheckpoint,
 )
+from flowcontrol.systems.barrier_buffer import AsideMessage, BarrierBuffer
+
+
+@dataclass(frozen=True, slots=True)
+class AsideState:
+    """What a subtask has put aside behind barriers.
+
+    Attributes
+    ----------
+    state : BarrierBuffer
+        How much it is, and has been.
+    behind : tuple[AsideMessage, ...]
+        What has come behind the barriers of the alignment under way, oldest first.
+    again : tuple[AsideMessage, ...]
+        What is played back before the gates are polled, in this order.
+    writing : tuple[AsideMessage, ...]
+        Buffers that return to their gate's pool when the disk has written them.
+    """
+
+    state: BarrierBuffer
+    behind: tuple[AsideMessage, ...]
+    again: tuple[AsideMessage, ...]
+    writing: tuple[AsideMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +62,8 @@ class CheckpointState:
         What was aborted and it has not passed, oldest first.
     reports : tuple[CheckpointReport, ...]
         What it told the coordinator in the round.
+    aside : AsideState | None
+        What it has put aside behind barriers, with the transport ``tcp``.
     """
 
     state: TaskCheckpoint
@@ -49,6 +74,7 @@ class CheckpointState:
     triggers: tuple[CoordinatorMessage, ...] = ()
     aborted: tuple[CoordinatorMessage, ...] = ()
     reports: tuple[CheckpointReport, ...] = ()
+    aside: AsideState | None = None
 
 
 def checkpoint_state(rows: CheckpointRows | None) -> CheckpointState | None:

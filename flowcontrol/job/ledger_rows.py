@@ -186,6 +186,8 @@ def _task_document(
     if task.checkpoints is not None:
         state["checkpoints"] = asdict(task.checkpoints)
         del state["checkpoints"]["channels"]
+        if task.checkpoints.aside is None:
+            del state["checkpoints"]["aside"]
     if latency is not None:
         state["latency"] = latency
     if control is not None:

@@ -36,6 +36,11 @@ class Run:
     partitions : dict of str to dict
         By edge, what a result partition that is not pipelined and bounded did: memory, bytes
         spilled and read, when its consumers started, who waited for whom.
+    put_aside : dict of str to dict
+        By stage that aligns barriers as Flink did up to 1.10, of all its subtasks:
+        ``bytes_written`` to files behind barriers and ``bytes_read`` back, ``max_bytes`` in the
+        files of a subtask at a time, and ``read_memory_bytes``, the memory of all of them into
+        which they are read.
     jobs : tuple of dict
         What became of each job, if the scenario has ``jobs`` or its only one failed: name,
         start_at_s, stop_at_s, state (finished, stopped or failed), message (why it failed, else
@@ -53,6 +58,7 @@ class Run:
     transfers: int = 0
     control_messages: int | None = None
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    put_aside: dict[str, dict[str, int]] = field(default_factory=dict)
     jobs: tuple[dict[str, Any], ...] = ()
     staged: dict[str, int] = field(default_factory=dict)
 

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from flowcontrol.job.job import Job
 from flowcontrol.job.state_sizes import Sizes, task_states
 from flowcontrol.protocol.checkpoints import barriers as b
-from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.protocol.checkpoints.uploads import Uploads
 from flowcontrol.protocol.states import CheckpointReport
 
@@ -120,8 +119,7 @@ class SnapshotUploads:
         self._bases: list[tuple[int, int]] = []
         self._savepoints: set[int] = set()
         self.writes_nothing = job.checkpoints is not None and (
-            job.checkpoints.mode in {ALIGNED, AT_LEAST_ONCE}
-            and not any(state.members for state in self._states)
+            not job.checkpoints.is_unaligned and not any(state.members for state in self._states)
         )
 
     # ------------------------------------------------------------------ what it hears

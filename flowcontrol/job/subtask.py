@@ -54,9 +54,9 @@ from flowcontrol.protocol.checkpoints.barriers import FINISHED
 from flowcontrol.protocol.events import finish_partition, finish_task
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import is_event
-from flowcontrol.protocol.rows import FIFO_SLOTS, fifo
+from flowcontrol.protocol.rows import FIFO_SLOTS, Row, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
-from flowcontrol.protocol.sides import Partition
+from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import Message
 from flowcontrol.protocol.subpartition_rules import (
     announce_backlog,
@@ -423,6 +423,10 @@ class Subtask(CheckpointedTask):
     def on_event(self) -> int:
         """Act on the event that the task has polled in its turn; 1 if it then stands still."""
         return on_event(self, self.task)
+
+    def next_input(self, gates: Sequence[Gate], union: Row) -> int:
+        """Make sure that the task has a record in hand, if there is one."""
+        return r.next_input(self.task, gates, union)
 
     def note_taken(self, count: int) -> None:
         """Note which rows are taken up."""

@@ -7,6 +7,7 @@ of its snapshot. All of it is known once the last barrier is in (unaligned) and 
 theirs go (timeoutable); how long it then takes to write is the coordinator's side of the clocks.
 """
 
+from flowcontrol.operators.checkpoint_bytes import begin_cut, bytes_polled
 from flowcontrol.operators.checkpoint_worker import CheckpointWorker
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
 from flowcontrol.operators.states import READER, SERVER, StreamTask
@@ -121,7 +122,13 @@ def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int
 def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
     """Act on the event that the task has polled in its turn; return 1 if it then stands still."""
     message = polled_event(task, worker.input_gates())
-    kind, checkpoint, created = message.kind, message.checkpoint, message.created
+    return act_on(worker, task, message.kind, message.checkpoint, message.created)
+
+
+def act_on(
+    worker: CheckpointWorker[W], task: StreamTask, kind: int, checkpoint: int, created: int
+) -> int:
+    """Act on an event of the channel that the task has polled; return 1 if it then stands still."""
     if kind == END_OF_DATA:
         state = worker.checkpoint_state()
         state.data_open -= 1
@@ -131,6 +138,12 @@ def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
     _pull(worker, task)
     return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
+
+
+def give_up(worker: CheckpointWorker[W], task: StreamTask, reason: int) -> None:
+    """Abort the checkpoint that the task aligns, for a reason of its own."""
+    alignment = worker.alignment()
+    _act(worker, task, a.abort(alignment, worker.aligned(), alignment.latest_id, reason))
 
 
 def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
@@ -332,7 +345,7 @@ def _deliver(
                 alignment.persisted += b.count_persisted(aligned)
         if alignment.is_aligning == 1 and state.measured != alignment.latest_id:
             state.measured = alignment.latest_id
-            state.polled = _bytes_polled(worker)
+            state.polled = bytes_polled(worker)
         _act(worker, task, done)
         again = 1 if done & a.AGAIN else 0
     if state.withholds == 1:
@@ -376,7 +389,7 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
     if done & a.DONE and alignment.is_aligning == 0:
         alignment.bytes_processed = 0
         if state.measured == alignment.latest_id:  # else the first barrier was the last
-            alignment.bytes_processed = _bytes_polled(worker) - state.polled
+            alignment.bytes_processed = bytes_polled(worker) - state.polled
     if done & a.ABORT:
         _abort(worker, task, alignment.aborted_id, alignment.aborted_reason)
     if done & a.TRIGGER:
@@ -454,7 +467,7 @@ def _take(
         if kind == TIMEOUTABLE_BARRIER:
             state.waits_outputs = 1
             state.deadline = created + state.timeout
-    _begin_cut(worker, is_unaligned)
+    begin_cut(worker, is_unaligned)
     worker.snapshot(checkpoint)
     worker.report(b.TAKEN, checkpoint, 0)
     begin_sync(state, task, worker.service_phases(), worker.now_us())
@@ -475,26 +488,3 @@ def _acknowledge(worker: CheckpointWorker[W]) -> None:
     else:
         worker.report(b.ACKNOWLEDGED, state.pending, 0)
     state.pending = 0
-
-
-# ---- bytes of the inputs
-
-
-def _begin_cut(worker: CheckpointWorker[W], is_unaligned: int) -> None:
-    """Note what has been processed of the inputs; what is in flight counts if it is persisted."""
-    alignment, first = worker.alignment(), 0
-    for number in range(worker.gate_count()):
-        gate = worker.input_gates()[number]
-        nbytes = b.begin_cut(gate, worker.aligned(), first, worker.gate_record_bytes(number))
-        if is_unaligned == 1:
-            alignment.persisted += nbytes
-        first += len(gate.channels)
-
-
-def _bytes_polled(worker: CheckpointWorker[W]) -> int:
-    total = first = 0
-    for number in range(worker.gate_count()):
-        gate = worker.input_gates()[number]
-        total += b.gate_polled_bytes(gate, worker.aligned(), first)
-        first += len(gate.channels)
-    return total

@@ -12,13 +12,7 @@ from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startab
 from flowcontrol.operators.states import READER, RELAY, SERVER, SOURCE, TASK_INPUT, StreamTask
 from flowcontrol.operators.table import on_records
 from flowcontrol.operators.worker import W, Worker
-from flowcontrol.protocol.rounds import (
-    EVENT_POLLED,
-    NO_INPUT,
-    next_input,
-    stays_blocked,
-    take_record,
-)
+from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, stays_blocked, take_record
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_pop, fifo_push
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.times import (
@@ -137,7 +131,7 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
             return CAPACITY
         if outputs_available(worker, task) == 0:
             return BLOCKED
-        found = next_input(task, gates, union)
+        found = worker.next_input(gates, union)
         if found == NO_INPUT:
             return STARVED
         if found == EVENT_POLLED:

@@ -1,9 +1,11 @@
 """What the loop of a task asks of a clock."""
 
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
 
 from flowcontrol.operators.states import Operator, RecordWriter
 from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.sides import Gate
 
 W = TypeVar("W", bound=RecordWriter)
 
@@ -44,6 +46,12 @@ class Worker(Protocol[W]):
 
     def draw(self) -> int:
         """Return the work of the next record, units, where service times vary."""
+
+    def next_input(self, gates: Sequence[Gate], union: Row) -> int:
+        """Make sure that the task has a record in hand, if there is one.
+
+        Returns what :func:`flowcontrol.protocol.rounds.next_input` does.
+        """
 
     def note_taken(self, count: int) -> None:
         """Take notice that records of the buffer in hand are about to be taken up."""

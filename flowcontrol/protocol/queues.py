@@ -51,6 +51,7 @@ KINDS = (
     MessageKind("savepoint_barrier", blocks=1),
     MessageKind("cancel_marker"),
     MessageKind("end_of_data"),
+    MessageKind("barrier"),
 )
 """Every kind of message; its number is its place. All but data need neither credit nor buffer."""
 
@@ -74,6 +75,10 @@ CANCEL_MARKER = 10
 
 END_OF_DATA = 11
 """No data comes behind it; barriers may (``EndOfData``)."""
+
+BARRIER = 12
+"""Of Flink up to 1.10: waits for its turn and blocks no sender; its receiver puts aside what comes
+behind it."""
 
 _BLOCKING = sum(kind.blocks << number for number, kind in enumerate(KINDS))
 _PRIORITY = sum(kind.has_priority << number for number, kind in enumerate(KINDS))

@@ -181,13 +181,8 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
         if number < 0:
             return NO_INPUT
         gate = gates[number]
-        channel = fifo_pop(gate.order)
-        queue = gate.queues[channel]
-        message = drop(queue)
-        if queue.ends.count > 0:
-            fifo_push(gate.order, channel)
-        if gate.order[FIFO_COUNT] > 0:
-            fifo_push(union, number)
+        channel = take_turn(gate, union, number)
+        message = drop(gate.queues[channel])
         if is_event(message) == 1:
             if message.kind == END_OF_PARTITION:
                 task.open_inputs -= 1
@@ -205,6 +200,31 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             task.left = message.records
             task.read = 0
     return RECORD
+
+
+def take_turn(gate: Gate, union: Row, number: int) -> int:
+    """Return the channel of a gate whose turn it is; more in it, or in the gate, waits its turn.
+
+    Parameters
+    ----------
+    gate : Gate
+        The gate ``number`` of its task, just taken from ``union``.
+    union : row
+        Gates with data, in the order in which they are polled.
+    number : int
+        Which gate it is.
+
+    Returns
+    -------
+    int
+        The channel; its oldest message is the caller's to drop.
+    """
+    channel = fifo_pop(gate.order)
+    if gate.queues[channel].ends.count > 1:
+        fifo_push(gate.order, channel)
+    if gate.order[FIFO_COUNT] > 0:
+        fifo_push(union, number)
+    return channel
 
 
 def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:

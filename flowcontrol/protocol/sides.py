@@ -25,6 +25,9 @@ KIND_RESTORED = 5
 
 Kinds from KIND_RECORDS on hold no segment, and no cursor counts them."""
 
+KIND_HEAP = 6
+"""A buffer of the heap: data that were put aside behind a barrier, read back."""
+
 
 class Gate(NamedTuple):
     """Rows of one input gate (all channels from one edge to one subtask).

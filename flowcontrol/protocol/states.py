@@ -174,7 +174,8 @@ class Task:
     queued: int = 0
     """Records that arrived and were not taken up."""
     withheld: int = 0
-    """Of these, records in channels that the task does not read while it aligns barriers."""
+    """Of these, records in channels that the task does not read while it aligns barriers, or that
+    it has put aside."""
     ready: int = 0
     """Work by which the record in service is done, or the next one falls due, units."""
     draws: int = 0
@@ -197,8 +198,8 @@ class Alignment:
     """
 
     mode: int = 0
-    """What the task does with barriers: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE
-    (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
+    """What the task does with barriers: ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or
+    PUTTING_ASIDE (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
     timeout: int = 0
     """``aligned-checkpoint-timeout``; constant."""
     tasks_finish: int = 1
@@ -247,7 +248,7 @@ class Alignment:
     aborted_id: int = -1
     """Checkpoint that was aborted last; -1: none."""
     aborted_reason: int = 0
-    """Why: SUBSUMED, ON_CANCELLATION_BARRIER or INPUT_END_OF_STREAM."""
+    """Why: SUBSUMED, ON_CANCELLATION_BARRIER, INPUT_END_OF_STREAM or LIMIT_EXCEEDED."""
 
 
 @dataclass(slots=True)
@@ -274,6 +275,8 @@ class AlignedChannel:
     """At least once: set of the places in the ring whose checkpoints it delivered, bits."""
     arrived: int = 0
     """Bytes that have arrived in it."""
+    aside: int = 0
+    """Of those, bytes that were put aside behind a barrier and not polled since (PUTTING_ASIDE)."""
     barrier_at: int = 0
     """Bytes of it before the barrier that it delivered last."""
     cut: int = 0
@@ -306,7 +309,7 @@ class TaskCheckpoint:
     """
 
     mode: int = 0
-    """Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE
+    """Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or PUTTING_ASIDE
     (:mod:`flowcontrol.protocol.checkpoints.alignment`); constant."""
     timeout: int = 0
     """``aligned-checkpoint-timeout``; constant."""

@@ -124,6 +124,10 @@ def _figures(found: Mapping[str, Any]) -> list[str]:
             f"a checkpoint, {bytes_text(found['max_persisted_bytes'])} at most",
         ),
     ]
+    if aside := found.get("put_aside", {}).values():
+        total, most = sum(one["bytes_written"] for one in aside), max(o["max_bytes"] for o in aside)
+        note = f"in files, {bytes_text(most)} of a subtask at a time"
+        figures.append(key_figure("Put aside behind barriers", bytes_text(total), note))
     return figures
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flowcontrol import notices
 from flowcontrol.analysis import summarise
+from flowcontrol.analysis.checkpoint_wording import aside_sentence
 from flowcontrol.analysis.deliveries import delivery_summary
 from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.restarts import restart_summary
@@ -188,6 +189,11 @@ def _run(
             summary.update(_round_error(job))
         for edge, figures in run.partitions.items():
             summary["edges"][edge]["partition"] = figures
+        if run.put_aside:
+            own = summary["checkpoints"]
+            own["put_aside"] = run.put_aside
+            said = [aside_sentence(run.put_aside)]
+            own["sentences"] = [*own["sentences"], *filter(None, said)]
         if run.heap_exhausted_s is not None:
             summary["heap_exhausted_s"] = run.heap_exhausted_s
         if run.jobs:

@@ -139,20 +139,26 @@ def check_state(
 
 
 def check_unaligned(
-    options: NetworkOptions, edges: Sequence[Edge], problems: list[Problem]
+    options: NetworkOptions, transport: str, edges: Sequence[Edge], problems: list[Problem]
 ) -> None:
-    """Refuse unaligned checkpoints over custom partitioners, as Flink does, in its words.
+    """Refuse unaligned checkpoints where Flink does, in its words, and before it had them.
 
     Parameters
     ----------
     options : NetworkOptions
         Flink's options.
+    transport : str
+        That of the system.
     edges : sequence of Edge
         All edges.
     problems : list of Problem
         Grows by everything that is wrong.
     """
     is_wanted = options.unaligned_enabled and options.checkpoint_interval_us is not None
+    if is_wanted and transport == "tcp":
+        text = "true: unaligned checkpoints came with Flink 1.11, and the transport tcp is that of"
+        text = f"{text} Flink up to 1.4: use false, or the system flink"
+        problems.append(Problem(key_path(["options", _UNALIGNED]), text))
     custom = [edge.name for edge in edges if edge.partitioner == "custom"]
     if is_wanted and custom and not options.unaligned_forced:
         text = f"true over {', '.join(custom)}: {_CUSTOM}"

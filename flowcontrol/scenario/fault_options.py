@@ -29,6 +29,8 @@ class FaultOptions(BaseModel):
     unaligned_enabled: bool = option_field(_CHECKPOINT + "unaligned.enabled")
     unaligned_forced: bool = option_field(_CHECKPOINT + "unaligned.forced")
     aligned_timeout_us: int = option_field(_CHECKPOINT + "aligned-checkpoint-timeout")
+    alignment_bytes_limit: int = option_field("task.checkpoint.alignment.max-size")
+    """-1: as much as comes."""
     checkpoints_after_finish: bool = option_field(_CHECKPOINT + "checkpoints-after-tasks-finish")
     restart_type: str | None = option_field("restart-strategy.type")
     """None: Flink chooses."""

@@ -150,8 +150,14 @@ class Heartbeat:
     rpc_failures: int | None
 
 
-def checkpointing_of(options: FaultOptions, *, has_savepoints: bool) -> Checkpointing | None:
-    """Return how a job checkpoints; None without an interval and without savepoints."""
+def checkpointing_of(
+    options: FaultOptions, *, has_savepoints: bool, is_old: bool = False
+) -> Checkpointing | None:
+    """Return how a job checkpoints; None without an interval and without savepoints.
+
+    In an old Flink, up to 1.4, there are no checkpoints once some tasks have finished (FLIP-147,
+    Flink 1.14 and later).
+    """
     if options.checkpoint_interval_us is None and not has_savepoints:
         return None
     is_exact = options.checkpoint_mode == "exactly_once"
@@ -164,7 +170,7 @@ def checkpointing_of(options: FaultOptions, *, has_savepoints: bool) -> Checkpoi
         tolerable_failures=options.tolerable_failed_checkpoints,
         is_unaligned=options.unaligned_enabled and is_exact,
         aligned_timeout_us=options.aligned_timeout_us,
-        after_tasks_finish=options.checkpoints_after_finish,
+        after_tasks_finish=options.checkpoints_after_finish and not is_old,
     )
 
 

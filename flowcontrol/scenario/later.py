@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
+from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
 
 Where = Literal["any", "live", "virtual"]
@@ -59,13 +60,6 @@ def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refu
                 yield line.where, refusal
 
 
-def _transports(scenario: Scenario) -> Iterator[Refusal]:
-    transport = scenario.system.transport
-    if scenario.is_fault_tolerant and transport == "tcp":
-        what = f"{transport!r}: checkpoints and failures without credits are"
-        yield "system.transport", what, "use credit"
-
-
 def _throttles(scenario: Scenario) -> Iterator[Refusal]:
     """What a controller that goes on makes of sources that fail and go back is not modelled."""
     throttle = scenario.system.throttle
@@ -76,9 +70,8 @@ def _throttles(scenario: Scenario) -> Iterator[Refusal]:
 
 def _partition_types(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
-        if scenario.is_fault_tolerant and edge.partition_type != "pipelined_bounded":
-            kinds = "other kinds of result partition"
-            what = f"{edge.partition_type!r}: checkpoints and failures over {kinds} are"
+        if scenario.failures and edge.partition_type in SPILLING:
+            what = f"{edge.partition_type!r}: failures over partitions on disk are"
             yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
 
 
@@ -97,7 +90,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
 
 
 LATER: Final = (
-    Later("transports", "any", _transports),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),

@@ -222,7 +222,8 @@ class Scenario(ScenarioHead):
     @property
     def checkpointing(self) -> Checkpointing | None:
         """How the job checkpoints; None without an interval and without savepoints."""
-        return checkpointing_of(self.options, has_savepoints=bool(self.savepoints))
+        is_old = self.system.transport == "tcp"
+        return checkpointing_of(self.options, has_savepoints=bool(self.savepoints), is_old=is_old)
 
     @property
     def restart_strategy(self) -> RestartPolicy:

@@ -23,6 +23,7 @@ _OVERHEAD = "taskmanager.memory.jvm-overhead."
 _CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
 _MODE = "execution.checkpointing.mode"
 _UNALIGNED = "execution.checkpointing.unaligned.enabled"
+_ALIGNMENT = "task.checkpoint.alignment.max-size"
 _BACKOFF, _MAX_BACKOFF = (
     f"restart-strategy.exponential-delay.{end}" for end in ("initial-backoff", "max-backoff")
 )
@@ -122,6 +123,9 @@ def _check_faults_together(given: Mapping[str, Value], problems: list[Problem]) 
             f"{concurrent}: maxConcurrentCheckpoints can't be > 1 if UnalignedCheckpoints enabled"
         )
         problems.append(Problem(_place(_CONCURRENT), f"{text}: use 1, or leave {_UNALIGNED} out"))
+    if _int(given, _ALIGNMENT) == 0:
+        text = "0 bytes: must be positive or -1 (infinite)"
+        problems.append(Problem(_place(_ALIGNMENT), f"{text}; -1 puts aside as much as comes"))
     first, most = _int(given, _BACKOFF), _int(given, _MAX_BACKOFF)
     if first > most:
         text = f"{first // 1000} ms: Initial backoff cannot be higher than maximum backoff"

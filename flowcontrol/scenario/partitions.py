@@ -96,11 +96,17 @@ def _unable(scenario: Scenario, edge: Edge) -> Iterator[str]:
     kind, cluster = edge.partition_type, scenario.cluster
     if kind == "pipelined_approximate":
         yield (
-            "differs from pipelined_bounded only after a failure, and failures are not emulated: "
-            "use pipelined_bounded"
+            "differs from pipelined_bounded only after a failure, and its approximate recovery of "
+            "single tasks is not emulated: use pipelined_bounded"
         )
     if kind not in SPILLING:
         return
+    if scenario.checkpointing is not None:
+        yield (
+            "no checkpoints: Checkpointing is not supported and not needed when executing jobs in "
+            "BATCH mode, of which this is a partition: leave out "
+            "execution.checkpointing.interval and savepoints, or use pipelined_bounded"
+        )
     if edge.chain:
         yield "a chained edge has no result partition: take chain or partition_type out"
     if cluster.disk_bytes_per_s is None:

@@ -55,6 +55,12 @@ def _unaligned(scenario: Scenario) -> Iterator[str]:
             "execution.checkpointing.aligned-checkpoint-timeout has no effect without "
             "execution.checkpointing.unaligned.enabled: barriers stay aligned."
         )
+    is_limited = scenario.options.alignment_bytes_limit > 0
+    if is_limited and scenario.system.transport != "tcp":
+        yield (
+            "task.checkpoint.alignment.max-size has no effect: since Flink 1.11 the sender of a "
+            "channel waits behind a barrier, and nothing is put aside."
+        )
 
 
 def _exactly_once(scenario: Scenario) -> Iterator[str]:

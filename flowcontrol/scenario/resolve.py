@@ -261,7 +261,7 @@ def _resolve(
         whole.append(stage.model_copy(update=filled))
     check_state(parts.stages, edges, problems)
     if parts.options is not None:
-        check_unaligned(parts.options, edges, problems)
+        check_unaligned(parts.options, parts.system.transport, edges, problems)
     by_name = {stage.name: stage for _, stage in parts.stages}
     sent = carried(edges, replayed)
     return tuple(whole), tuple(

@@ -21,6 +21,9 @@ from flowcontrol.protocol.states import Message
 HEADER_BYTES = 34
 """Bytes of a message besides its data: frame 9, receiver 16, sequence 4, kind 1, size 4."""
 
+NOBODY = -1
+"""In place of a message's channel: its tasks began anew, and nobody takes it."""
+
 READ_BYTES = 65_536
 """Most that one read of a socket brings, bytes (Netty's ``AdaptiveRecvByteBufAllocator``)."""
 
@@ -68,7 +71,12 @@ class TcpMessage(Message):
 
 
 def ring_slots(
-    kernel_bytes: int, high: int, segment_bytes: int, record_bytes: int, channels: int
+    kernel_bytes: int,
+    high: int,
+    segment_bytes: int,
+    record_bytes: int,
+    channels: int,
+    events: int = 1,
 ) -> int:
     """Return the most messages that a connection may have at once.
 
@@ -82,16 +90,18 @@ def ring_slots(
         Of the smallest records that it carries, bytes.
     channels : int
         That share it.
+    events : int, default 1
+        That a channel may have under way, its end included.
 
     Notes
     -----
     A message is a whole segment or was flushed, and a flush cuts between two records: so each
-    flushed one has a record of its own, but for the one of each channel that began before. And a
-    channel ends once.
+    flushed one has a record of its own, but for the one of each channel that began before. A
+    barrier cuts as a flush does. After a failure, messages of two attempts may be under way.
     """
     most = max(kernel_bytes, segment_bytes + HEADER_BYTES)
     nbytes = most + high + 2 * (segment_bytes + HEADER_BYTES) + READ_BYTES
-    flushed = nbytes // (record_bytes + HEADER_BYTES) + 2 * channels
+    flushed = nbytes // (record_bytes + HEADER_BYTES) + 2 * (1 + events) * channels
     return flushed + nbytes // (segment_bytes + HEADER_BYTES) + 2
 
 

@@ -15,6 +15,7 @@ from flowcontrol.protocol.states import (
     Ring,
     TrackedCheckpoint,
 )
+from flowcontrol.systems.barrier_buffer import BarrierBuffer
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
@@ -53,6 +54,8 @@ def _areas_of_checkpoints(memory: Memory, at: int) -> Iterator[Area]:
     yield held.tracked, _queue(TrackedCheckpoint, held.tracked_most)
     yield held.triggers, _queue(CoordinatorMessage, held.messages_most)
     yield held.aborted, _queue(CoordinatorMessage, held.messages_most)
+    if held.aside > 0:
+        yield held.aside, cell(BarrierBuffer, "limit")
 
 
 def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:

@@ -16,11 +16,13 @@ from flowcontrol.job.fastest import most_emitted
 from flowcontrol.operators.source_log import lag
 from flowcontrol.operators.states import SOURCE
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Message
+from flowcontrol.systems.barrier_buffer import forget
 from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.ages import push_run
@@ -29,13 +31,17 @@ from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.checkpoint_worker import aligned_channels, kernel_checkpoints
 from flowcontrol.virtual.cut_memory import all_cut_places
+from flowcontrol.virtual.lost_messages import lose_messages
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.putting_aside import aside_of
+from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.views import (
     channel_grants,
     gate_of,
     in_row,
     out_row,
+    partition_row,
     source_log,
     task_row,
     transport_of,
@@ -189,12 +195,25 @@ class KernelAttempts:
         memory = self._memory
         for task in tasks:
             memory.tasks["status"][task] = f.ABSENT
+            self._stop_waiting(task)
         gone = np.isin(memory.outs["sender"], tasks)
         for row in memory.tasks[memory.tasks["kind"] == f.CONNECTION]:
             first, length = int(row["union"]), w.FIFO_SLOTS + int(row["gates"])
             left = [out for out in memory.values(first, length) if not gone[out]]
             queue: Any = memory.cells[first : first + length]
             w.refill(queue, left)
+        if memory.head.is_tcp == 1:
+            lose_messages(memory, tasks)
+
+    def _stop_waiting(self, task: int) -> None:
+        """Have a task wait no more for the memory of its partitions that note it."""
+        head = self._memory.head
+        for number in self._partitions(task):
+            row = partition_row(head, number)
+            if row.kind >= PIPELINED:
+                own = spill_row(head, row)
+                own.waited += head.round - own.since if own.since >= 0 else 0
+                own.since = -1
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
@@ -248,6 +267,10 @@ class KernelAttempts:
     def _reset(self, task: int) -> None:
         """Put a task back to its first image, with all that belongs to it."""
         memory, image = self._memory, self._image
+        if memory.tasks["checkpoints"][task] > 0:
+            held = self._held(task)
+            if held.aside > 0:
+                forget(aside_of(memory.head, held))
         for first, length in areas_of_task(memory, task):
             memory.cells[first : first + length] = image.cells[first : first + length]
         row = memory.tasks[task]

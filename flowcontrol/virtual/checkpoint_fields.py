@@ -34,6 +34,11 @@ class KernelCheckpoints:
     """How many there are."""
     cuts: int = 0
     """Where those of the latest checkpoints are, each behind its id, by id modulo CUT_SLOTS."""
+    aside: int = 0
+    """Where what it has put aside is (:mod:`flowcontrol.systems.barrier_buffer`); 0: it never
+    does."""
+    aside_disk: int = 0
+    """Where the disk for that is."""
 
 
 CUT_SLOTS = MOST_BARRIERS + 1

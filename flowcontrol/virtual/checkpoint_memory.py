@@ -16,6 +16,7 @@ from flowcontrol.protocol.states import (
     CoordinatorMessage,
     TrackedCheckpoint,
 )
+from flowcontrol.virtual.aside_memory import AsideBuilder, puts_aside
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints, KernelOrder
 from flowcontrol.virtual.places import Builder
@@ -42,18 +43,24 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
     head.orders_most = subtasks * (2 * MOST_BARRIERS + 3)  # triggers, ends, slowdown
     head.orders = build.take(head.orders_most * width(KernelOrder))
     tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
+    aside = AsideBuilder(build) if puts_aside(job) else None
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
             task = tasks[build.places.tasks[plan.name] + index]
             task["has_checkpoints"] = 1
-            task["checkpoints"] = _put_task(build, settings, plan, index)
+            held = _task_state(build, settings, plan, index)
+            if aside is not None:
+                aside.put(held, plan.stage.placement[index])
+            task["checkpoints"] = build.put(cells_of(held))
             for link in plan.outputs:
                 number = build.places.partitions[link.name, index]
                 partitions["is_forced"][number] = is_forced(job.stage(link.edge.receiver))
 
 
-def _put_task(build: Builder, settings: CheckpointSettings, plan: JobVertex, index: int) -> int:
-    """Return where the state of a task stands, at the start of a run."""
+def _task_state(
+    build: Builder, settings: CheckpointSettings, plan: JobVertex, index: int
+) -> KernelCheckpoints:
+    """Return the state of a task at the start of a run; what it points to is there."""
     inputs = sum(len(link.incoming(index)) for link in plan.inputs)
     rows = new_rows(build.job, settings, plan, index, inputs)
     held = KernelCheckpoints(rows.state, rows.alignment)
@@ -71,7 +78,7 @@ def _put_task(build: Builder, settings: CheckpointSettings, plan: JobVertex, ind
     held.messages_most = len(rows.triggers.slots)
     held.triggers = _take_queue(build, CoordinatorMessage, held.messages_most)
     held.aborted = _take_queue(build, CoordinatorMessage, held.messages_most)
-    return build.put(cells_of(held))
+    return held
 
 
 def _take_queue(build: Builder, cls: type[Any], most: int) -> int:

@@ -24,6 +24,7 @@ from flowcontrol.virtual.cells import queue_of, rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS, RECORDS
+from flowcontrol.virtual.putting_aside import act_on_old
 from flowcontrol.virtual.registry import part_of
 
 kernel_checkpoints = state_of(KernelCheckpoints)
@@ -53,6 +54,10 @@ class CheckpointedWorker:
     m: KernelMemory
     number: int
     task: f.KernelTask
+
+    def held(self) -> KernelCheckpoints:
+        """Return what it holds of them, and where the rest is."""
+        return kernel_checkpoints(self.m, self.task.checkpoints)
 
     def checkpoint_state(self) -> TaskCheckpoint:
         """Return what the task knows of checkpoints."""
@@ -179,6 +184,8 @@ def keep_cut(m: KernelMemory, held: KernelCheckpoints, checkpoint: int) -> None:
 def act_on_event(m: KernelMemory, worker: Any) -> int:
     """Act on the event that a task has polled in its turn; return 1 if it then stands still."""
     worker.task.attention = 1
+    if m.is_tcp == 1 and worker.held().aside > 0:
+        return act_on_old(m, worker)
     return on_event(worker, worker.task)
 
 

@@ -7,6 +7,7 @@ from flowcontrol.errors import ScenarioError
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, check_clock
+from flowcontrol.virtual.aside_figures import aside_figures
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.replay import read_replayed
@@ -99,6 +100,7 @@ def run_job(
         transfers=memory.head.transfers,
         control_messages=running.control_messages,
         partitions=partition_figures(job, memory),
+        put_aside=aside_figures(job, memory),
         jobs=tuple(run.document() for run in runs_of_jobs) or running.failed_job,
         staged={} if running.delivery is None else running.delivery.staged(),
     )

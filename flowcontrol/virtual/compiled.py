@@ -32,8 +32,9 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
-    "operators": "task checkpointing snapshots pacing table selectivity source_log reading",
-    "systems": "tcp_buffers tcp_connection",
+    "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
+    "source_log reading",
+    "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
 }
@@ -41,7 +42,7 @@ RULES = {
 
 KERNEL = (
     "ages barriers checkpoint_worker connections credits debloat disk ending failing jobs loop "
-    "messages reading spilled spilling task turns views wheel"
+    "messages putting_aside reading spilled spilling task turns views wheel"
 )
 """Modules of this package whose functions are the kernel's own."""
 

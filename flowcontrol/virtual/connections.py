@@ -23,8 +23,8 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import row, rows_of, state_of
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
+from flowcontrol.virtual.messages import count_bytes, put
 from flowcontrol.virtual.messages import next_message as next_to_send
-from flowcontrol.virtual.messages import put
 from flowcontrol.virtual.parts import TCP, WIRES
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable, may_be_served
@@ -139,6 +139,10 @@ def _deliver_staged(
     slot = t.staged_slot(wire, ring)
     while slot >= 0:
         message = ring[slot]
+        if message.channel == t.NOBODY:  # of an attempt that is over
+            t.deliver_message(wire)
+            slot = t.staged_slot(wire, ring)
+            continue
         out = v.out_row(m, message.channel)
         gate, channel = v.gate_of(m, out.gate), out.index
         if is_event(message) == 0 and t.obtain_buffer(gate, channel) == 0:
@@ -148,6 +152,8 @@ def _deliver_staged(
         index = out.gate - task.first_gate
         if receive(task, gate, v.union_of(m, task), index, channel, message) == 0:
             m.flags |= FLAG_PROTOCOL
+        if m.has_checkpoints == 1 and is_event(message) == 0:
+            count_bytes(m, v.in_row(m, out.input), message.nbytes)
         t.deliver_message(wire)
         wake(m, out.receiver, now + 1)
         slot = t.staged_slot(wire, ring)

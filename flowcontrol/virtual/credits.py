@@ -91,7 +91,7 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while 0 <= channel < count:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
-            if m.has_checkpoints == 1 and task.attention == 1:
+            if m.has_checkpoints == 1 and task.attention == 1 and m.is_tcp == 0:
                 tell_resumed(m, out, into, now)
             if out.is_local == 1:
                 notify_sender(m, out, now + 1)

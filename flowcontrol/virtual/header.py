@@ -26,6 +26,8 @@ FLAG_REPORTS = 128
 """The log of reports has to be looked at: not an error."""
 FLAG_LOST_REPORT = 256
 """The log of reports is full."""
+FLAG_ASIDE = 512
+"""No entry free for what is put aside behind a barrier."""
 
 
 @dataclass(slots=True)
@@ -156,6 +158,12 @@ class KernelMemory:
     """How many there may be."""
     orders_count: int = 0
     """How many there are."""
+    asides: int = 0
+    """Where the entries begin of what is put aside behind barriers."""
+    asides_most: int = 0
+    """How many there may be."""
+    asides_free: int = 0
+    """Where it is noted which are free."""
 
     def __getitem__(self, place: int) -> int:
         """Return a cell; on the memory itself, which the object of this class is not."""

@@ -10,15 +10,23 @@ from flowcontrol.job import Job
 from flowcontrol.job.delivery_settings import LOOKS, look_rounds
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.header import FLAG_AGES, FLAG_LOST_REPORT, FLAG_RUNS, FLAG_SPILLS
+from flowcontrol.virtual.aside_memory import puts_aside
+from flowcontrol.virtual.header import (
+    FLAG_AGES,
+    FLAG_ASIDE,
+    FLAG_LOST_REPORT,
+    FLAG_RUNS,
+    FLAG_SPILLS,
+)
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
 
 LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 """Runs of records to begin with."""
 FIRST_AGES = 1 << 15
-FIRST_SPILLS = 1 << 12
+FIRST_SPILLS = FIRST_ASIDES = 1 << 12
 LEAST_REPORTS = 1 << 6
 GROWTH: Final = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
@@ -64,6 +72,13 @@ _LOGS: Final = {
         "reports of tasks on checkpoints in one round",
         "state a shorter round_ms, or fewer subtasks",
     ),
+    "asides": _Log(
+        AsideMessage,
+        FLAG_ASIDE,
+        "buffers put aside behind barriers",
+        "state task.checkpoint.alignment.max-size, larger buffers "
+        "(taskmanager.memory.segment-size) or a shorter execution.checkpointing.timeout",
+    ),
 }
 """Every log, by the attribute of :class:`LogSizes` that has its size."""
 
@@ -82,12 +97,15 @@ class LogSizes:
         Buffers of spilling partitions that may be finished; 0 where none spills.
     reports : int
         Reports of tasks on checkpoints before they are looked at; 0 where there are none.
+    asides : int
+        Buffers that may be put aside behind barriers; 0 where none is.
     """
 
     runs: int
     ages: int
     spills: int
     reports: int = 0
+    asides: int = 0
 
     @classmethod
     def first(cls, job: Job) -> LogSizes:
@@ -97,6 +115,7 @@ class LogSizes:
             FIRST_AGES,
             FIRST_SPILLS if has_spills(job) else 0,
             0 if job.checkpoints is None else _first_reports(job),
+            FIRST_ASIDES if puts_aside(job) else 0,
         )
 
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:

@@ -47,6 +47,7 @@ from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, Kerne
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
+from flowcontrol.virtual.putting_aside import take_written
 from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_us, read
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
@@ -182,6 +183,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     before, busy = task.taken, task.busy
     worker = worker_of(m, number, task)
     gates, union = v.gates_of(m, task.first_gate), v.union_of(m, task)
+    if m.is_tcp == 1:
+        take_written(m, worker, gates)
     still = NEVER
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)

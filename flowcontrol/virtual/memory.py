@@ -17,6 +17,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.service import PHASE_RATE
 from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
 from flowcontrol.protocol.states import GlobalPool, Ring
+from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
@@ -88,6 +89,8 @@ class Memory:
     """The log of ages, entries that are free too."""
     spills = _Block("spills", "spills_most", SpilledBuffer)
     """The finished buffers of spilling partitions, free ones too."""
+    asides = _Block("asides", "asides_most", AsideMessage)
+    """What tasks have put aside behind barriers, free entries too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
         """Return states that stand at a place as a structured array, a view."""
@@ -143,6 +146,7 @@ def fill(
     track: bool = True,
     spills: int = 0,
     reports: int = 0,
+    asides: int = 0,
     tables: dict[tuple[str, int], Ints] | None = None,
     limits: dict[tuple[str, int], int] | None = None,
 ) -> Memory:
@@ -160,6 +164,8 @@ def fill(
         Buffers that spilling partitions may have finished and not yet got rid of.
     reports : int, default 0
         Reports of tasks that the coordinator need not have looked at; of a job with checkpoints.
+    asides : int, default 0
+        Buffers that tasks may put aside behind barriers.
     tables : dict, optional
         By edge and sender: subpartition of each replayed row, in order.
     limits : dict, optional
@@ -175,6 +181,7 @@ def fill(
     head.channels = sum(len(link.channels) for link in job.links)
     head.runs_most, head.ages_most = runs, ages
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
+    head.asides_most = asides
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
     _add_blocks(build)
@@ -284,7 +291,7 @@ def _number_channels(
 
 def _link(build: Builder) -> None:
     """Link what is free, and put every task on the wheel for the first round."""
-    for base in ("runs", "spills"):
+    for base in ("runs", "spills", "asides"):
         free = build.blocks[base]["next"]
         free[:] = np.arange(1, len(free) + 1)
         free[-1:] = -1

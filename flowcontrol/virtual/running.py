@@ -94,6 +94,7 @@ class Running:
             track=track or (controller is not None and controller.needs_ages),
             spills=sizes.spills,
             reports=sizes.reports,
+            asides=sizes.asides,
             tables=replayed.tables,
             limits=replayed.limits,
         )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
-from flowcontrol.job.checkpoint_state import CheckpointState
+from flowcontrol.job.checkpoint_state import AsideState, CheckpointState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partition_kinds import PIPELINED
@@ -24,7 +24,8 @@ from flowcontrol.protocol.states import (
     TrackedCheckpoint,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
-from flowcontrol.systems.tcp_connection import TcpConnection, TcpMessage
+from flowcontrol.systems.barrier_buffer import AsideList, AsideMessage, BarrierBuffer
+from flowcontrol.systems.tcp_connection import NOBODY, TcpConnection, TcpMessage
 from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
@@ -186,7 +187,22 @@ class StateReader:
             triggers,
             aborted,
             tuple(report for report in reports if report.task == number),
+            self._aside(held),
         )
+
+    def _aside(self, held: KernelCheckpoints) -> AsideState | None:
+        """Return what a task has put aside behind barriers; None of one that never does."""
+        if held.aside == 0:
+            return None
+        own = self._memory.copy(held.aside, BarrierBuffer)
+        return AsideState(own, *map(self._asides, (own.behind, own.again, own.writing)))
+
+    def _asides(self, found: AsideList) -> tuple[AsideMessage, ...]:
+        entries, places, pointer = self._memory.asides, list[int](), found.head
+        while pointer > 0:
+            places.append(pointer - 1)
+            pointer = int(entries["next"][pointer - 1])
+        return tuple(self._memory.copies(entries[places], AsideMessage))
 
     def _queue(self, at: int, most: int) -> tuple[int, ...]:
         return tuple(self._memory.values(at, w.FIFO_SLOTS + most))
@@ -318,7 +334,9 @@ def _messages_on_wires(memory: Memory) -> dict[int, list[cs.MessageUnderWay]]:
         for number in range(wire.delivered, wire.written):
             [sent] = memory.copies(ring[[number % row.phase_count]], TcpMessage)
             arrives = sent.round if number < wire.entered else -1
-            found.setdefault(sent.channel, []).append(cs.MessageUnderWay(plain(sent), arrives))
+            if sent.channel != NOBODY:
+                under_way = cs.MessageUnderWay(plain(sent), arrives)
+                found.setdefault(sent.channel, []).append(under_way)
     return found
 
 

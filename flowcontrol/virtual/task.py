@@ -12,7 +12,12 @@ from flowcontrol.operators.source_log import written_by, written_round
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.partitioners import count_share, next_by_share
-from flowcontrol.protocol.rounds import write_broadcast, write_bytes, write_whole_records
+from flowcontrol.protocol.rounds import (
+    next_input,
+    write_broadcast,
+    write_bytes,
+    write_whole_records,
+)
 from flowcontrol.protocol.service import service_work
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.systems.transports.record_rounds import write_records
@@ -23,6 +28,7 @@ from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
+from flowcontrol.virtual.putting_aside import next_of_old
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
@@ -106,6 +112,12 @@ class KernelWorker(CheckpointedWorker):
         first = uniform(m.seed, task.stream, 2 * number)
         second = uniform(m.seed, task.stream, 2 * number + 1)
         return service_work(task.distribution, task.cv / 1000000.0, first, second, task.unit)
+
+    def next_input(self, gates: Any, union: Any) -> int:
+        """Make sure that the task has a record in hand, if there is one."""
+        if self.m.is_tcp == 1:
+            return next_of_old(self.m, self, gates, union)
+        return next_input(self.task, gates, union)
 
     def note_taken(self, count: int) -> None:
         """Note the ages of the records taken up; those of a sink are logged."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from flowcontrol.job.checkpoint_settings import event_slots
 from flowcontrol.job.job import Job
 from flowcontrol.job.work import byte_cost
 from flowcontrol.protocol import rows as w
@@ -83,7 +84,8 @@ def _fill_wire(build: Builder, edges: set[str], connection: Any) -> None:
     kernel = round(values["kernel_bytes"])
     smallest = min(link.record_bytes for link in job.links if link.name in edges)
     channels = int(connection["gates"])
-    slots = ring_slots(kernel, high, segment, smallest, channels)
+    events = event_slots(job.checkpoints)
+    slots = ring_slots(kernel, high, segment, smallest, channels, events)
     low = low_mark(round(values["low_water_segments"]), segment, high)
     wire = TcpConnection(high, low, kernel)
     connection["phases"], connection["phase_count"] = build.put(cells_of(wire)), slots

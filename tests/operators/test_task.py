@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
@@ -33,8 +34,10 @@ from flowcontrol.operators.task import (
     write_pending,
 )
 from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS
+from flowcontrol.protocol.rounds import next_input
+from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, Row
 from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import GlobalPool, LocalPool
 
 
@@ -99,6 +102,9 @@ class ByHand:
 
     def draw(self) -> int:
         return next(self.work)
+
+    def next_input(self, gates: Sequence[Gate], union: Row) -> int:
+        return next_input(self.task, gates, union)
 
     def note_taken(self, count: int) -> None:
         raise AssertionError("a source takes nothing up")

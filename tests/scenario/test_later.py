@@ -19,20 +19,15 @@ SEVERAL = [
 ]  # fmt: skip
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
-    "transports": (
-        [INTERVAL, ("system", {"transport": "tcp"})],
-        "system.transport",
-        ["'tcp'", "use credit"],
-    ),
     "throttles": (
         [FAILED, ("system", {"throttle": "pid_rate"})],
         "system.throttle",
         ["'pid_rate'", "use none"],
     ),
     "partition types": (
-        [INTERVAL, ("edges/0/partition_type", "pipelined")],
+        [FAILED, ("edges/0/partition_type", "hybrid_full")],
         "edges[0].partition_type",
-        ["'pipelined'", "use pipelined_bounded"],
+        ["'hybrid_full'", "use pipelined_bounded"],
     ),
     "exclusive buffers": (
         [INTERVAL, ("options/taskmanager.network.memory.buffers-per-channel", 0)],
@@ -65,11 +60,7 @@ def test_what_is_asked_for_is_refused(changed: Any, line: Later, clock: Any) -> 
     if line.where not in {"any", clock}:
         assert problems == []
         return
-    own = {
-        "partition types": "failures over",
-        "transports": "failures without",
-        "jobs": "failures of",
-    }
+    own = {"partition types": "failures over", "jobs": "failures of"}
     named = own.get(line.key, "")  # what the live clock does not run, with or without them
     [problem] = [one for one in problems if named in one.message]
     assert problem.place == place

@@ -86,6 +86,11 @@ def test_rows_to_replay_are_an_end(changed: Any) -> None:
         (("cluster/bandwidth_bytes_per_s", 1e9), ["bandwidth_bytes_per_s", "leave one"]),
         ((f"options/{NETMEM}buffer-debloat.enabled", True), ["debloating off"]),
         (("edges/0/partitioner", "broadcast"), ["broadcast to 3 subtasks"]),
+        (
+            ("options/execution.checkpointing.interval", "1s"),
+            ["Checkpointing is not supported and not needed when executing jobs in BATCH mode"],
+        ),
+        (("savepoints", [{"at_s": 2}]), ["leave out", "savepoints", "pipelined_bounded"]),
     ],
 )
 def test_what_does_not_go_with_a_disk(

@@ -37,6 +37,10 @@ Changes = list[tuple[str, Any]]
             [INTERVAL, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s")],
             ["aligned-checkpoint-timeout has no effect", "unaligned.enabled"],
         ),
+        (
+            [INTERVAL, ("options/task.checkpoint.alignment.max-size", 1)],
+            ["alignment.max-size has no effect", "since Flink 1.11"],
+        ),
         ([INTERVAL, EXACTLY, LOSES], ["sink: exactly-once", "source cannot rewind", "lost"]),
         ([EXACTLY], ["sink: exactly-once", "nothing becomes visible", "checkpointing.interval"]),
         ([INTERVAL, EXACTLY, AT_LEAST], ["sink: exactly-once", "AT_LEAST_ONCE", "twice"]),
@@ -62,6 +66,7 @@ def test_what_surprises_is_said_once(changed: Any, changes: Changes, texts: list
     "changes",
     [
         [],
+        [("system", "flink-1.4"), INTERVAL, ("options/task.checkpoint.alignment.max-size", 1)],
         [INTERVAL, UNALIGNED, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s"), EXACTLY, FAILED],
         [INTERVAL, AT_LEAST, LOSES, FAILED],
         [(f"{CHECKPOINT}interval", "9999ms")],

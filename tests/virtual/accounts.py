@@ -29,7 +29,7 @@ def violations(job: Job, state: State, rounds: int = 1) -> Iterator[str]:
                 yield f"{link.name} sender {sender}: {text}"
         for receiver in {channel.receiver for channel in link.channels}:
             own = [row for row in state[link.name]["receiver"] if row["receiver"] == receiver]
-            for text in _gate(job, link, own):
+            for text in _gate(job, link, state, own):
                 yield f"{link.name} receiver {receiver}: {text}"
     for plan in job.stages:
         for index in range(plan.stage.parallelism if plan.inputs or plan.outputs else 0):
@@ -59,6 +59,7 @@ def in_flight(job: Job, link: JobEdge, state: State, sent: Row, received: Row) -
         + at_sender
         + on_the_wire
         + sum(one["records"] for one in into["queue"])
+        + _aside(job, link, state, received)
         + _in_hand(job, link, state, received)
     )
 
@@ -81,6 +82,27 @@ def _in_hand(job: Job, link: JobEdge, state: State, received: Row) -> int:
     own = [channel.sender for channel in link.incoming(received["receiver"])]
     place = (plan.inputs.index(link), own.index(received["sender"]))
     return int(task["left"]) if (task["gate"], task["channel"]) == place else 0
+
+
+def _aside(job: Job, link: JobEdge, state: State, received: Row) -> int:
+    """Records of a channel that its receiver has put aside behind a barrier."""
+    plan = job.stage(link.edge.receiver)
+    aside = _aside_state(state, plan, received["receiver"])
+    own = [channel.sender for channel in link.incoming(received["receiver"])]
+    place = (plan.inputs.index(link), own.index(received["sender"]))
+    found = [*aside["behind"], *aside["again"]]
+    return sum(one["records"] for one in found if (one["gate"], one["channel"]) == place)
+
+
+def _aside_state(state: State, plan: JobVertex, index: int) -> Row:
+    """What a task has put aside, empty of one that never does."""
+    held = task_of(state, plan, index).get("checkpoints", {})
+    return held.get("aside", {"behind": [], "again": [], "writing": []})
+
+
+def _is_local(own: list[Row], one: Row) -> bool:
+    """Whether what a disk writes came through a local channel of the gate."""
+    return bool(own[one["channel"]]["channel_state"]["local"])
 
 
 def _records(job: Job, link: JobEdge, state: State, sent: Row, received: Row) -> Iterator[str]:
@@ -129,12 +151,14 @@ def _partition(job: Job, link: JobEdge, own: list[Row]) -> Iterator[str]:
         yield f"{part['pool']['in_use']} buffers in use, but the channels hold {used}"
 
 
-def _gate(job: Job, link: JobEdge, own: list[Row]) -> Iterator[str]:
-    """The floating buffers in use are those that the channels hold."""
+def _gate(job: Job, link: JobEdge, state: State, own: list[Row]) -> Iterator[str]:
+    """The floating buffers in use are those that the channels hold, and that a disk writes."""
     plan = job.stage(link.edge.receiver)
     gate = own[0]["task_state"]["gates"][plan.inputs.index(link)]
     yield from _pool(gate["pool"], gate["segments"])
     held = sum(row["floating_held"] for row in own if not row["channel_state"]["local"])
+    aside, number = _aside_state(state, plan, own[0]["receiver"]), plan.inputs.index(link)
+    held += sum(one["gate"] == number and not _is_local(own, one) for one in aside["writing"])
     if gate["pool"]["in_use"] != held:
         yield f"{gate['pool']['in_use']} floating buffers in use, the channels hold {held}"
     waiting = [i for i, row in enumerate(own) if row["channel_state"]["channel"]["is_waiting"]]

@@ -65,7 +65,7 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
             assert every == 1, "a controller looks between two rounds"
             _look(control, memory, job.round_us)
         done = min(last, done + every)
-        _advance_to(memory, coordination, recovery, done)
+        advance_to(memory, coordination, recovery, done)
         state = reader.read()
         yield RoundRows(done - 1, round_rows(job, state.tasks), state)
 
@@ -84,7 +84,7 @@ def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> 
     return None if job.faults is None else Recovery(job, memory, control)
 
 
-def _advance_to(
+def advance_to(
     memory: Memory, coordination: Coordination | None, recovery: Recovery | None, end: int
 ) -> None:
     """Run the rounds before ``end``."""

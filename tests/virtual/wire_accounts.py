@@ -8,16 +8,21 @@ from typing import Any
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.protocol.queues import DATA, END_OF_PARTITION, in_order
-from flowcontrol.protocol.state import width
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import view
+from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.connections import tcp_connection, tcp_messages
-from flowcontrol.virtual.loop import advance
+from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.views import gate_of
+from modules import load
 
 ABOUT_CREDITS = ("more than announced", "promised")
+
+clocks = load("tests/virtual/clocks.py")
 
 
 class Wires:
@@ -40,8 +45,20 @@ class Wires:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.memory: Memory = fill(job, runs=1 << 16, ages=1 << 10, track=False)
-        self.reader = StateReader(job, self.memory)
+        is_plain = job.checkpoints is None
+        self.memory: Memory = fill(
+            job,
+            runs=1 << 16,
+            ages=1 << 10,
+            track=False,
+            reports=0 if is_plain else 1 << 9,
+            asides=0 if is_plain else 1 << 12,
+        )
+        self.coordination = None if is_plain else Coordination(job, self.memory)
+        self.recovery = clocks.recovery_of(job, self.memory, self.coordination)
+        self.reader = StateReader(job, self.memory, coordination=self.coordination)
+        if self.recovery is not None:
+            self.recovery.attempts.hooks.append(self.reader.hold)
         self.done = 0
         self.seen: set[str] = set()
         self.numbers = [
@@ -55,8 +72,7 @@ class Wires:
     def run(self, rounds: int = 1) -> None:
         """Run some rounds more."""
         for _ in range(rounds):
-            self.done += 1
-            assert advance(self.memory.cells, self.done) == 0
+            self.finish(1)
             for number in self.numbers:
                 wire, ring = self.wire(number), self.ring(number)
                 for i in range(self._before[number], wire.written):
@@ -66,14 +82,14 @@ class Wires:
                         self.late.add(channel)
                     if message.kind == END_OF_PARTITION:
                         self.ended.add(channel)
-                    else:
+                    elif message.kind == DATA:
                         self.written[channel].append(message.records)
                 self._before[number] = wire.written
 
     def finish(self, rounds: int) -> None:
         """Run so many rounds more in one go."""
         self.done += rounds
-        assert advance(self.memory.cells, self.done) == 0
+        clocks.advance_to(self.memory, self.coordination, self.recovery, self.done)
 
     def left(self) -> list[int]:
         """Records of each channel that were routed and not taken up."""
@@ -107,13 +123,51 @@ class Wires:
 
     def violations(self, accounts: Any, read: Any, batch: Any) -> Iterator[str]:
         """Name what does not hold after the round just run."""
-        for text in accounts.violations(self.job, self.state(read, batch)):
+        yield from self.violations_of(self.state(read, batch), accounts)
+
+    def violations_of(self, state: Any, accounts: Any) -> Iterator[str]:
+        """Name what does not hold in a state, that after the round just run."""
+        for text in accounts.violations(self.job, state):
             if not any(words in text for words in ABOUT_CREDITS):
                 yield text
         for number in self.numbers:
             for text in (*self._bytes(number), *self._order(number)):
                 yield f"connection {number}: {text}"
         yield from self._channels()
+
+    def cuts(self) -> dict[tuple[int, int], tuple[int, int]]:
+        """What each channel's sender had written, and its receiver processed, by checkpoint.
+
+        Of checkpoints that both have taken, by channel at its sender and checkpoint.
+        """
+        memory, found = self.memory, dict[tuple[int, int], tuple[int, int]]()
+        kept = [self._cuts(task) for task in range(len(memory.tasks))]
+        head = memory.head
+        for number, out in enumerate(memory.outs):
+            into = int(out["input"])
+            written = head.outputs_at + number * width(f.KernelSubpartition)
+            written += cell(f.KernelSubpartition, "written")
+            processed = head.inputs_at + into * width(f.KernelInputChannel)
+            processed += cell(f.KernelInputChannel, "processed")
+            of_sender, of_receiver = kept[out["sender"]], kept[out["receiver"]]
+            for checkpoint in of_sender.keys() & of_receiver.keys():
+                pair = of_sender[checkpoint][written], of_receiver[checkpoint][processed]
+                found[number, checkpoint] = pair
+        return found
+
+    def _cuts(self, task: int) -> dict[int, dict[int, int]]:
+        """By checkpoint and cell: what a task has kept."""
+        cells, at = self.memory.cells, int(self.memory.tasks["checkpoints"][task])
+        if at == 0:
+            return {}
+        held, found = view(KernelCheckpoints, cells, at), {}
+        places = cells[held.cut_places : held.cut_places + held.cut_cells].tolist()
+        for slot in range(CUT_SLOTS):
+            first = held.cuts + slot * (1 + held.cut_cells)
+            values = cells[first + 1 : first + 1 + held.cut_cells].tolist()
+            if cells[first] > 0:
+                found[int(cells[first])] = dict(zip(places, values, strict=True))
+        return found
 
     def _bytes(self, number: int) -> Iterator[str]:
         wire, segment = self.wire(number), self.job.scenario.options.segment_bytes
@@ -168,7 +222,8 @@ class Wires:
                 yield f"channel {number} has {queued}, which is not what was sent"
             if END_OF_PARTITION in kinds:
                 self.seen.add("end queued")
-                if number not in self.ended or kinds.index(END_OF_PARTITION) != len(queued):
+                before = kinds[: kinds.index(END_OF_PARTITION)]
+                if number not in self.ended or before.count(DATA) != len(queued):
                     yield f"channel {number} has the end before its data"
             if number in self.late:
                 yield f"channel {number} goes on behind its end"

@@ -33,6 +33,10 @@ UNALIGNED = 2
 """Kind of barrier: it overtakes, and blocks nothing."""
 AT_LEAST_ONCE = 3
 """Not aligned: :mod:`flowcontrol.protocol.checkpoints.tracker` counts barriers."""
+PUTTING_ASIDE = 4
+"""Mode of a job whose tasks align as Flink's did up to 1.10: its barriers are ALIGNED here, but no
+sender waits behind one, and its receiver puts aside what comes
+(:mod:`flowcontrol.systems.barrier_buffer`)."""
 
 TRIGGER = 1
 ABORT = 2
@@ -47,6 +51,8 @@ AGAIN = 128
 SUBSUMED = 1
 ON_CANCELLATION_BARRIER = 2
 INPUT_END_OF_STREAM = 3
+LIMIT_EXCEEDED = 4
+"""More was put aside than ``task.checkpoint.alignment.max-size`` (PUTTING_ASIDE)."""
 
 NEVER = -1
 """A deadline that there is not."""

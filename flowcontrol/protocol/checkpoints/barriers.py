@@ -12,6 +12,7 @@ from flowcontrol.protocol import queues as q
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
     AT_LEAST_ONCE,
+    PUTTING_ASIDE,
     TIMEOUTABLE,
     UNALIGNED,
     Channels,
@@ -54,6 +55,7 @@ _BARRIERS = (
     | (1 << q.UNALIGNED_BARRIER)
     | (1 << q.AT_LEAST_ONCE_BARRIER)
     | (1 << q.SAVEPOINT_BARRIER)
+    | (1 << q.BARRIER)
 )
 
 
@@ -63,7 +65,7 @@ def outgoing_kind(mode: int, is_savepoint: int, is_forced: int, is_unaligned: in
     Parameters
     ----------
     mode : int
-        Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED or AT_LEAST_ONCE.
+        Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or PUTTING_ASIDE.
     is_savepoint : int
         1: it is of a savepoint.
     is_forced : int
@@ -77,6 +79,8 @@ def outgoing_kind(mode: int, is_savepoint: int, is_forced: int, is_unaligned: in
     """
     if mode == AT_LEAST_ONCE:
         return q.AT_LEAST_ONCE_BARRIER
+    if mode == PUTTING_ASIDE:
+        return q.BARRIER
     if is_savepoint == 1:
         return q.SAVEPOINT_BARRIER
     if mode == ALIGNED or is_forced == 1:
@@ -102,9 +106,9 @@ def alignment_kind(kind: int) -> int:
 
 
 def polled_bytes(gate: Gate, channel: int, aligned: AlignedChannel) -> int:
-    """Return the bytes of a channel that its task has polled."""
+    """Return the bytes of a channel that its task has polled, and not put aside."""
     queue = gate.queues[channel]
-    return aligned.arrived - q.bytes_before(queue, queue.ends.count)
+    return aligned.arrived - aligned.aside - q.bytes_before(queue, queue.ends.count)
 
 
 def gate_polled_bytes(gate: Gate, channels: Channels, first: int) -> int:

@@ -1,0 +1,103 @@
+"""A task that puts aside what comes behind barriers, in the kernel.
+
+The rules are those of :mod:`flowcontrol.systems.barrier_buffer`.
+"""
+
+from typing import Any
+
+from flowcontrol.operators.checkpointing import act_on, give_up
+from flowcontrol.protocol.checkpoints.alignment import LIMIT_EXCEEDED
+from flowcontrol.protocol.rounds import NO_INPUT, next_input
+from flowcontrol.systems.barrier_buffer import (
+    LIMIT_REACHED,
+    NO_ROOM,
+    Aside,
+    AsideDisk,
+    AsideEntries,
+    AsideMessage,
+    BarrierBuffer,
+    next_unblocked,
+    recycle_written,
+)
+from flowcontrol.virtual.cells import rows_of, state_of
+from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.header import FLAG_ASIDE, KernelMemory
+from flowcontrol.virtual.parts import CHECKPOINTS, TCP
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.wheel import wake
+
+barrier_buffer = state_of(BarrierBuffer)
+aside_disk = state_of(AsideDisk)
+aside_entries = state_of(AsideEntries)
+aside_messages = rows_of(AsideMessage)
+
+
+def aside_of(m: KernelMemory, held: KernelCheckpoints) -> Aside:
+    """Return what a task has put aside."""
+    return Aside(
+        barrier_buffer(m, held.aside),
+        aside_disk(m, held.aside_disk),
+        aside_entries(m, m.asides_free),
+        aside_messages(m, m.asides, m.asides_most),
+    )
+
+
+@part_of(TCP)
+def next_of_old(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
+    """Make sure that a task without credits has a record in hand, if it may have one."""
+    if m.has_checkpoints == 1:
+        return _next_aligned(m, worker, gates, union)
+    return next_input(worker.task, gates, union)
+
+
+@part_of(CHECKPOINTS)
+def _next_aligned(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
+    task, held = worker.task, worker.held()
+    if held.aside == 0:
+        return next_input(task, gates, union)
+    aside = aside_of(m, held)
+    while True:
+        found = next_unblocked(
+            task, gates, union, aside, worker.alignment(), worker.aligned(), m.now
+        )
+        if found == LIMIT_REACHED:
+            task.attention = 1
+            give_up(worker, task, LIMIT_EXCEEDED)
+            continue
+        if found == NO_ROOM:
+            m.flags |= FLAG_ASIDE
+            return NO_INPUT
+        if found == NO_INPUT and aside.own.loading > 0:
+            wake(m, worker.number, aside.own.loaded_at)
+        if aside.own.writing.head > 0:
+            wake(m, worker.number, aside.entries[aside.own.writing.head - 1].round)
+        return found
+
+
+@part_of(TCP)
+def act_on_old(m: KernelMemory, worker: Any) -> int:
+    """Act on the event that such a task has polled last; return 1 if it then stands still."""
+    return _act_on_polled(m, worker)
+
+
+@part_of(CHECKPOINTS)
+def _act_on_polled(m: KernelMemory, worker: Any) -> int:
+    event = barrier_buffer(m, worker.held().aside).event
+    return act_on(worker, worker.task, event.kind, event.checkpoint, event.created)
+
+
+@part_of(TCP)
+def take_written(m: KernelMemory, worker: Any, gates: Any) -> None:
+    """Recycle the buffers of what a task has put aside that are written."""
+    if m.has_checkpoints == 1:
+        _recycle_written(m, worker, gates)
+
+
+@part_of(CHECKPOINTS)
+def _recycle_written(m: KernelMemory, worker: Any, gates: Any) -> None:
+    held = worker.held()
+    if held.aside == 0 or barrier_buffer(m, held.aside).writing.head == 0:
+        return
+    after = recycle_written(gates, aside_of(m, held), m.now)
+    if after >= 0:
+        wake(m, worker.number, after)
