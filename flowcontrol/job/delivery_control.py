@@ -70,7 +70,6 @@ class DeliveryControl:
         self._by_task: dict[int, list[SinkAccount]] = {}
         for sink in self.sinks:
             self._by_task.setdefault(sink.task, []).append(sink)
-        self._followed = {sink.task for sink in self.sinks if sink.depends_on_checkpoints}
         self._events: list[Event] = []
         self._told = 0
         self._samples: dict[int, list[float]] = {}
@@ -98,14 +97,14 @@ class DeliveryControl:
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks report, each in its round."""
-        for one in reports if self._followed else ():
-            if one.task in self._followed and one.kind in _KINDS:
+        for one in reports:
+            if one.task in self._by_task and one.kind in _KINDS:
                 self._tell(one.round, _KINDS[one.kind], one.task, one.checkpoint, one.records)
 
     def hear_rows(self, rows: Iterable[Sequence[int]]) -> None:
         """Take the same as rows of numbers, in the order of the fields of a report."""
-        for row in rows if self._followed else ():
-            if row[_TASK] in self._followed and row[_OF_KIND] in _KINDS:
+        for row in rows:
+            if row[_TASK] in self._by_task and row[_OF_KIND] in _KINDS:
                 self._tell(row[_AT], _KINDS[row[_OF_KIND]], row[_TASK], row[_ID], row[_RECORDS])
 
     def notify(self, order: TaskOrder) -> None:

@@ -7,7 +7,7 @@ from flowcontrol.job.delivery_settings import SinkSubtask
 from flowcontrol.job.job import Job
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.operators.table import on_records
-from flowcontrol.protocol.commits import Delivery, Guarantee
+from flowcontrol.protocol.commits import Delivery
 
 
 class SinkAccount:
@@ -28,9 +28,6 @@ class SinkAccount:
         Times in microseconds.
     hears : bool
         Whether its task runs, and so hears that a checkpoint is complete.
-    depends_on_checkpoints : bool
-        Whether they make a difference: it commits with them, or may begin anew from one. Otherwise
-        rows are visible as they are written, and nothing has to be followed.
 
     Notes
     -----
@@ -42,8 +39,6 @@ class SinkAccount:
         self.task, self.stage, self.subtask = one.task, one.member.stage.name, one.subtask
         self._plan, self._input, self._round_us = one.plan, one.member.input, job.round_us
         self.account = Delivery(one.member.stage.guarantee, one.member.stage.transaction_timeout_us)
-        exact = self.account.guarantee == Guarantee.EXACTLY_ONCE
-        self.depends_on_checkpoints = exact or job.faults is not None
         self.hears = True
         self._rows = 0
         """What the task had taken up when it was last known, in rows of the sink."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import astuple
 from types import ModuleType
 from typing import Any
 
@@ -14,8 +13,6 @@ from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_flows import rows_of_inputs
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.reference import run_reference
-from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.scenario import parse_scenario
 
 INTERVAL = "execution.checkpointing.interval"
@@ -192,23 +189,3 @@ class Killed(DeliveryControl):
         fresh.advance(number)
         self.kept += fresh.rows
         self.restore(json.loads(json.dumps(fresh.state())))
-
-
-@pytest.mark.parametrize(
-    ("changed", "is_followed"),
-    [
-        ({"sink": {"guarantee": "at-least-once"}}, False),
-        ({"sink": {"guarantee": "at-most-once"}}, False),
-        ({"sink": {"guarantee": "exactly-once"}}, True),
-        ({"sink": {"guarantee": "at-least-once"}, "failures": [LEADER]}, True),
-    ],
-)
-def test_checkpoints_are_followed_only_where_they_change_what_is_seen(
-    changed: dict[str, Any], is_followed: bool
-) -> None:
-    control = DeliveryControl(job_of(**changed))
-    task = control.tasks[0]
-    report = CheckpointReport(task=task, kind=TAKEN, checkpoint=1, round=10, records=5)
-    control.hear([report])
-    control.hear_rows([astuple(report)])
-    assert len(control.state()["events"]) == (2 if is_followed else 0)
