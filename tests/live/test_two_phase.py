@@ -10,7 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from flowcontrol.job import build_physical_graph
+from flowcontrol.scenario import load_scenario
 from flowcontrol.spark.crash_points import CrashPoint
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
 
 CHECKPOINTING = "execution.checkpointing."
 OFTEN = {f"{CHECKPOINTING}interval": "100ms", f"{CHECKPOINTING}max-concurrent-checkpoints": 3}
@@ -190,3 +194,40 @@ def test_what_no_checkpoint_covers_is_never_visible(
         )
         assert staged == taken > visible
         assert (visible > 0) == (name == "cut-off")
+
+
+SHORTENED = (
+    "duration_s=4",
+    "round_ms=100",
+    "options.execution.buffer-timeout.interval=100ms",
+    "options.execution.checkpointing.interval=500ms",
+    "options.restart-strategy.fixed-delay.delay=200ms",
+    "failures=[{at_s: 1.7, stage: map, subtask: 0}]",
+    "stages.source.arrival_rate=[{at_s: 0, rate: 150}, {at_s: 2.6, rate: 0}]",
+    "stages.sink.output={format: delta}",
+)
+
+
+def test_the_commits_of_conf_are_real(
+    driver: ModuleType,
+    runs: ModuleType,
+    deliveries: ModuleType,
+    failing: ModuleType,
+    tmp_path: Path,
+) -> None:
+    """A source that reads a log comes back to where it was, so all of the input is visible."""
+    job = build_physical_graph(
+        load_scenario(CONF / "two-phase-commit.yaml", overrides=list(SHORTENED))
+    )
+    driver.Driver(job, tmp_path).run()
+    runs.assert_is_reference(job, tmp_path)
+    control = failing.assert_tables_are_the_references(job, tmp_path)
+    assert [one.checkpoint > 0 for one in control.restarts] == [True]
+    oracle = deliveries.Oracle.of(job)
+    found = list(deliveries.versions(tmp_path / "output" / "sink", "run/sink"))
+    assert len(found) >= 3
+    for checkpoint, rows in found:
+        assert set(rows) == oracle.before(checkpoint)
+        assert set(rows.values()) == {1}
+    assert deliveries.committed(job, tmp_path)[-1] == len(found[-1][1])
+    assert set(found[-1][1]) == deliveries.numbers(oracle.emitted)
