@@ -92,6 +92,8 @@ class Delivery:
         self.written = self.committed = self.visible_twice = self.lost = 0
         self._now = now
         self._position = 0
+        # Where a restore without a checkpoint goes back to: what the last one skipped stays so.
+        self._beginning = 0
         # Every record before it is visible, or is lost for good: another row of it is a second one.
         self._settled = 0
         # The records last lost with a transaction, of which a restore may bring some again.
@@ -256,7 +258,8 @@ class Delivery:
                 "each barrier, and restore none older than one that completed"
             )
         self._move_to(now)
-        barrier = _Barrier(0, 0, None) if checkpoint is None else self._barriers[checkpoint]
+        first = self._beginning
+        barrier = _Barrier(first, first, None) if checkpoint is None else self._barriers[checkpoint]
         if self._sink is not None:
             self._recover(now, barrier.state)
         reached = self._position + in_flight
@@ -293,6 +296,7 @@ class Delivery:
             "counts": [self.written, self.committed, self.visible_twice, self.lost],
             "now": self._now,
             "position": self._position,
+            "beginning": self._beginning,
             "settled": self._settled,
             "expired": list(self._expired),
             "latencies": [list(pair) for pair in self._latencies.items()],
@@ -320,6 +324,7 @@ class Delivery:
             )
         self.written, self.committed, self.visible_twice, self.lost = state["counts"]
         self._now, self._position, self._settled = state["now"], state["position"], state["settled"]
+        self._beginning = state["beginning"]
         first, last = state["expired"]
         self._expired = (first, last)
         self._latencies = dict(state["latencies"])
@@ -376,8 +381,13 @@ class Delivery:
             self._find_again()
 
     def _move_barrier(self, checkpoint: int | None, records: int) -> None:
-        """Have another restore of this checkpoint go back to here: what is skipped stays so."""
-        if checkpoint is not None and records:
+        """Have another restore of this checkpoint go back to here: what is skipped stays so.
+
+        With ``checkpoint`` None: another restore without one.
+        """
+        if checkpoint is None:
+            self._beginning += records
+        elif records:
             old = self._barriers[checkpoint]
             self._barriers[checkpoint] = old._replace(
                 written_to=old.written_to + records, resumes_at=old.resumes_at + records

@@ -101,6 +101,30 @@ def test_a_restart_without_a_checkpoint_begins_at_the_start(guarantee, expected)
     assert counts(account) == expected
 
 
+@pytest.mark.parametrize("checkpoint", [None, 1])
+@pytest.mark.parametrize(
+    ("guarantee", "expected"),
+    [
+        ("exactly-once", (16, 5, 0, 5)),
+        ("at-least-once", (16, 16, 8, 2)),
+        ("at-most-once", (6, 6, 0, 4)),
+    ],
+)
+def test_what_some_sources_do_not_bring_again_is_lost_once(guarantee, expected, checkpoint):
+    """Of ten records, six of them written, five come again, twice: no second loss is counted."""
+    account = Delivery(guarantee)
+    if checkpoint is not None:
+        account.barrier(0, checkpoint)
+    account.write(10, 6)
+    account.restore(20, checkpoint, in_flight=4, again=5)
+    account.write(30, 5)
+    account.restore(40, checkpoint, again=5)
+    account.write(50, 5)
+    account.barrier(60, 2)
+    account.complete(70, 2)
+    assert (account.written, account.committed, account.visible_twice, account.lost) == expected
+
+
 def test_a_failure_during_the_replay():
     """At most once: what was on its way the first time is not counted again."""
     account = Delivery("at-most-once")
