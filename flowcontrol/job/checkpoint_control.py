@@ -179,6 +179,11 @@ class CheckpointControl:
         """The oldest checkpoint that some task may still have to take."""
         return min(self._handled) + 1
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a savepoint is under way with which the job stops: its sources emit no more."""
+        return any(map(self._stops, self.coordinator.pending))
+
     def _stops(self, checkpoint: int) -> bool:
         """Whether the job stops with a checkpoint."""
         return self.coordinator.trigger_of(checkpoint)[1] == STOP_SAVEPOINT

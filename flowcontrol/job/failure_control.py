@@ -309,7 +309,11 @@ class FailureControl:
             return  # cancelled for another failure, or nobody there: the next leader begins anew
         if event.is_leader:
             self._has_leader, self._strategy = True, self._faults.new_strategy()
-        tasks = self._failover.restarted(event.victims)
+        victims = event.victims
+        if self._checkpoints is not None and self._checkpoints.is_stopping:
+            # "Stop-with-savepoint failed": who waits for it fails too, in whatever region.
+            victims = list(range(self._failover.count))
+        tasks = self._failover.restarted(victims)
         joined = [
             one for one in self._events if not one.is_noticed and set(one.victims) & set(tasks)
         ]
@@ -324,7 +328,7 @@ class FailureControl:
                 earlier.is_superseded = True
         delay_us = 0 if event.is_leader else self._delay_us(number, new)
         if self._checkpoints is not None:
-            self._checkpoints.fail(number, event.victims)
+            self._checkpoints.fail(number, victims)
         index = len(self.restarts)
         self.restarts.append(new)
         is_any = any(map(self._is_live, new.tasks))

@@ -105,7 +105,7 @@ def test_a_record_that_was_being_read_is_read_again(clocks: ModuleType) -> None:
     clocks.compare(build_physical_graph(scenario, round_us=100_000))
 
 
-@pytest.mark.parametrize("name", ["a_part_fails", "a_source_has_finished"])
+@pytest.mark.parametrize("name", ["a_part_fails", "a_source_has_finished", "a_job_stops"])
 def test_parts_of_a_job(clocks: ModuleType, name: str) -> None:
     parts = load("tests/job/failures/test_parts.py")
     short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
@@ -118,6 +118,7 @@ def test_parts_of_a_job(clocks: ModuleType, name: str) -> None:
         "a_source_has_finished": lambda: parts.job_of(
             {"short": short, "long": 200}, [("short", "sink"), ("long", "sink")], [(1.75, "long")]
         ),
+        "a_job_stops": parts.stopping_job,
     }[name]()
     clocks.compare(job)
 

@@ -9,7 +9,9 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 
-def job_of(sources: dict[str, Any], edges: list[tuple[str, str]], failures: Any) -> Job:
+def job_of(
+    sources: dict[str, Any], edges: list[tuple[str, str]], failures: Any, **rest: Any
+) -> Job:
     sinks = sorted({sink for _, sink in edges})
     mapping = {
         "schema": 1,
@@ -29,6 +31,7 @@ def job_of(sources: dict[str, Any], edges: list[tuple[str, str]], failures: Any)
             *({"name": name, "service_rate": 900} for name in sinks),
         ],
         "edges": [{"from": one, "to": other, "partitioner": "rebalance"} for one, other in edges],
+        **rest,
     }
     return build_physical_graph(parse_scenario(mapping))
 
@@ -54,3 +57,20 @@ def test_records_of_a_source_that_had_finished_do_not_come_again(failing: Module
     [restart] = run.control.restarts
     assert restart.checkpoint > 1
     assert 0 < restart.reprocessed <= 200 * 0.5
+
+
+def stopping_job() -> Job:
+    """A part fails while a savepoint is under way with which all of the job stops."""
+    sources, edges = {"one": 150, "two": 150}, [("one", "first"), ("two", "second")]
+    return job_of(sources, edges, [(0.95, "first")], savepoints=[{"at_s": 0.85, "stop": True}])
+
+
+def test_a_part_that_fails_while_the_job_stops_fails_the_others(failing: ModuleType) -> None:
+    """Their sources, which wait for the savepoint, would never emit anything again."""
+    run = failing.FailingRun(stopping_job())
+    rounds = run.run()
+    [restart] = run.control.restarts
+    assert restart.tasks == [0, 1, 2, 3]
+    assert restart.checkpoint == 1
+    before, last = (rounds[n].state.task("two", 0).state.taken for n in (restart.running, -1))
+    assert last - before == 15 * (len(rounds) - 1 - restart.running)
