@@ -60,8 +60,13 @@ def _share_out(
     for channel, count in zip(link.channels, routed, strict=True):
         share = Fraction(1)
         if link.edge.partitioner != "broadcast":
-            total, width = totals[channel.sender], len(link.outgoing(channel.sender))
-            share = Fraction(count, total) if total else Fraction(1, width)
+            total, outgoing = totals[channel.sender], link.outgoing(channel.sender)
+            if total > 0:
+                share = Fraction(count, total)
+            elif link.edge.partitioner == "global":
+                share = Fraction(channel == outgoing[0])
+            else:
+                share = Fraction(1, len(outgoing))
         found.append((channel.receiver, inputs[channel.sender] * ratio * share))
     return found
 

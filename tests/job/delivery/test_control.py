@@ -158,6 +158,14 @@ def test_records_on_their_way_follow_those_before_them() -> None:
     assert found == {"k": [1 + 1 + 6, 3 + 6]}
 
 
+def test_records_on_their_way_to_a_global_edge_all_go_to_its_first_receiver() -> None:
+    """Also before it has carried any: no other subtask loses what it never gets."""
+    pairs = [("a", "m", "rebalance"), ("m", "k", "global")]
+    job = job_of(edges=[{"from": a, "to": b, "partitioner": kind} for a, b, kind in pairs])
+    routed = {"a->m": [0, 0, 0, 0], "m->k": [0, 0, 0, 0]}
+    assert rows_of_inputs(job, [8, 4, 0, 0, 0, 0], routed) == {"k": [12, 0]}
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_a_killed_control_goes_on_from_its_state(
     random_checkpoints: ModuleType, random_failures: ModuleType, seed: int
