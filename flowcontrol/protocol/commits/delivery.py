@@ -52,7 +52,8 @@ class Delivery:
 
     The records that reach a subtask have positions 0, 1, 2 ... A restore puts the position back to
     that of the checkpoint, and what comes next are the same records again. Where a rebalance gives
-    a subtask others on the second time, the sums over all subtasks still hold.
+    a subtask others on the second time, the sums over all subtasks still hold; those of a guarantee
+    without transactions only if each gets as many as before.
 
     **exactly-once**: a :class:`~flowcontrol.protocol.TwoPhaseCommitSink` over counts; rows are
     visible at the commit. **at-least-once**: rows are visible when they are written, and what is
