@@ -31,4 +31,10 @@ def test_the_notebook_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys)
     ages = left["ages"]
     assert list(ages.records_reprocessed) == pytest.approx([300, 1200, 2100], rel=0.01)
     assert list(ages.catch_up_s) == pytest.approx(list(ages.expected_catch_up_s), rel=0.02)
-    assert {path.name for path in out.glob("*.html")} == {"parts.html", "recovery.html"}
+    seen = left["seen"]
+    assert list(seen.index) == ["at-most-once", "at-least-once", "exactly-once"]
+    assert list(seen.twice > 0) == [False, True, False]
+    assert list(seen.lost > 0) == [True, False, False]
+    assert list(seen.visibility_p50_ms > 1000) == [False, False, True]
+    names = {"parts.html", "recovery.html", "guarantees.html"}
+    assert {path.name for path in out.glob("*.html")} == names
