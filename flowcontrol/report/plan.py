@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from textwrap import wrap
 
 from flowcontrol.job.plan import Grant, ManagerPlan, MemoryPlan, Moment
 from flowcontrol.job.routing import hottest
@@ -10,9 +11,12 @@ from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.options import memory_options
 
 _HEADS = ("SUBTASKS", "CHANNELS", "REQUIRED", "WANTED", "GRANTED", "EXCLUSIVE")
+WIDTH = 80
+"""Characters of a line."""
+
 _WIDTHS = (9, 8, 8, 7, 7, 9)
 _BETWEEN = 2
-_NAME = 80 - sum(_WIDTHS) - _BETWEEN * len(_WIDTHS)
+_NAME = WIDTH - sum(_WIDTHS) - _BETWEEN * len(_WIDTHS)
 """Characters of the first column; a longer name gets a line of its own."""
 _LABEL = 14
 
@@ -40,7 +44,8 @@ def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
         f"network memory of {scenario.name}: {number(count)} task manager{'s' * (count > 1)}, "
         f"{number(scenario.options.network_buffers)} buffers of {bytes_text(segment)} each"
     )
-    lines = [head, "Rows count each subtask alone; a gate's figures hold its exclusive buffers."]
+    lines = wrap(head, WIDTH)
+    lines.append("Rows count each subtask alone; a gate's figures hold its exclusive buffers.")
     for moment in plan.moments:
         lines += _moment(moment)
     lines += ["", *_footer(plan, options)]

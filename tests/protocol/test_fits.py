@@ -48,7 +48,8 @@ from flowcontrol.protocol.states import (
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
-from flowcontrol.systems import tcp_buffers, tcp_connection
+from flowcontrol.systems import barrier_buffer, tcp_buffers, tcp_connection
+from flowcontrol.systems.barrier_buffer import AsideDisk
 from flowcontrol.systems.throttles import throttled_source
 from flowcontrol.systems.transports import (
     bdp_window,
@@ -133,6 +134,8 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     sender_rules.reported_backlog: ("buffers flag flag flag flag", None),
     partition_kinds.full_spill_is_due: ("buffers buffers", None),
     partition_kinds.disk_ns: ("message_bytes number number", any_ratio),
+    record_rounds.sent_slots: ("buffers", None),
+    record_rounds.received_slots: ("buffers", None),
     partition_kinds.read_ahead: ("channels channels channels bytes segment_bytes", None),
     sizing.partition_sizes: ("channels flag buffers buffers buffers", None),
     sizing.gate_sizes: ("channels buffers buffers buffers", lambda *x: x[3] > 0),
@@ -151,7 +154,7 @@ BY_HAND = {
     rounds.write_whole_records, service.work_by, service.first_us_at, service.service_work,
     sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
-    record_rounds.send_records,
+    record_rounds.send_records, record_rounds._fill, barrier_buffer.use_disk,
     selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
@@ -202,6 +205,27 @@ def multiplying() -> Iterator[FunctionType]:
 def test_no_rule_that_multiplies_is_left_out() -> None:
     held = set(CASES) | BY_HAND | NOT_IN_A_RUN | OF_DOUBLES | OF_BITS
     assert [rule.__qualname__ for rule in multiplying() if rule not in held] == []
+
+
+@pytest.mark.parametrize("record_bytes", ends("record_bytes"))
+def test_a_message_of_records_fits(narrow: type[int], record_bytes: int) -> None:
+    for records in (0, 1, MOST_BYTES // record_bytes):
+        message = fresh(Message, narrow)
+        record_rounds._fill(message, narrow(records), narrow(record_bytes))
+        assert message.nbytes == records * record_bytes
+
+
+@pytest.mark.parametrize("round_ns", [1000, 10**9, 1000 * ROUND_US])
+@pytest.mark.parametrize(("cost_ns", "unit"), [(0, 0), (1, 10**9), (10**9, 1)])
+def test_a_disk_of_alignments_fits(
+    narrow: type[int], round_ns: int, cost_ns: int, unit: int
+) -> None:
+    for now in (0, 1, MAX_SECONDS * 10**9 // round_ns):
+        for nbytes in (1, 1 << 20):
+            disk = AsideDisk(*map(narrow, (now * round_ns, cost_ns, unit, round_ns)))
+            seen = barrier_buffer.use_disk(disk, narrow(nbytes), narrow(now))
+            took = nbytes * cost_ns // max(1, unit)
+            assert seen == (max(now + 1, now - (-took // round_ns)) if unit else now)
 
 
 @pytest.mark.parametrize("records", ends("records"))

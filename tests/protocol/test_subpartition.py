@@ -402,7 +402,7 @@ def test_nothing_may_be_added_after_the_end(sub):
 
 
 @pytest.mark.parametrize(
-    ("kind", "nbytes"), [("barrier", 8), ("data", 8), ("event", 0), ("event", -1)]
+    ("kind", "nbytes"), [("watermark", 8), ("data", 8), ("event", 0), ("event", -1)]
 )
 def test_impossible_events_are_refused(sub, kind, nbytes):
     with pytest.raises(ValueError, match=r"unknown kind|at least 1"):

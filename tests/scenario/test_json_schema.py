@@ -46,6 +46,7 @@ ELSEWHERE = (
     "state={'bytes_per_key': 8}", "stages/0/guarantee=", "stages/1/replayable=False",
     "savepoints=[{'at_s': 10}", "savepoints=[{'at_s': 2}", "savepoints=[{'at_s': 2,",
     "'task_manager': 2}", "'snk'", "'subtask': 3}", "failures=[{'at_s': 10", "failures=[{'at_s': 3",
+    "system=flink-1.4,options", "max-size=0",
 )  # fmt: skip
 """Parts of the names of slips that show only beside another key, or in the value of a text."""
 
