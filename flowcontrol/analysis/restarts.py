@@ -1,5 +1,6 @@
 """What failures cost a run: time that it was down, records processed again, time to catch up."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -140,7 +141,9 @@ def _missed(found: Sequence[Mapping[str, Any]], planned: Sequence[tuple[float, s
 
 
 def _sentence(one: Mapping[str, Any]) -> str:
-    text = f"{one['cause'][0].upper()}{one['cause'][1:]} failed at {seconds(one['failed_s'])} s"
+    names = Counter(one["cause"].split(" and "))
+    cause = " and ".join(f"{name} ({n} times)" if n > 1 else name for name, n in names.items())
+    text = f"{cause[0].upper()}{cause[1:]} failed at {seconds(one['failed_s'])} s"
     if one["running_s"] is None:
         return f"{text}; the job did not run again before the next failure or the end."
     start = "the beginning"

@@ -56,8 +56,8 @@ class Restart:
 
     @property
     def cause(self) -> str:
-        """What failed, in words; once, whatever failed of it again."""
-        return " and ".join(dict.fromkeys(self.causes))
+        """What failed, in words."""
+        return " and ".join(self.causes)
 
     def row(self, round_us: int) -> dict[str, Any]:
         """Return its row of the table ``restarts``."""

@@ -56,6 +56,21 @@ def test_what_did_not_happen_is_said(row: dict[str, Any], text: str) -> None:
     assert text in sentence
 
 
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("the JobManager and the JobManager", "The JobManager (2 times) failed at 34 s"),
+        (
+            "task manager 1 and the JobManager and task manager 1",
+            "Task manager 1 (2 times) and the JobManager failed at 34 s",
+        ),
+    ],
+)
+def test_what_fails_again_before_the_restart_is_named_once(cause: str, words: str) -> None:
+    (sentence,) = sentences({"cause": cause})
+    assert sentence.startswith(words)
+
+
 def test_without_rates_there_is_no_time_by_them() -> None:
     (sentence,) = sentences({}, rates=None)
     assert sentence.endswith("worked off after another 9 s.")
