@@ -79,7 +79,7 @@ class SeenAttempts:
         return self.seen.tasks[task].taken
 
     def channels(self) -> ChannelCounts:
-        """Return what was written to each channel, and taken up from it."""
+        """Return what was put out to each channel, written or pending, and taken up from it."""
         return self.seen.channels()
 
     def cut_channels(self, checkpoint: int) -> ChannelCounts:
