@@ -83,6 +83,11 @@ class DeliveryControl:
         """Tasks that have sinks, in the order of the job."""
         return list(self._by_task)
 
+    @property
+    def waiting(self) -> int:
+        """What it was told and has not worked off, events."""
+        return len(self._events)
+
     def attach(
         self, checkpoints: CheckpointControl | None, failures: FailureControl | None
     ) -> None:
