@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -42,7 +43,16 @@ def read(batch: RoundRows) -> State:
 
 def _read_row(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = ("channel_state", "task_state")
-    return {**row, **{k: None if row[k] is None else json.loads(row[k]) for k in texts}}
+    return {**row, **{k: None if row[k] is None else _numbers(row[k]) for k in texts}}
+
+
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> Any:
+    """Return a state; that of the other clock, and one that has not changed, is the same object.
+
+    Nobody must change it.
+    """
+    return json.loads(text)
 
 
 def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:

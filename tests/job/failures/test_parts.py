@@ -74,3 +74,27 @@ def test_a_part_that_fails_while_the_job_stops_fails_the_others(failing: ModuleT
     assert restart.checkpoint == 1
     before, last = (rounds[n].state.task("two", 0).state.taken for n in (restart.running, -1))
     assert last - before == 15 * (len(rounds) - 1 - restart.running)
+
+
+def expiring_job() -> Job:
+    """A stop with savepoint at 0.8 s, which takes 10 s to write, expires after 0.3 s."""
+    options = {
+        "execution.checkpointing.interval": "10s",
+        "execution.checkpointing.timeout": "300ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": "200ms",
+    }
+    stages = [
+        {"name": "one", "emit_rate": 150, "state": {"bytes": 10_000}},
+        {"name": "first", "service_rate": 900},
+    ]
+    rest = {"savepoints": [{"at_s": 0.8, "stop": True}], "cluster": {"upload_bytes_per_s": 1000}}
+    return job_of({}, [("one", "first")], [], options=options, stages=stages, **rest)
+
+
+def test_a_stop_with_savepoint_that_expires_is_no_checkpoint_too_many(failing: ModuleType) -> None:
+    run = failing.FailingRun(expiring_job())
+    run.run()
+    (restart,) = run.control.restarts
+    assert restart.causes == ["the stop with savepoint"]
+    assert (restart.failed, restart.running) == (11, 13)
