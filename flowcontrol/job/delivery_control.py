@@ -122,7 +122,9 @@ class DeliveryControl:
     def notify(self, order: TaskOrder) -> None:
         """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
         if order.kind == COMPLETED and order.task in self._by_task:
-            self._tell(order.message.arrives, HEARD, order.task, order.message.checkpoint)
+            message = order.message
+            is_savepoint = message.is_savepoint > 0
+            self._tell(message.arrives, HEARD, order.task, message.checkpoint, is_savepoint)
 
     def stopped(self, number: int, tasks: Sequence[int]) -> None:
         """Note that tasks do nothing from a round on: they hear nothing either."""
@@ -290,9 +292,9 @@ class DeliveryControl:
     def _restart(self, number: int, index: int, *what: Any) -> None:
         self.groups[index].restart(number, *what)
 
-    def _hear(self, number: int, task: int, checkpoint: int) -> None:
+    def _hear(self, number: int, task: int, checkpoint: int, is_savepoint: bool) -> None:
         for sink in self._by_task[task]:
-            sink.complete(number, checkpoint)
+            sink.complete(number, checkpoint, is_savepoint)
 
     def _wrote(self, number: int, task: int, _: int, records: int) -> None:
         for sink in self._by_task[task]:

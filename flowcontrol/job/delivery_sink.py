@@ -63,10 +63,12 @@ class SinkAccount:
         self._barriers[checkpoint] = taken
         self.account.barrier(self._since, checkpoint)
 
-    def complete(self, number: int, checkpoint: int) -> None:
+    def complete(self, number: int, checkpoint: int, is_savepoint: bool) -> None:
         """Note that the task hears in a round that a checkpoint is complete, if it runs."""
-        if self.hears:
-            self.account.complete(number * self._round_us, checkpoint)
+        if not self.hears:
+            return
+        self.account.complete(number * self._round_us, checkpoint, is_savepoint=is_savepoint)
+        if not is_savepoint:
             self._barriers = {n: at for n, at in self._barriers.items() if n >= checkpoint}
 
     def stop(self, number: int, checkpoint: int, taken: int) -> bool:

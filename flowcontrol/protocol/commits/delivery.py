@@ -198,11 +198,12 @@ class Delivery:
         state = None if self._sink is None else self._sink.snapshot(now, checkpoint)
         self._barriers[checkpoint] = _Barrier(self._position - early, state)
 
-    def complete(self, now: int, checkpoint: int) -> None:
+    def complete(self, now: int, checkpoint: int, *, is_savepoint: bool = False) -> None:
         """Note that the notification of a checkpoint's completion has arrived.
 
         One that is lost is not fed; the next one commits its records too. Of a checkpoint that is
-        aborted nothing is fed. Older checkpoints than this one cannot be restored any more.
+        aborted nothing is fed. Older checkpoints than this one cannot be restored any more, unless
+        this is a savepoint, one with which the job stops: a failure restores the latest checkpoint.
 
         Raises
         ------
@@ -212,8 +213,8 @@ class Delivery:
         self._move_to(now)
         if self._sink is not None:
             self._sink.notify_complete(now, checkpoint)
-        for number in [number for number in self._barriers if number < checkpoint]:
-            del self._barriers[number]
+        if not is_savepoint:
+            self._barriers = {n: kept for n, kept in self._barriers.items() if n >= checkpoint}
 
     def restore(
         self,

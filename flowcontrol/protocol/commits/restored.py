@@ -107,7 +107,14 @@ def restore_together(
     unseen = lost = settled.unseen(sum(open_rows))
     if restored[0][0].guarantee is not Guarantee.AT_MOST_ONCE:
         rest = since - stored
-        lost = min(unseen, rest) * (rest - again) // max(1, rest)
+        # A subtask takes up what a checkpoint holds for it before anything else since then; and
+        # what is settled and has not come again yet is of that.
+        held = sum(
+            max(0, one.stored - (own.shown_to - start))
+            for (_, one), own, start in zip(restored, undone, starts, strict=True)
+        )
+        unseen -= min(unseen, max(0, held - settled.coming, unseen - rest))
+        lost = unseen * (rest - again) // max(1, rest)
     settled.go_back(stored + again - found - sum(open_rows), lost)
     losses = share_out(lost, open_rows, open_rows)
     for (account, _), *own in zip(restored, positions, early, losses, strict=True):

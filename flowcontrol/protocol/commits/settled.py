@@ -32,6 +32,11 @@ class SettledRows:
     def __init__(self) -> None:
         self.settled = self.passed = 0
 
+    @property
+    def coming(self) -> int:
+        """Rows that are settled, and come again."""
+        return max(0, self.settled - self.passed)
+
     def show(self, rows: int) -> int:
         """Make rows visible; return how many of them were settled before."""
         again = self._known(rows)
@@ -71,4 +76,4 @@ class SettledRows:
         self.settled, self.passed = state
 
     def _known(self, rows: int) -> int:
-        return min(rows, max(0, self.settled - self.passed))
+        return min(rows, self.coming)

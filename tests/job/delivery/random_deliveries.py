@@ -179,8 +179,7 @@ class Watched(DeliveryControl):
             pending = [] if state is None else [number for number, *_ in state["pending"]]
             self.seen["between preCommit and commit"] += bool(pending)
             self.seen["committed by the restore"] += checkpoint in pending
-        settled = accounts[0].settled
-        self.seen["during a replay"] += settled.settled > settled.passed
+        self.seen["during a replay"] += accounts[0].settled.coming > 0
         restart(number, checkpoint, found)
         self.seen["lost"] += any(
             account.lost > lost for account, lost in zip(accounts, before, strict=True)
