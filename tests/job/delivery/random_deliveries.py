@@ -17,7 +17,7 @@ from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_group import SinkGroup
 from flowcontrol.job.reference import run_reference
-from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
+from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import FixedDelay
@@ -94,7 +94,7 @@ def small_jobs(draw: Any, random_checkpoints: ModuleType, random_failures: Modul
     edges += [draw(_edge(stage, sink)) for sink in sinks for stage in above]
     stages += sinks
     for stage in stages[len(names) :]:
-        each = st.lists(st.sampled_from([400, 150, 90]), min_size=3, max_size=3)
+        each = st.lists(st.sampled_from([400, 150, 90, 50]), min_size=3, max_size=3)
         stage["service_rate"] = draw(each)[: stage["parallelism"]]
     for sink in sinks:
         sink["guarantee"] = draw(st.sampled_from(GUARANTEES))
@@ -110,7 +110,8 @@ def small_jobs(draw: Any, random_checkpoints: ModuleType, random_failures: Modul
         }
     )
     job = build_physical_graph(scenario, round_us=round_us)
-    mode = draw(st.sampled_from(random_checkpoints.MODES))
+    often = [] if rewinds else [UNALIGNED] * 3  # they hold what comes again all the same
+    mode = draw(st.sampled_from([*often, *random_checkpoints.MODES]))
     settings = CheckpointSettings(
         mode=mode,
         interval_us=draw(st.sampled_from([5, 8, 13])) * round_us,
