@@ -340,7 +340,7 @@ class FailureControl:
         new.sources = {task: joined[0].sources[task] for task in tasks if task in event.sources}
         for earlier in self.restarts:
             if set(earlier.tasks) & set(tasks) and earlier.caught_up < 0:
-                earlier.is_superseded = True
+                earlier.give_up(tasks)
         delay_us = 0 if event.is_leader else self._delay_us(number, new)
         if self._checkpoints is not None:
             self._checkpoints.fail(number, victims)

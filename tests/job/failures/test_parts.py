@@ -25,7 +25,7 @@ def job_of(
             "restart-strategy.fixed-delay.attempts": 9,
             "restart-strategy.fixed-delay.delay": "200ms",
         },
-        "failures": [{"at_s": at_s, "stage": stage, "subtask": 0} for at_s, stage in failures],
+        "failures": [{"at_s": at_s, **victim} for at_s, victim in failures],
         "stages": [
             *({"name": name, "emit_rate": rate} for name, rate in sources.items()),
             *({"name": name, "service_rate": 900} for name in sinks),
@@ -36,10 +36,14 @@ def job_of(
     return build_physical_graph(parse_scenario(mapping))
 
 
+def task(stage: str) -> dict[str, Any]:
+    return {"stage": stage, "subtask": 0}
+
+
 def test_a_part_fails_in_the_moment_in_which_another_begins_anew(failing: ModuleType) -> None:
     """What its source sent in the round before arrives."""
     sources, edges = {"one": 150, "two": 150}, [("one", "first"), ("two", "second")]
-    run = failing.FailingRun(job_of(sources, edges, [(0.85, "one"), (1.2, "two")]))
+    run = failing.FailingRun(job_of(sources, edges, [(0.85, task("one")), (1.2, task("two"))]))
     rounds = run.run()
     assert [one.failed for one in run.control.restarts] == [9, 12]
     assert run.control.restarts[0].running == 12
@@ -51,7 +55,7 @@ def test_a_part_fails_in_the_moment_in_which_another_begins_anew(failing: Module
 def test_records_of_a_source_that_had_finished_do_not_come_again(failing: ModuleType) -> None:
     short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
     sources, edges = {"short": short, "long": 200}, [("short", "sink"), ("long", "sink")]
-    run = failing.FailingRun(job_of(sources, edges, [(1.75, "long")]))
+    run = failing.FailingRun(job_of(sources, edges, [(1.75, task("long"))]))
     last = run.run()[17].state
     assert last.task("short", 0).state.is_finished == 1
     [restart] = run.control.restarts
@@ -62,7 +66,9 @@ def test_records_of_a_source_that_had_finished_do_not_come_again(failing: Module
 def stopping_job() -> Job:
     """A part fails while a savepoint is under way with which all of the job stops."""
     sources, edges = {"one": 150, "two": 150}, [("one", "first"), ("two", "second")]
-    return job_of(sources, edges, [(0.95, "first")], savepoints=[{"at_s": 0.85, "stop": True}])
+    return job_of(
+        sources, edges, [(0.95, task("first"))], savepoints=[{"at_s": 0.85, "stop": True}]
+    )
 
 
 def test_a_part_that_fails_while_the_job_stops_fails_the_others(failing: ModuleType) -> None:
@@ -98,3 +104,36 @@ def test_a_stop_with_savepoint_that_expires_is_no_checkpoint_too_many(failing: M
     (restart,) = run.control.restarts
     assert restart.causes == ["the stop with savepoint"]
     assert (restart.failed, restart.running) == (11, 13)
+
+
+def overlapping_job() -> Job:
+    """Two pipelines on a task manager that dies; one of them fails again while it is restored."""
+    options = {
+        "execution.checkpointing.interval": "400ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 9,
+        "restart-strategy.fixed-delay.delay": "100ms",
+        "heartbeat.interval": "100ms",
+        "heartbeat.timeout": "300ms",
+    }
+    stages = [
+        {"name": "one", "emit_rate": 150, "state": {"bytes": 500_000}},
+        {"name": "two", "emit_rate": 150},
+        {"name": "first", "service_rate": 900},
+        {"name": "second", "service_rate": 900},
+    ]
+    cluster = {"restore_bytes_per_s": 1_000_000, "slots": 4, "task_managers": 1}
+    edges = [("one", "first"), ("two", "second")]
+    rest = {"options": options, "stages": stages, "cluster": cluster, "duration_s": 4}
+    return job_of({}, edges, [(0.85, {"task_manager": 0}), (1.45, task("one"))], **rest)
+
+
+def test_what_another_failure_does_not_touch_restarts_all_the_same(failing: ModuleType) -> None:
+    """A restart of two regions goes on with the one that does not fail again."""
+    run = failing.FailingRun(overlapping_job())
+    rounds = run.run()
+    first, second = run.control.restarts
+    assert first.restarted < second.detected <= first.running
+    assert (first.tasks, second.tasks) == ([1, 3], [0, 2])
+    last = {name: rounds[-1].state.task(name, 0).state.taken for name in ("first", "second")}
+    assert last["second"] > last["first"] > 150
