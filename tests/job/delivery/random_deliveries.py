@@ -110,7 +110,8 @@ def small_jobs(draw: Any, random_checkpoints: ModuleType, random_failures: Modul
         }
     )
     job = build_physical_graph(scenario, round_us=round_us)
-    often = [] if rewinds else [UNALIGNED] * 3  # they hold what comes again all the same
+    # What doubles although sources rewind, and what comes again although they do not.
+    often = [AT_LEAST_ONCE] if rewinds else [UNALIGNED] * 3
     mode = draw(st.sampled_from([*often, *random_checkpoints.MODES]))
     settings = CheckpointSettings(
         mode=mode,
