@@ -7,6 +7,7 @@ cut, and no channel blocked for ever.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from flowcontrol.job import Job
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.failure_control import TOO_MANY_CHECKPOINTS
 from flowcontrol.job.fault_settings import FaultSettings
@@ -33,7 +34,7 @@ from flowcontrol.job.reference import RoundRows, failure_control, run_rounds
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 from flowcontrol.protocol.queues import KINDS
-from flowcontrol.scenario import Savepoint
+from flowcontrol.scenario import Savepoint, parse_scenario
 from flowcontrol.scenario.fault_models import Failure
 from modules import load
 
@@ -79,7 +80,8 @@ class FailingCuts(cuts.CheckpointRun):
         failures = failure_control(job, self.subtasks, self.control)
         assert failures is not None
         self._failures, self.failures = failures, failures.control
-        self._known = set(map(id, self.subtasks))
+        # With the tasks themselves, whose numbers would be given to others when they are gone.
+        self._known = {id(subtask): subtask for subtask in self.subtasks}
 
     def rounds(self) -> Iterator[RoundRows]:
         """Run the job; what begins anew is looked at too."""
@@ -88,7 +90,7 @@ class FailingCuts(cuts.CheckpointRun):
         ):
             for subtask in self.subtasks:
                 if id(subtask) not in self._known:
-                    self._known.add(id(subtask))
+                    self._known[id(subtask)] = subtask
                     self._follow(subtask)
                 self._after_round(subtask)
             yield batch
@@ -287,6 +289,38 @@ def test_whatever_fails_and_is_asked_for() -> None:
             break
     print(dict(Adversary.met))
     assert HARD - {name for name, count in Adversary.met.items() if count} == set()
+
+
+def test_tasks_of_every_attempt_are_looked_at() -> None:
+    """Also when those of an earlier one are gone, in whose place in memory new ones may be."""
+    options = {
+        "execution.checkpointing.interval": "20ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 9,
+        "restart-strategy.fixed-delay.delay": "0s",
+    }
+    scenario = parse_scenario(
+        {
+            "schema": 1,
+            "name": "attempts",
+            "duration_s": 1,
+            "round_ms": 10,
+            "options": options,
+            "failures": [{"at_s": at / 10, "stage": "source", "subtask": 0} for at in range(1, 9)],
+            "stages": [{"name": "source", "emit_rate": 300}, {"name": "sink"}],
+            "edges": [{"from": "source", "to": "sink"}],
+        }
+    )
+    job = build_physical_graph(scenario, round_us=10_000)
+    gc.freeze()  # the rest of the process, which is large
+    run = FailingCuts(job)
+    for _ in run.rounds():
+        gc.collect()
+    gc.unfreeze()
+    assert len(run.failures.restarts) == 8
+    assert len(run.completed) > 20
+    for checkpoint in run.completed:
+        run.check_cut(checkpoint)
 
 
 def test_a_few_schedules() -> None:
