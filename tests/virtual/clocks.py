@@ -97,14 +97,16 @@ def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> 
 def advance_to(
     memory: Memory, coordination: Coordination | None, recovery: Recovery | None, end: int
 ) -> None:
-    """Run the rounds before ``end``."""
+    """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
-        stop = end
+        due = end
         if coordination is not None:
-            stop = min(end, coordination.begin(recovery))
+            due = coordination.begin(recovery)
         elif recovery is not None:
             recovery.before_round(memory.head.round, [])
-            stop = min(end, recovery.next_round)
+            due = recovery.next_round
+        # Nothing is due any more: that is the job's last round, and may be behind us.
+        stop = min(end, due) if due > memory.head.round else end
         flags = advance(memory.cells, stop)
         assert flags in {0, FLAG_REPORTS}, flags
         memory.head.flags = 0
