@@ -166,10 +166,15 @@ class Window(Mapping):
         yield from self._offset()
         yield from self._trigger()
         yield from self._lateness()
+        yield from self._names()
+
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """Yield names that a table cannot have beside its others, upper and lower case alike."""
+        taken = dict.fromkeys(RESERVED, "a column of every result")
         for name in self.aggregate:
-            if name in RESERVED:
-                text = f"{name!r} is a column of every result: choose another name"
-                yield f"aggregate.{name}", text
+            other = taken.setdefault(name.lower(), f"the name of {name!r} too")
+            if other != f"the name of {name!r} too":
+                yield f"aggregate.{name}", f"{name!r} is {other}: choose another name"
             elif not _NAME.fullmatch(name):
                 text = f"{show(name)} is no name of a column: needs letters, digits and _, a letter"
                 yield "aggregate", f"{text} first"

@@ -55,7 +55,8 @@ ELSEWHERE = (
     "1.0005", "each record would be in",
     "parameters", "has no grid", "nothing is late", "no event time", "sends no watermark",
     "output modes are Spark's", "name 9 keys", "so many keys", "bring their keys",
-    "no replayed rows enter", "a column of every result", "is no name", "holds no numbers",
+    "no replayed rows enter", "a column of every result", "the name of 'n'",
+    "is no name", "holds no numbers",
     "Spark's windows", "windows of Spark", "slide_duration", "Invalid streaming", "Spark's",
     "Global aggregation", "no edge leads to 'source'", "interval\": whole milliseconds",
 )  # fmt: skip
