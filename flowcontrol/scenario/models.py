@@ -17,6 +17,8 @@ import yaml
 from pydantic import Field
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.event_time import SourceTime, source_time
+from flowcontrol.scenario.event_time_models import TimeModel
 from flowcontrol.scenario.fault_models import Failure, Savepoint
 from flowcontrol.scenario.fault_tolerance import (
     Checkpointing,
@@ -33,6 +35,7 @@ from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
+from flowcontrol.scenario.windows import WindowPlan, keys_of, window_plan
 
 LIVE_ROUND_MS: Final = 500.0
 """Emulated milliseconds of a micro-batch on the live clock when a scenario does not say."""
@@ -157,10 +160,17 @@ class Edge(_Model):
         return f"{self.sender}-{self.receiver}"
 
 
+def named_keys(edge: Edge) -> int:
+    """Return how many keys an edge names for made records; 0: none."""
+    if edge.key_distribution is not None:
+        return edge.key_distribution.keys
+    return 0 if edge.key_weights is None else len(edge.key_weights)
+
+
 class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    quiet = frozenset({"savepoints", "failures"})
+    quiet = frozenset({"savepoints", "failures", "time_model", "batch_s"})
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
@@ -182,9 +192,21 @@ class ScenarioHead(_Model):
     failures: tuple[Failure, ...] = Field(
         default=(), description="what fails when, in the order of time"
     )
+    time_model: f.WorkedOut[TimeModel] = f.or_none(
+        "whose rules of event time hold, flink or spark; default: flink, but spark of the system "
+        "structured-streaming"
+    )
+    batch_s: f.PositiveSeconds | None = f.or_none(
+        "time_model spark on the virtual clock: emulated length of a batch, s, a whole number of "
+        "rounds; on the live clock a batch is a micro-batch"
+    )
     jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
     edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
+
+    def is_written(self, key: str) -> bool:
+        """Tell whether a key is written down: Flink's event time is what most jobs have."""
+        return super().is_written(key) and not (key == "time_model" and self.time_model == "flink")
 
 
 class Scenario(ScenarioHead):
@@ -239,6 +261,80 @@ class Scenario(ScenarioHead):
     def is_fault_tolerant(self) -> bool:
         """Whether a run has the tables :data:`flowcontrol.records.FAULT_TOLERANCE`."""
         return self.checkpointing is not None or bool(self.failures)
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether the records of any source have an event time."""
+        return any(stage.event_time is not None for stage in self.stages)
+
+    @property
+    def batch_us(self) -> int | None:
+        """Length of a batch of Spark's event time, microseconds; None if it is not stated."""
+        return None if self.batch_s is None else int(self.batch_s * MICROSECONDS)
+
+    @property
+    def alignment_groups(self) -> tuple[str, ...]:
+        """Names of the groups of aligned sources, in the order in which the file names them."""
+        marks = [stage.watermark for stage in self.stages if stage.watermark is not None]
+        found = [mark.alignment.group for mark in marks if mark.alignment is not None]
+        return tuple(dict.fromkeys(found))
+
+    def event_time_of(self, name: str) -> SourceTime | None:
+        """Return the event time of a stage, with everything in milliseconds.
+
+        Parameters
+        ----------
+        name : str
+            Of the stage.
+
+        Returns
+        -------
+        SourceTime or None
+            None unless it is a source with event time.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stage.
+        """
+        stage = self.stage(name)
+        if stage.event_time is None:
+            return None
+        interval_us = self.options.watermark_interval_us
+        return source_time(stage.event_time, stage.watermark, interval_us, self.alignment_groups)
+
+    def window_of(self, name: str) -> WindowPlan | None:
+        """Return the window of a stage, with everything in milliseconds.
+
+        Parameters
+        ----------
+        name : str
+            Of the stage.
+
+        Returns
+        -------
+        WindowPlan or None
+            None: the stage has no window.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stage.
+        """
+        window = self.stage(name).window
+        if window is None:
+            return None
+        edges, above = self.inputs(name), set(self.upstream(name))
+        sources = [stage for stage in self.sources if stage.name in above]
+        inputs = [source.input for source in sources if source.input is not None]
+        columns = [*(edge.key for edge in edges), *(one.key for one in inputs)]
+        named = [count for count in map(named_keys, edges) if count]
+        return window_plan(
+            window,
+            has_event_time=all(source.event_time is not None for source in sources),
+            keys=None if inputs else keys_of(window.keys, named),
+            key_column=next((key for key in columns if key is not None), None) if inputs else None,
+        )
 
     def stage(self, name: str) -> Stage:
         """Return the stage of that name; KeyError if there is none."""

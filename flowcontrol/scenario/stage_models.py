@@ -7,9 +7,11 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.event_time_models import EventTime, Watermark
 from flowcontrol.scenario.fault_models import Guarantee, State
 from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
+from flowcontrol.scenario.window_models import Window
 
 
 class Input(_Model):
@@ -55,6 +57,7 @@ class Stage(_Model):
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
+            *("event_time", "watermark", "window"),
         }
     )
 
@@ -131,6 +134,22 @@ class Stage(_Model):
         "since is lost in a restart; default true",
     )
 
+    event_time: EventTime | None = f.or_none(
+        "of a source: when its records happened; default: they have no event time"
+    )
+    watermark: Watermark | None = f.or_none(
+        "of a source with event time: how it tells how far that has come; default: never"
+    )
+    window: Window | None = f.or_none(
+        "which records of a key the stage puts together, and when it sends results on; default: "
+        "it passes each record on"
+    )
+
+    @field_validator("event_time")
+    @classmethod
+    def _whose_times(cls, times: EventTime | None, info: ValidationInfo) -> EventTime | None:
+        return None if times is None else times.spread(info.data.get("parallelism", 1))
+
     @field_validator("stalls")
     @classmethod
     def _whose_stalls(cls, stalls: tuple[Stall, ...], info: ValidationInfo) -> tuple[Stall, ...]:
@@ -185,6 +204,15 @@ class Stage(_Model):
                 "variation: take it out, or write service_time: lognormal"
             )
             yield "service_time_cv", text
+        if self.event_time is not None:
+            for key, text in self.event_time.contradictions(count):
+                yield f"event_time.{key}", text
+        if self.watermark is not None:
+            for key, text in self.watermark.contradictions():
+                yield f"watermark.{key}", text
+        if self.window is not None:
+            for key, text in self.window.contradictions():
+                yield f"window.{key}", text
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: a variation only where times vary so."""

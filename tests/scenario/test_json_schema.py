@@ -29,6 +29,7 @@ REFUSED = [
     *load("tests/scenario/test_refusals.py").TABLE,
     *load("tests/scenario/test_short_refusals.py").TABLE,
     *load("tests/scenario/test_fault_refusals.py").TABLE,
+    *load("tests/scenario/test_event_time_refusals.py").TABLE,
 ]
 RICH = load("tests/scenario/test_canonical.py").RICH
 
@@ -47,6 +48,17 @@ ELSEWHERE = (
     "savepoints=[{'at_s': 10}", "savepoints=[{'at_s': 2}", "savepoints=[{'at_s': 2,",
     "'task_manager': 2}", "'snk'", "'subtask': 3}", "failures=[{'at_s': 10", "failures=[{'at_s': 3",
     "system=flink-1.4,options", "max-size=0",
+    "0.0005 is out of range", "1.0001", "0.0001", "for 2 subtasks", "offset_s: [] is empty",
+    "replays no rows", "is no time", "unknown column", "beside column", "edges lead to 'sink'",
+    "structured-streaming is Spark's", "knows no batches", "no multiple of round_ms",
+    "a delay and nothing else", "the window of 'sink'", "size_s: 0.0005", "offset_s: -60",
+    "1.0005", "each record would be in",
+    "parameters", "has no grid", "nothing is late", "no event time", "sends no watermark",
+    "output modes are Spark's", "name 9 keys", "so many keys", "bring their keys",
+    "no replayed rows enter", "a column of every result", "the name of 'n'",
+    "is no name", "holds no numbers",
+    "Spark's windows", "windows of Spark", "slide_duration", "Invalid streaming", "Spark's",
+    "Global aggregation", "no edge leads to 'source'", "interval\": whole milliseconds",
 )  # fmt: skip
 """Parts of the names of slips that show only beside another key, or in the value of a text."""
 
