@@ -39,6 +39,7 @@ from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPoo
 from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
+from flowcontrol.protocol.windows import WindowOperator, window_start
 
 __all__ = [
     "BarrierAligner",
@@ -65,6 +66,7 @@ __all__ = [
     "Subpartition",
     "TransactionStore",
     "TwoPhaseCommitSink",
+    "WindowOperator",
     "checkpoint_plan",
     "default_max_parallelism",
     "failover_tasks",
@@ -74,4 +76,5 @@ __all__ = [
     "key_group_range",
     "murmur",
     "partition_spec",
+    "window_start",
 ]
