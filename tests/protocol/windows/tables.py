@@ -182,6 +182,18 @@ ASSIGNERS: list[Table] = [
         """,
     ),
     (
+        "session: what joins two is where the older one was, whose timers go",
+        {"assigner": SESSION},
+        """
+        a0
+        b20
+        a20
+        a10 -> | timers 0 30: 29 | timers 20 30: 29
+        b10
+        w100 -> a=3 [0,30), b=2 [10,30)
+        """,
+    ),
+    (
         "session: of equal times the one that began first fires first",
         {"assigner": SESSION},
         "b5\n a5\n c5\n a4\n w100 -> b=1 [5,15), a=2 [4,15), c=1 [5,15)",
