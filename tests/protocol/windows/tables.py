@@ -194,6 +194,20 @@ ASSIGNERS: list[Table] = [
         """,
     ),
     (
+        "session: those of a key end in another order than they began",
+        {"assigner": SESSION},
+        """
+        a40
+        a0
+        a20
+        w9 -> a=1 [0,10)
+        a45 -> | timers 40 55: 54
+        w29 -> a=1 [20,30)
+        a47
+        w100 -> a=3 [40,57)
+        """,
+    ),
+    (
         "session: of equal times the one that began first fires first",
         {"assigner": SESSION},
         "b5\n a5\n c5\n a4\n w100 -> b=1 [5,15), a=2 [4,15), c=1 [5,15)",

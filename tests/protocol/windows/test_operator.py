@@ -65,6 +65,12 @@ def test_aggregates_of_merged_and_purged_windows() -> None:
         operator.element(0, "a", 5, 25)
         operator.element(0, "a", 7, 17)  # [17, 27) joins [25, 35); [0, 10) is apart
         assert [row[:4] for row in operator.watermark(34)] == [("a", answer, 17, 35)]
+    operator = WindowOperator(("session", 10), aggregate="min", **arguments)
+    operator.element(0, "a", 5, 20)
+    operator.element(0, "a", 100, 0)
+    operator.watermark(9)
+    operator.element(0, "a", 7, 10)  # the younger one was emptied
+    assert operator.watermark(29) == [("a", 5, 0, 30, 29)]
     operator = WindowOperator(("session", 10), aggregate="max", **arguments)
     operator.element(0, "a", 100, 0)
     operator.watermark(9)
