@@ -33,6 +33,8 @@ from flowcontrol.protocol import (
 )
 from flowcontrol.protocol.checkpoints import barriers, tracker
 from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, bounds, generator_rules
+from flowcontrol.protocol.event_time.states import ActivityClock, Generator
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.sides import Gate
@@ -48,7 +50,6 @@ from flowcontrol.protocol.states import (
 from flowcontrol.protocol.windows import entries as window_entries
 from flowcontrol.protocol.windows import firing, keeping, triggers
 from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
-from flowcontrol.protocol.windows.bounds import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows.states import NO_TIMEOUT, Windows, WindowSettings
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
@@ -96,6 +97,8 @@ RANGES = {
     "percent": (0, 100),
     "segments": (0, 1 << 20),
     "number": (1, MOST),
+    "time": (MIN_TIME, MAX_TIME),
+    "duration": (0, MAX_TIME),
 }
 """How large a quantity can be in a run of a scenario that validates."""
 
@@ -149,6 +152,9 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
                               lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
     period_end: ("us us", lambda now, period: period > 0),
     rate_window._records_of: ("number parameter record_bytes", None),
+    bounds.later: ("time duration", None),
+    bounds.earlier: ("time duration", None),
+    generator_rules.bounded_watermark: ("time duration", None),
     tcp_connection.high_mark: ("segments segment_bytes", None),
     tcp_connection.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
@@ -428,3 +434,16 @@ def test_times_of_windows_fit(narrow: type[int], kind: int, trigger: int, size: 
                 assert MIN_TIME <= windows.store.result_sum <= MAX_TIME
                 fired += 1
     assert fired > 0
+
+
+def test_clocks_of_idleness_fit(narrow: type[int]) -> None:
+    for start, stop, end in product(ends("us"), repeat=3):
+        if start <= stop <= end:
+            clock, generator = fresh(ActivityClock, narrow), fresh(Generator, narrow)
+            generator.idle_after = narrow(MAX_TIME)
+            generator_rules.stop_clock(clock, narrow(start))
+            generator_rules.resume_clock(clock, narrow(stop))
+            now = generator_rules.activity_time(clock, narrow(end))
+            assert now == end - (stop - start)
+            assert generator_rules.on_probe(generator, narrow(0)) == 0
+            assert generator_rules.on_probe(generator, now) == 0

@@ -4,7 +4,7 @@ Source: section 6 of checkpoints-and-time; ``TimeWindow.getWindowStartWithOffset
 of Flink, ``WindowOperator.cleanupTime``. All times are milliseconds.
 """
 
-from flowcontrol.protocol.windows.bounds import MAX_TIME, plus
+from flowcontrol.protocol.event_time.bounds import MAX_TIME, earlier, later
 from flowcontrol.protocol.windows.states import WindowSettings, WindowStore
 
 PANES = 0
@@ -27,12 +27,12 @@ def start_of(ms: int, offset: int, size: int) -> int:
     size : int
         From one start to the next, above 0.
     """
-    return plus(ms, -((ms % size - offset % size) % size))
+    return earlier(ms, (ms % size - offset % size) % size)
 
 
 def last_ms(settings: WindowSettings, end: int) -> int:
     """Return the last time in a window (``maxTimestamp``), which is that of its results."""
-    return end if settings.kind == GLOBAL else plus(end, -1)
+    return end if settings.kind == GLOBAL else earlier(end, 1)
 
 
 def cleanup_ms(settings: WindowSettings, end: int) -> int:
@@ -43,7 +43,7 @@ def cleanup_ms(settings: WindowSettings, end: int) -> int:
     ``WindowOperator.cleanupTime``: only event time has a lateness.
     """
     last = last_ms(settings, end)
-    return plus(last, settings.lateness) if settings.is_event_time == 1 else last
+    return later(last, settings.lateness) if settings.is_event_time == 1 else last
 
 
 def is_window_late(settings: WindowSettings, store: WindowStore, end: int) -> int:
@@ -63,7 +63,7 @@ def is_element_late(settings: WindowSettings, store: WindowStore, ms: int) -> in
     """
     if settings.is_event_time == 0:
         return 0
-    return 1 if plus(ms, settings.lateness) <= store.watermark else 0
+    return 1 if later(ms, settings.lateness) <= store.watermark else 0
 
 
 def first_start(settings: WindowSettings, ms: int) -> int:
@@ -76,10 +76,10 @@ def first_start(settings: WindowSettings, ms: int) -> int:
 def end_of(settings: WindowSettings, start: int) -> int:
     """Return the end of the window that begins at a time."""
     if settings.kind == PANES:
-        return plus(start, settings.size)
-    return plus(start, settings.gap) if settings.kind == SESSIONS else MAX_TIME
+        return later(start, settings.size)
+    return later(start, settings.gap) if settings.kind == SESSIONS else MAX_TIME
 
 
 def is_in_pane(settings: WindowSettings, ms: int, start: int) -> int:
     """Tell whether a tumbling or sliding window that begins at or before a time has it: 1 if so."""
-    return 1 if start >= plus(ms, 1 - settings.size) else 0
+    return 1 if start >= earlier(ms, settings.size - 1) else 0

@@ -6,6 +6,7 @@ store's fields ``result_*``. Between two results anything may pass, for all that
 the state. At 0 the next element, watermark or time may come, and the watermark goes on.
 """
 
+from flowcontrol.protocol.event_time.bounds import MAX_TIME, earlier
 from flowcontrol.protocol.windows.assigners import (
     GLOBAL,
     PANES,
@@ -18,7 +19,6 @@ from flowcontrol.protocol.windows.assigners import (
     is_window_late,
     last_ms,
 )
-from flowcontrol.protocol.windows.bounds import MAX_TIME, plus
 from flowcontrol.protocol.windows.contents import purge, put_in
 from flowcontrol.protocol.windows.entries import add, find, remove
 from flowcontrol.protocol.windows.sessions import join, oldest_touching
@@ -158,7 +158,7 @@ def _fill_next(windows: Windows) -> int:
         if is_in == 0 or is_window_late(settings, store, end) == 1:
             store.phase = RESTING
             return 0
-        store.element_start = plus(start, -settings.slide)
+        store.element_start = earlier(start, settings.slide)
         if store.element_start == start:  # the beginning of time
             store.phase = RESTING
     else:

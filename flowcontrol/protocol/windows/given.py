@@ -3,9 +3,9 @@
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
+from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
-from flowcontrol.protocol.windows.bounds import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows.states import WindowSettings
 
 GapFunction: TypeAlias = Callable[[Hashable, Any], int]

@@ -7,10 +7,10 @@ from math import isfinite
 from numbers import Integral, Rational, Real
 from typing import Any, Self, TypeAlias
 
+from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.windows import firing, keeping
 from flowcontrol.protocol.windows import timers as t
 from flowcontrol.protocol.windows.assigners import cleanup_ms, last_ms, start_of
-from flowcontrol.protocol.windows.bounds import MAX_TIME
 from flowcontrol.protocol.windows.given import AGGREGATES, gap_of, read_settings, whole
 from flowcontrol.protocol.windows.states import WindowEntry, WindowSettings
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.rows import Row
-from flowcontrol.protocol.windows.bounds import MIN_TIME
 
 NONE = 0
 """A place that there is not."""

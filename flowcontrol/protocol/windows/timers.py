@@ -8,9 +8,9 @@ that is due first, among those of one time the one that began first.
 
 from collections.abc import Sequence
 
+from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.windows.assigners import cleanup_ms, last_ms
-from flowcontrol.protocol.windows.bounds import MAX_TIME
 from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows, WindowSettings
 
 END = 1

@@ -8,8 +8,8 @@ Source: section 6 of checkpoints-and-time; ``EventTimeTrigger``, ``ProcessingTim
 ``ProcessingTimeoutTrigger``, ``PurgingTrigger``.
 """
 
+from flowcontrol.protocol.event_time.bounds import MAX_TIME, later
 from flowcontrol.protocol.windows.assigners import GLOBAL, last_ms
-from flowcontrol.protocol.windows.bounds import MAX_TIME, plus
 from flowcontrol.protocol.windows.states import NO_TIMEOUT, WindowEntry, WindowSettings, WindowStore
 from flowcontrol.protocol.windows.timers import END, NEXT, TIMEOUT, without
 
@@ -44,7 +44,7 @@ def fires_on_element(settings: WindowSettings, store: WindowStore, entry: Window
         _delete_timeout(settings, entry)
     if entry.has_timeout == 0:
         entry.has_timeout = 1
-        entry.timeout_at = plus(store.element_now, settings.timeout)
+        entry.timeout_at = later(store.element_now, settings.timeout)
         entry.clock_timers |= TIMEOUT
     return 0
 
@@ -167,7 +167,7 @@ def _set_next(settings: WindowSettings, entry: WindowEntry, after: int, reached:
     """
     last = last_ms(settings, entry.end)
     entry.has_next = 1
-    entry.next_fire = min(plus(after, settings.every), last)
+    entry.next_fire = min(later(after, settings.every), last)
     if settings.kind == GLOBAL and reached == MAX_TIME:
         entry.next_fire = last
     if after == last:

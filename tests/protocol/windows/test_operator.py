@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.protocol import WindowOperator, window_start
-from flowcontrol.protocol.windows.bounds import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
 
 TUMBLING = ("tumbling", 10, 0)
 

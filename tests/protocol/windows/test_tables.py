@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.protocol import WindowOperator
-from flowcontrol.protocol.windows.bounds import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
 
 from . import tables, trigger_tables
 

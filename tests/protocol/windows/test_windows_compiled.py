@@ -25,6 +25,8 @@ ROWS = ENTRIES + CAPACITY * width(WindowEntry)
 CELLS = ROWS + BUCKETS + 2 * (CAPACITY + 1)
 FIELDS = 6
 """Of a step: what, key, time, value, the clock, what it returned."""
+ENDS = (-(1 << 63), 1 - (1 << 63), (1 << 63) - 2, (1 << 63) - 1)
+"""Times and values at both ends of 64 bits."""
 RESULT = 7
 """Cells of a result."""
 
@@ -111,7 +113,7 @@ def entry() -> Any:
     return found
 
 
-def random_steps(rng: random.Random) -> list[int]:
+def random_steps(rng: random.Random, is_wide: bool) -> list[int]:
     """Return steps: elements about the watermark, and watermarks and times that mostly grow."""
     steps, watermark, now = [], -30, -30
     for _ in range(80):
@@ -121,7 +123,10 @@ def random_steps(rng: random.Random) -> list[int]:
         elif what == 2:
             now += rng.randrange(9)
         at = (watermark + rng.randrange(-12, 14), watermark, now)[what]
-        steps += [what, rng.randrange(3), at, rng.randrange(-9, 9), now, 0]
+        value = rng.randrange(-9, 9)
+        if is_wide and what == 0 and rng.random() < 0.05:
+            at, value = rng.choice(ENDS), rng.choice(ENDS)
+        steps += [what, rng.randrange(3), at, value, now, 0]
     return [*steps, 1, 0, (1 << 63) - 1, 0, 0, 0]
 
 
@@ -140,7 +145,8 @@ def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
         windows = keeping.new_windows(read_settings(*case), CAPACITY)
         cells = np.array(cells_in(windows), np.int64)
         assert len(cells) == CELLS
-        plain = random_steps(rng)
+        is_wide = case[1][0] != "continuous"  # which fires at each multiple between
+        plain = random_steps(rng, is_wide)
         steps, results = np.array(plain), np.zeros(RESULT * 1000, np.int64)
         wanted = [0] * len(results)
         count = run(windows, plain, wanted)
