@@ -27,6 +27,12 @@ from flowcontrol.protocol.commits import (
 )
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
+from flowcontrol.protocol.event_time import (
+    SourceAlignment,
+    SplitWatermarks,
+    WatermarkGenerator,
+    WatermarkValve,
+)
 from flowcontrol.protocol.gate import InputChannel, InputGate
 from flowcontrol.protocol.partitioners import (
     default_max_parallelism,
@@ -39,6 +45,7 @@ from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPoo
 from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
+from flowcontrol.protocol.windows import WindowOperator, window_start
 
 __all__ = [
     "BarrierAligner",
@@ -62,9 +69,14 @@ __all__ = [
     "RestartStrategy",
     "SequenceNumberingReader",
     "SinkState",
+    "SourceAlignment",
+    "SplitWatermarks",
     "Subpartition",
     "TransactionStore",
     "TwoPhaseCommitSink",
+    "WatermarkGenerator",
+    "WatermarkValve",
+    "WindowOperator",
     "checkpoint_plan",
     "default_max_parallelism",
     "failover_tasks",
@@ -74,4 +86,5 @@ __all__ = [
     "key_group_range",
     "murmur",
     "partition_spec",
+    "window_start",
 ]
