@@ -38,6 +38,7 @@ from flowcontrol.protocol.partitioners import (
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
+from flowcontrol.protocol.spark_time import SparkAggregation
 from flowcontrol.protocol.subpartition import Message, Subpartition
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "RestartStrategy",
     "SequenceNumberingReader",
     "SinkState",
+    "SparkAggregation",
     "Subpartition",
     "TransactionStore",
     "TwoPhaseCommitSink",

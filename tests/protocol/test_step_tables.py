@@ -1,4 +1,4 @@
-"""How many conversations were worked out by hand from the rules of checkpoints and restarts."""
+"""How many conversations were worked out by hand from the rules of checkpoints, restarts, time."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ TABLES = {
     "barriers": ["checkpoints/tables.py"],
     "coordinator": ["checkpoints/test_triggers.py", "checkpoints/test_ends.py"],
     "restart strategies": ["restarts/test_strategies.py"],
+    "Spark's event time": ["spark_time/test_tables.py"],
 }
 """Modules whose ``TABLES`` are steps and their answers."""
 PHASES = ("commits/test_two_phase.py", "commits/test_committer.py")
