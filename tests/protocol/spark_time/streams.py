@@ -33,12 +33,39 @@ AT_ONCE = 2
 
 def answers(spark: SparkSession, given: Iterable[Any], folder: Path) -> list[list[MicroBatch]]:
     """Return what Spark's batches of each case put out."""
-
-    def one(numbered: tuple[int, Any]) -> list[MicroBatch]:
-        return Stream(spark, numbered[1], folder / str(numbered[0])).run()
-
+    sessions = Sessions(spark)
+    streams = [Stream(sessions.of(one), one, folder / str(at)) for at, one in enumerate(given)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(one, enumerate(given)))
+        return list(pool.map(Stream.run, streams))
+
+
+class Sessions:
+    """Sessions beside the one of the tests, one for each choice of settings.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session of the tests.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._made: dict[tuple[str, ...], SparkSession] = {}
+
+    def of(self, case: Any) -> SparkSession:
+        """Return the session in which a case runs."""
+        chosen = {
+            "multipleWatermarkPolicy": case.policy,
+            "noDataMicroBatches.enabled": str(case.no_data_batches).lower(),
+            "statefulOperator.allowMultiple": str(case.multiple).lower(),
+        }
+        if tuple(chosen.values()) not in self._made:
+            session = self._made[tuple(chosen.values())] = self._spark.newSession()
+            for key, value in SETTINGS.items():
+                session.conf.set(key, value)
+            for key, value in chosen.items():
+                session.conf.set(f"spark.sql.streaming.{key}", value)
+        return self._made[tuple(chosen.values())]
 
 
 class Stream:
@@ -47,7 +74,7 @@ class Stream:
     Parameters
     ----------
     spark : SparkSession
-        The session of the tests; the query has one of its own beside it, with its own settings.
+        The session of :class:`Sessions` with the case's settings.
     case : Case
         What to run.
     folder : Path
@@ -56,9 +83,7 @@ class Stream:
 
     def __init__(self, spark: SparkSession, case: Any, folder: Path) -> None:
         self._case, self._folder = case, folder
-        self._session = spark.newSession()
-        for key, value in self._settings().items():
-            self._session.conf.set(key, value)
+        self._session = spark
         for at in range(case.inputs):
             (folder / str(at)).mkdir(parents=True)
         self._files = 0
@@ -89,14 +114,6 @@ class Stream:
         finally:
             query.stop()
         self._keep(query)
-
-    def _settings(self) -> dict[str, str]:
-        case = self._case
-        return SETTINGS | {
-            "spark.sql.streaming.multipleWatermarkPolicy": case.policy,
-            "spark.sql.streaming.noDataMicroBatches.enabled": str(case.no_data_batches).lower(),
-            "spark.sql.streaming.statefulOperator.allowMultiple": str(case.multiple).lower(),
-        }
 
     def _write(self, batch: list[list[Any]]) -> None:
         """Write a file of each stream, in the order in which Spark must take them."""

@@ -152,9 +152,10 @@ REFUSED: dict[str, dict[str, Any]] = {
 
 def test_spark_refuses_what_we_do(spark: SparkSession, tmp_path: Path) -> None:
     good = cases.Case(cases.Windows("tumbling", (10,)), "append", (0,), "min", True, [[[[]]]])
+    session = streams.Sessions(spark).of(good)
     for name, changes in REFUSED.items():
         case = replace(good, **changes)
         with pytest.raises(ValueError, match="needs"):
             case.answers()
         with pytest.raises(PySparkException):
-            streams.Stream(spark, case, tmp_path / name.replace(" ", "-")).run()
+            streams.Stream(session, case, tmp_path / name.replace(" ", "-")).run()
