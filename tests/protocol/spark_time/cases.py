@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
-from flowcontrol.protocol.spark_time import MicroBatch, MicroBatches, SparkAggregation
-from flowcontrol.protocol.spark_time.watermarks import late_watermark
+from flowcontrol.protocol.spark_time import Group, MicroBatch, MicroBatches, SparkAggregation
+from flowcontrol.protocol.spark_time.watermarks import is_over, late_watermark
 
 Row = tuple[int, str | None]
 Batch = list[list[Row]]
@@ -48,7 +48,8 @@ class Case:
     """Each batch waits until nothing is left to do, so that batches without data stand between
     those with data; otherwise they stand at the end of a run."""
     is_once: bool = False
-    """The first run is one batch, and none without data after it (``Trigger.Once``)."""
+    """The first run is one batch, and none without data after it (``Trigger.Once``). The second
+    finds no data: what was due is not made up for."""
 
     @property
     def inputs(self) -> int:
@@ -80,7 +81,7 @@ class Case:
         for number, run in enumerate(self.runs):
             if number and restarts:
                 query.restart()
-            elif self.is_once:
+            if self.is_once and not number:
                 done += filter(None, [batches.trigger(*one) for one in run])
                 continue
             for available in [[one] for one in run] if self.is_stepped else [run]:
@@ -93,16 +94,26 @@ class Case:
 
     def joins_too_late(self) -> bool:
         """Tell whether a row is late whose session a session held would take in."""
-        query, gap = self.query(), self.windows.argument()[1]
+        return any(
+            one.key == late.key and one.start <= late.end and late.start <= one.end
+            for lates, held in self._too_late()
+            for late in lates
+            for one in held
+        )
+
+    def drops_apart(self) -> bool:
+        """Tell whether rows of two inputs that would be one group are late in the same batch."""
+        return any(len({late[:3] for late in lates}) < len(lates) for lates, _ in self._too_late())
+
+    def _too_late(self) -> Iterator[tuple[list[Group], list[Group]]]:
+        """Yield what is late in each batch, and what was held before it; restarts left out."""
+        query = self.query()
         for batch in (batch for run in self.runs for batch in run):
-            held, late = query._held.groups(), late_watermark(query._query, self.multiple)
-            for time, key in (row for rows in batch for row in rows):
-                end = time + (gap(key) if callable(gap) else gap)
-                near = [one for one in held if one.key == key and one.start <= end > time]
-                if end <= late and any(time <= one.end for one in near):
-                    return True
+            watermark = late_watermark(query._query, self.multiple)
+            partials = query._held.partials(batch)
+            lates = [one for one in partials if is_over(one.end, watermark)]
+            yield lates, query._held.groups()
             query.batch(*batch)
-        return False
 
 
 FIXED = [
@@ -143,10 +154,11 @@ def _case(chance: random.Random, kind: str, mode: str, inputs: int, policy: str)
     elif chance.random() < 0.4:
         case.is_once = chance.random() < 0.3
         cut = 1 if case.is_once else chance.randrange(1, len(batches))
-        if inputs > 1 and chance.random() < 0.6:
-            # What an input had seen is forgotten: it matters until the input has rows again.
-            batches[cut][chance.randrange(inputs)] = []
-        case.runs = [batches[:cut], batches[cut:]]
+        if inputs > 1 and chance.random() < 0.8:
+            # What the faster input had seen is forgotten: that matters until it has rows again.
+            seen = [[time for batch in batches[:cut] for time, _ in batch[at]] for at in (0, 1)]
+            batches[cut][seen.index(max(seen, key=lambda times: max(times, default=-9_999)))] = []
+        case.runs = [batches[:cut], *([[]] if case.is_once else []), batches[cut:]]
     if chance.random() < 0.15:
         case = replace(case, no_data_batches=False)
     if chance.random() < 0.25:
@@ -176,6 +188,7 @@ def _batches(chance: random.Random, inputs: int, is_keyed: bool, number: int) ->
             # Whole multiples meet the ends of windows.
             times = [time - time % 500 if chance.random() < 0.5 else time for time in times]
             rows = [(time, chance.choice(KEYS) if is_keyed else None) for time in times]
-            batch.append(rows + rows[:1] * chance.choice((0, 0, 1)))
+            # Some rows twice, and some in both streams.
+            batch.append(rows + rows[:1] * chance.choice((0, 0, 1)) + (batch[0][:2] if at else []))
         batches.append(batch)
     return batches

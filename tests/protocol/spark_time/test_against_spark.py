@@ -74,10 +74,13 @@ HARD: dict[str, Callable[[Any], bool]] = {
     ),
     "the fastest input moves on": lambda case: case.policy == "max" and differs(policy="min")(case),
     "a restart forgets what an input had seen": lambda case: (
-        len(case.runs) > 1 and not case.keeps_what_it_saw()
+        len(case.runs) == 2 and not case.keeps_what_it_saw()
     ),
     "after a restart the batch without data that was due is not made up for": lambda case: (
-        case.is_once and differs(is_once=False)(case)
+        case.is_once and not case.keeps_what_it_saw()
+    ),
+    "rows of two inputs are dropped apart": lambda case: (
+        case.windows.kind == "session" and case.drops_apart()
     ),
     "a row is late by its own session, though it would join another": (
         lambda case: case.windows.kind == "session" and case.joins_too_late()
