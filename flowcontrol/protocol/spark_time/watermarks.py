@@ -73,18 +73,16 @@ def end_batch(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> 
     query : QueryWatermark
         Of the query.
     operators : sequence of WatermarkOperator
-        All of them, also those without a row so far.
+        All of them, also those without a row so far; at least one.
     """
     query.used = query.current
     query.has_plan = 1
-    if len(operators) == 0:
-        return
     chosen = operators[0].watermark
-    for operator in operators:
+    for i in range(len(operators)):
         if query.policy == MAXIMUM:
-            chosen = max(chosen, operator.watermark)
+            chosen = max(chosen, operators[i].watermark)
         else:
-            chosen = min(chosen, operator.watermark)
+            chosen = min(chosen, operators[i].watermark)
     query.current = max(query.current, chosen)
 
 
@@ -95,8 +93,8 @@ def restart(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> No
     operator has seen is gone, and so is the plan that asks for a batch without data.
     """
     query.has_plan = 0
-    for operator in operators:
-        operator.watermark = 0
+    for i in range(len(operators)):
+        operators[i].watermark = 0
 
 
 def late_watermark(query: QueryWatermark, is_multiple: int) -> int:
