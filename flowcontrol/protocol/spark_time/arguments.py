@@ -138,7 +138,7 @@ def rows_of(given: Sequence[Any], inputs: int | None) -> list[list[Row]]:
 
 
 def _row(what: str, row: Any) -> Row:
-    if not isinstance(row, tuple):
+    if not isinstance(row, tuple | list):
         return whole(f"time of {what}", row), None
     if len(row) != 2:
         raise ValueError(f"{what} is {row!r}: needs a time, or (time, key)")

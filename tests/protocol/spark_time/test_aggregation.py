@@ -102,6 +102,11 @@ def test_numbers_of_other_kinds_are_numbers() -> None:
     assert query.watermark == 11
 
 
+def test_a_row_may_be_a_list() -> None:
+    query = SparkAggregation(None, TUMBLING, "update")
+    assert query.batch([[1, "a"], (2, "a")]) == [(0, 10, "a", 2)]
+
+
 def test_the_longest_times_stay_in_64_bits() -> None:
     query = SparkAggregation(LONGEST, ("sliding", LONGEST, LONGEST - 1), "complete")
     groups = query.batch([-LONGEST, LONGEST])
