@@ -44,6 +44,7 @@ from flowcontrol.protocol.partitioners import (
 from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
+from flowcontrol.protocol.spark_time import SparkAggregation
 from flowcontrol.protocol.subpartition import Message, Subpartition
 from flowcontrol.protocol.windows import WindowOperator, window_start
 
@@ -70,6 +71,7 @@ __all__ = [
     "SequenceNumberingReader",
     "SinkState",
     "SourceAlignment",
+    "SparkAggregation",
     "SplitWatermarks",
     "Subpartition",
     "TransactionStore",

@@ -15,6 +15,7 @@ TABLES = {
     "restart strategies": ["restarts/test_strategies.py"],
     "windows": ["windows/tables.py", "windows/trigger_tables.py"],
     "watermarks": ["event_time/valve_tables.py", "event_time/source_tables.py"],
+    "Spark's event time": ["spark_time/test_tables.py"],
 }
 """Modules whose ``TABLES`` are steps and their answers."""
 PHASES = ("commits/test_two_phase.py", "commits/test_committer.py")

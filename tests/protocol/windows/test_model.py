@@ -117,5 +117,5 @@ def test_windows_are_those_of_the_model(
         wanted = set()
     if assigner in ("session", "gaps"):
         wanted |= {"merged"}
-    draw_until(look, lambda: all(met[name] for name in wanted), 20)
+    draw_until(look, lambda: all(met[name] for name in wanted), 100)
     assert all(met[name] for name in wanted), met

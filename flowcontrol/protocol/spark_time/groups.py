@@ -1,0 +1,180 @@
+"""What an aggregation holds: the groups of fixed windows, or the sessions of each key."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+from flowcontrol.protocol.spark_time.assignment import touches, window_count
+from flowcontrol.protocol.spark_time.watermarks import is_over
+from flowcontrol.protocol.windows.assigners import start_of
+
+Row = tuple[int, Hashable]
+"""An event time, ms, and a key; None: no key."""
+
+
+class Group(NamedTuple):
+    """A row of an answer."""
+
+    start: int
+    """Of the window, ms."""
+    end: int
+    """Of the window, exclusive, ms."""
+    key: Hashable
+    """None: no key."""
+    rows: int
+    """How many are in it."""
+
+
+class Held(Protocol):
+    """The state of an aggregation."""
+
+    def partials(self, inputs: Sequence[Sequence[Row]]) -> list[Group]:
+        """Group the rows of a batch, before any of them meets the state."""
+
+    def add(self, partials: Iterable[Group]) -> list[Group]:
+        """Add what is not late; return the groups that changed."""
+
+    def evict(self, watermark: int) -> list[Group]:
+        """Remove the groups whose windows are over, and return them."""
+
+    def groups(self) -> list[Group]:
+        """Return all groups."""
+
+    def __len__(self) -> int:
+        """Count the groups."""
+
+
+class WindowGroups:
+    """Groups of tumbling and sliding windows: a row of state per window and key.
+
+    Parameters
+    ----------
+    size, slide : int
+        Length of a window, and distance of two starts, ms.
+    offset : int
+        Where a window starts, ms.
+    """
+
+    def __init__(self, size: int, slide: int, offset: int) -> None:
+        self._numbers = size, slide, offset
+        self._counts = dict[tuple[int, int, Hashable], int]()
+
+    def __len__(self) -> int:
+        """Count the groups."""
+        return len(self._counts)
+
+    def partials(self, inputs: Sequence[Sequence[Row]]) -> list[Group]:
+        """Group the rows of a batch; those of all inputs meet in one place before the state.
+
+        Parameters
+        ----------
+        inputs : sequence of sequences of (int, key)
+            Rows of each input.
+        """
+        size, slide, offset = self._numbers
+        found = dict[tuple[int, int, Hashable], int]()
+        for rows in inputs:
+            for time, key in rows:
+                last = start_of(time, offset, slide)
+                for back in range(window_count(time, last, size, slide)):
+                    start = last - back * slide
+                    found[start, start + size, key] = found.get((start, start + size, key), 0) + 1
+        return [Group(*group, count) for group, count in found.items()]
+
+    def add(self, partials: Iterable[Group]) -> list[Group]:
+        """Add what is not late; return the groups that changed."""
+        changed = list[Group]()
+        for start, end, key, count in partials:
+            total = self._counts.get((start, end, key), 0) + count
+            self._counts[start, end, key] = total
+            changed.append(Group(start, end, key, total))
+        return changed
+
+    def evict(self, watermark: int) -> list[Group]:
+        """Remove the groups whose windows are over, and return them."""
+        gone = [group for group in self.groups() if is_over(group.end, watermark)]
+        for start, end, key, _ in gone:
+            del self._counts[start, end, key]
+        return gone
+
+    def groups(self) -> list[Group]:
+        """Return all groups."""
+        return [Group(*group, count) for group, count in self._counts.items()]
+
+
+class Sessions:
+    """Sessions of each key: a row of state per session.
+
+    Parameters
+    ----------
+    gap : function of a key
+        How long after a row another one still belongs to its session, ms; rows of a key whose gap
+        is not above 0 are left out.
+    """
+
+    def __init__(self, gap: Callable[[Hashable], int]) -> None:
+        self._gap = gap
+        self._sessions = dict[Hashable, list[Group]]()
+
+    def __len__(self) -> int:
+        """Count the sessions."""
+        return sum(map(len, self._sessions.values()))
+
+    def partials(self, inputs: Sequence[Sequence[Row]]) -> list[Group]:
+        """Group the rows of a batch: those of one input, key and time, each as a session.
+
+        Parameters
+        ----------
+        inputs : sequence of sequences of (int, key)
+            Rows of each input. Rows of several inputs stay apart: nothing adds them up before
+            late ones are dropped, so each counts there.
+        """
+        partials = list[Group]()
+        for rows in inputs:
+            found = dict[Row, int]()
+            for row in rows:
+                found[row] = found.get(row, 0) + 1
+            for (time, key), count in found.items():
+                if (gap := self._gap(key)) > 0:
+                    partials.append(Group(time, time + gap, key, count))
+        return partials
+
+    def add(self, partials: Iterable[Group]) -> list[Group]:
+        """Add what is not late, and merge sessions that touch; return those of its keys."""
+        added = dict[Hashable, list[Group]]()
+        for partial in partials:
+            added.setdefault(partial.key, []).append(partial)
+        for key, sessions in added.items():
+            self._sessions[key] = merge([*self._sessions.get(key, ()), *sessions])
+        return [session for key in added for session in self._sessions[key]]
+
+    def evict(self, watermark: int) -> list[Group]:
+        """Remove the sessions that are over, and return them."""
+        gone = [session for session in self.groups() if is_over(session.end, watermark)]
+        for key in dict.fromkeys(session.key for session in gone):
+            kept = [one for one in self._sessions.pop(key) if not is_over(one.end, watermark)]
+            if kept:
+                self._sessions[key] = kept
+        return gone
+
+    def groups(self) -> list[Group]:
+        """Return all sessions."""
+        return [session for sessions in self._sessions.values() for session in sessions]
+
+
+def merge(sessions: Iterable[Group]) -> list[Group]:
+    """Make one of sessions of a key that touch, in the order of their starts.
+
+    Parameters
+    ----------
+    sessions : iterable of Group
+        Of one key, in any order.
+    """
+    merged = list[Group]()
+    for session in sorted(sessions, key=lambda one: one[:2]):
+        if merged and touches(session.start, merged[-1].end):
+            last = merged[-1]
+            end, rows = max(last.end, session.end), last.rows + session.rows
+            merged[-1] = last._replace(end=end, rows=rows)
+        else:
+            merged.append(session)
+    return merged
