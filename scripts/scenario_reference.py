@@ -76,6 +76,21 @@ SECTIONS = {
         "`bytes_per_key` for each of its keys, and `bytes_per_record` for each record that it has "
         "taken up.",
     ),
+    "EventTime": (
+        "event_time",
+        "Of a source: when its records happened. Made records happen when they are emitted, less "
+        "how far each lies behind, plus an offset; replayed rows bring a column. Times count in "
+        "whole milliseconds.",
+    ),
+    "Watermark": (
+        "watermark",
+        "Of a source: how it tells how far its event time has come. Windows wait for it.",
+    ),
+    "Alignment": (
+        "alignment",
+        "Sources that wait for one another: one that is ahead of its group by more than "
+        "`max_drift_s` is paused.",
+    ),
     "Input": ("input", "Real rows that a source replays, in their order, each once."),
     "Output": ("output", "Where a sink writes the rows that it took; without it they are counted."),
     "Edge": ("edges", "A list: all channels from one stage to another."),
@@ -193,7 +208,7 @@ def number(schema: Schema) -> str:
     unit = schema.get("x-unit") or "a number"
     if "exclusiveMinimum" in schema:
         unit += f", more than {schema['exclusiveMinimum']:,}"
-    elif schema.get("minimum"):
+    elif schema.get("minimum") and schema["minimum"] > -MANY:
         unit += f", at least {schema['minimum']:,}"
     is_limited = schema.get("maximum", MANY) < MANY
     return unit + (f", at most {schema['maximum']:,}" if is_limited else "")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from flowcontrol.errors import Problem
+from flowcontrol.scenario.event_time_checks import batch_problems
 from flowcontrol.scenario.inputs import read_columns
 from flowcontrol.scenario.later import Refusal, later_refusals
 from flowcontrol.scenario.models import Edge, Scenario
@@ -60,6 +61,12 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
     problems = partition_problems(scenario) if clock == "virtual" else []
+    problems += batch_problems(
+        needs_batches=scenario.has_event_time and scenario.time_model == "spark",
+        batch_s=scenario.batch_s,
+        live_round_us=scenario.live_round_us,
+        clock=clock,
+    )
     sets = (("any", _ANY), (clock, _CHECKS[clock]))
     refused = [(where, one) for where, checks in sets for c in checks for one in c(scenario)]
     refused += later_refusals(scenario, clock)

@@ -98,7 +98,9 @@ class Number:
     is_low_allowed : bool
         False: it must be more than ``low``.
     step : Fraction or None
-        The value must be a multiple of it: 1, or a microsecond in the unit.
+        The value must be a multiple of it: 1, or a microsecond or a millisecond in the unit.
+    grain : str
+        The step in words; not shown where it is 1.
     """
 
     unit: str
@@ -106,12 +108,13 @@ class Number:
     high: int
     is_low_allowed: bool = True
     step: Fraction | None = None
+    grain: str = "whole microseconds"
 
     @property
     def limits(self) -> str:
         """The range in words."""
         edge = "at least" if self.is_low_allowed else "more than"
-        steps = "" if self.step in {None, 1} else ", in whole microseconds"
+        steps = "" if self.step in {None, 1} else f", in {self.grain}"
         return f"{edge} {self.low} and at most {self.high}{steps}"
 
     def read(self, value: object) -> Fraction:
@@ -199,6 +202,8 @@ _MILLI: Final = Fraction(1, 1_000)
 _TIME = Number("a time in s", 0, MAX_SECONDS, step=_MICRO)
 _LENGTH = Number("a time in s", 0, MAX_SECONDS, is_low_allowed=False, step=_MICRO)
 
+_WHOLE_MS = "whole milliseconds"
+
 PerSecond = Annotated[Fraction, Number("a rate in records/s", 0, MAX_RATE)]
 Moment = Annotated[Fraction, _TIME]
 PositiveSeconds = Annotated[Fraction, _LENGTH]
@@ -207,6 +212,17 @@ PositiveMilliseconds = Annotated[
     float, Number("a time in ms", 0, MAX_SECONDS, is_low_allowed=False, step=_MILLI)
 ]
 Milliseconds = Annotated[float, Number("a time in ms", 0, MAX_SECONDS, step=_MILLI)]
+EventSeconds = Annotated[
+    Fraction, Number("a time in s", 0, MAX_SECONDS, step=_MILLI, grain=_WHOLE_MS)
+]
+"""A time of event time, which counts in whole milliseconds, as Flink's timestamps do."""
+PositiveEventSeconds = Annotated[
+    Fraction,
+    Number("a time in s", 0, MAX_SECONDS, is_low_allowed=False, step=_MILLI, grain=_WHOLE_MS),
+]
+EventOffset = Annotated[
+    Fraction, Number("a time in s", -MAX_SECONDS, MAX_SECONDS, step=_MILLI, grain=_WHOLE_MS)
+]
 PositiveBytesPerSecond = Annotated[float, Number("bytes/s", 0, 10**15, is_low_allowed=False)]
 Weight = Annotated[Fraction, Number("a share", 0, 10**12)]
 Selectivity = Annotated[

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
+from flowcontrol.scenario.event_time_models import EventTime, Watermark
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.job_models import JobPart
 from flowcontrol.scenario.json_schema_values import Schema, options_schema, system_schema
@@ -60,6 +61,13 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
         *(_if(key, _STATED, {"anyOf": [*map(_states, _READS)]}) for key in _ARRIVES),
         _if("total_arrival_rate", _STATED, _none_of("arrival_rate")),
         _if("latency_from", {"const": "arrival"}, {"anyOf": [*map(_states, _ARRIVES)]}),
+        _if("watermark", _STATED, _states("event_time")),
+    ],
+    EventTime.__name__: [
+        _if("distribution", {"const": "exponential"}, _states("out_of_orderness_s"))
+    ],
+    Watermark.__name__: [
+        _if("punctuated", {"const": True}, {"properties": {"delay_s": {"const": 0}}})
     ],
     Edge.__name__: [
         _if(

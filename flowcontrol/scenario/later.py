@@ -1,4 +1,4 @@
-"""What no clock runs yet, or only one, of checkpoints and failures: a line each, refused by key.
+"""What no clock runs yet, or only one, of checkpoints, failures and event time: a line each.
 
 Whoever makes a clock run one of them takes its line out, or leaves the clock that does not.
 """
@@ -17,6 +17,7 @@ Where = Literal["any", "live", "virtual"]
 Refusal = tuple[str, str, str]
 """Place, what is not emulated there (value first, verb last), and what to do instead."""
 
+_LATENCY = "metrics.latency.interval"
 _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 
 
@@ -89,10 +90,73 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
+def _event_time(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.event_time is not None:
+            what = f"{stage.name!r}: records with an event time are"
+            yield f"stages[{index}].event_time", what, "leave it out"
+
+
+def _watermarks(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.watermark is not None:
+            yield f"stages[{index}].watermark", f"{stage.name!r}: watermarks are", "leave it out"
+
+
+def _alignment(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.watermark is not None and stage.watermark.alignment is not None:
+            what = f"{stage.watermark.alignment.group!r}: sources that wait for one another are"
+            yield f"stages[{index}].watermark.alignment", what, "leave it out"
+
+
+def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.has_event_time and scenario.time_model == "spark":
+        yield "time_model", "'spark': Spark's event time is", "use flink"
+
+
+def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
+    interval_us = scenario.options.latency_interval_us
+    if interval_us:
+        what = f"{interval_us // 1000} ms: latency markers are"
+        yield key_path(["options", _LATENCY]), what, "use 0"
+
+
+def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
+    """Yield the sources with event time of a job that has something else as well."""
+    for index, stage in enumerate(scenario.stages):
+        if is_there and stage.event_time is not None:
+            text = f"{stage.name!r}: event time beside {what} is"
+            yield f"stages[{index}].event_time", text, f"leave it, or the {what}, out"
+
+
+def _event_time_and_checkpoints(scenario: Scenario) -> Iterator[Refusal]:
+    there = scenario.checkpointing is not None
+    return _event_time_and("checkpoints", scenario, is_there=there)
+
+
+def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
+    return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
+
+
+def _event_time_and_jobs(scenario: Scenario) -> Iterator[Refusal]:
+    if scenario.has_event_time and scenario.jobs:
+        names = ", ".join(job.name for job in scenario.jobs)
+        yield "jobs", f"{names}: event time of jobs is", "state stages and edges in their place"
+
+
 LATER: Final = (
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
+    Later("event time", "any", _event_time),
+    Later("watermarks", "any", _watermarks),
+    Later("alignment", "any", _alignment),
+    Later("spark's event time", "any", _spark_time),
+    Later("latency markers", "any", _latency_markers),
+    Later("event time and checkpoints", "any", _event_time_and_checkpoints),
+    Later("event time and failures", "any", _event_time_and_failures),
+    Later("event time and jobs", "any", _event_time_and_jobs),
 )
 """The lines."""

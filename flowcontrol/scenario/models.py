@@ -17,6 +17,8 @@ import yaml
 from pydantic import Field
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.event_time import SourceTime, source_time
+from flowcontrol.scenario.event_time_models import TimeModel
 from flowcontrol.scenario.fault_models import Failure, Savepoint
 from flowcontrol.scenario.fault_tolerance import (
     Checkpointing,
@@ -160,7 +162,7 @@ class Edge(_Model):
 class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    quiet = frozenset({"savepoints", "failures"})
+    quiet = frozenset({"savepoints", "failures", "time_model", "batch_s"})
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
@@ -182,9 +184,21 @@ class ScenarioHead(_Model):
     failures: tuple[Failure, ...] = Field(
         default=(), description="what fails when, in the order of time"
     )
+    time_model: f.WorkedOut[TimeModel] = f.or_none(
+        "whose rules of event time hold, flink or spark; default: flink, but spark of the system "
+        "structured-streaming"
+    )
+    batch_s: f.PositiveSeconds | None = f.or_none(
+        "time_model spark on the virtual clock: emulated length of a batch, s, a whole number of "
+        "rounds; on the live clock a batch is a micro-batch"
+    )
     jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
     edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
+
+    def is_written(self, key: str) -> bool:
+        """Tell whether a key is written down: Flink's event time is what most jobs have."""
+        return super().is_written(key) and not (key == "time_model" and self.time_model == "flink")
 
 
 class Scenario(ScenarioHead):
@@ -239,6 +253,47 @@ class Scenario(ScenarioHead):
     def is_fault_tolerant(self) -> bool:
         """Whether a run has the tables :data:`flowcontrol.records.FAULT_TOLERANCE`."""
         return self.checkpointing is not None or bool(self.failures)
+
+    @property
+    def has_event_time(self) -> bool:
+        """Whether the records of any source have an event time."""
+        return any(stage.event_time is not None for stage in self.stages)
+
+    @property
+    def batch_us(self) -> int | None:
+        """Length of a batch of Spark's event time, microseconds; None if it is not stated."""
+        return None if self.batch_s is None else int(self.batch_s * MICROSECONDS)
+
+    @property
+    def alignment_groups(self) -> tuple[str, ...]:
+        """Names of the groups of aligned sources, in the order in which the file names them."""
+        marks = [stage.watermark for stage in self.stages if stage.watermark is not None]
+        found = [mark.alignment.group for mark in marks if mark.alignment is not None]
+        return tuple(dict.fromkeys(found))
+
+    def event_time_of(self, name: str) -> SourceTime | None:
+        """Return the event time of a stage, with everything in milliseconds.
+
+        Parameters
+        ----------
+        name : str
+            Of the stage.
+
+        Returns
+        -------
+        SourceTime or None
+            None unless it is a source with event time.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stage.
+        """
+        stage = self.stage(name)
+        if stage.event_time is None:
+            return None
+        interval_us = self.options.watermark_interval_us
+        return source_time(stage.event_time, stage.watermark, interval_us, self.alignment_groups)
 
     def stage(self, name: str) -> Stage:
         """Return the stage of that name; KeyError if there is none."""

@@ -2,6 +2,7 @@
 
 from pydantic import Field, model_serializer
 
+from flowcontrol.scenario.event_time_options import EventTimeOptions
 from flowcontrol.scenario.fault_options import FaultOptions
 from flowcontrol.scenario.option_table import OPTIONS, option_field
 
@@ -10,11 +11,11 @@ _NET = "taskmanager.network."
 _NETMEM = "taskmanager.network.memory."
 
 
-class NetworkOptions(FaultOptions):
+class NetworkOptions(FaultOptions, EventTimeOptions):
     """Flink's options, as flow control uses them: each field with the option that it is.
 
     Names end in the unit; what has none is a number of buffers, or of samples. Those of
-    checkpoints and failures are inherited.
+    checkpoints, failures and event time are inherited.
     """
 
     segment_bytes: int = option_field(_TM + "segment-size")

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario.barrier_checks import check_barriers
+from flowcontrol.scenario.event_time_checks import check_event_time, check_time_model, time_model_of
 from flowcontrol.scenario.fault_checks import (
     check_failures,
     check_state,
@@ -119,6 +120,7 @@ def parse_scenario(
         check_times(head.savepoints, head.failures, head.duration_s, problems)
         by_name = {stage.name: stage for _, stage in parts.stages}
         check_failures(head.failures, head.cluster, parts.names, by_name, problems)
+        problems += check_time_model(head, mapping.get("system"), parts.stages)
         if parts.options is not None:
             problems += check_barriers(
                 mapping.get("system"),
@@ -138,6 +140,7 @@ def parse_scenario(
         "stages": stages,
         "edges": edges,
         "jobs": jobs.spans(),
+        "time_model": time_model_of(head, mapping.get("system"), parts.stages),
     }
     return Scenario.model_validate(head.model_dump(by_alias=True, exclude=set(read)) | read)
 
@@ -260,6 +263,7 @@ def _resolve(
             filled["service_time_cv"] = DEFAULT_VARIATION
         whole.append(stage.model_copy(update=filled))
     check_state(parts.stages, edges, problems)
+    check_event_time(parts.stages, edges, replayed, problems)
     if parts.options is not None:
         check_unaligned(parts.options, parts.system.transport, edges, problems)
     by_name = {stage.name: stage for _, stage in parts.stages}

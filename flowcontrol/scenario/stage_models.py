@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.event_time_models import EventTime, Watermark
 from flowcontrol.scenario.fault_models import Guarantee, State
 from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
@@ -55,6 +56,7 @@ class Stage(_Model):
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
+            *("event_time", "watermark"),
         }
     )
 
@@ -131,6 +133,18 @@ class Stage(_Model):
         "since is lost in a restart; default true",
     )
 
+    event_time: EventTime | None = f.or_none(
+        "of a source: when its records happened; default: they have no event time"
+    )
+    watermark: Watermark | None = f.or_none(
+        "of a source with event time: how it tells how far that has come; default: never"
+    )
+
+    @field_validator("event_time")
+    @classmethod
+    def _whose_times(cls, times: EventTime | None, info: ValidationInfo) -> EventTime | None:
+        return None if times is None else times.spread(info.data.get("parallelism", 1))
+
     @field_validator("stalls")
     @classmethod
     def _whose_stalls(cls, stalls: tuple[Stall, ...], info: ValidationInfo) -> tuple[Stall, ...]:
@@ -185,6 +199,12 @@ class Stage(_Model):
                 "variation: take it out, or write service_time: lognormal"
             )
             yield "service_time_cv", text
+        if self.event_time is not None:
+            for key, text in self.event_time.contradictions(count):
+                yield f"event_time.{key}", text
+        if self.watermark is not None:
+            for key, text in self.watermark.contradictions():
+                yield f"watermark.{key}", text
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: a variation only where times vary so."""

@@ -29,6 +29,7 @@ REFUSED = [
     *load("tests/scenario/test_refusals.py").TABLE,
     *load("tests/scenario/test_short_refusals.py").TABLE,
     *load("tests/scenario/test_fault_refusals.py").TABLE,
+    *load("tests/scenario/test_event_time_refusals.py").TABLE,
 ]
 RICH = load("tests/scenario/test_canonical.py").RICH
 
@@ -47,6 +48,10 @@ ELSEWHERE = (
     "savepoints=[{'at_s': 10}", "savepoints=[{'at_s': 2}", "savepoints=[{'at_s': 2,",
     "'task_manager': 2}", "'snk'", "'subtask': 3}", "failures=[{'at_s': 10", "failures=[{'at_s': 3",
     "system=flink-1.4,options", "max-size=0",
+    "0.0005 is out of range", "1.0001", "0.0001", "for 2 subtasks", "offset_s: [] is empty",
+    "replays no rows", "is no time", "unknown column", "beside column", "edges lead to 'sink'",
+    "structured-streaming is Spark's", "knows no batches", "no multiple of round_ms",
+    "a delay and nothing else", "interval\": whole milliseconds",
 )  # fmt: skip
 """Parts of the names of slips that show only beside another key, or in the value of a text."""
 

