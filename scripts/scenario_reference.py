@@ -91,6 +91,13 @@ SECTIONS = {
         "Sources that wait for one another: one that is ahead of its group by more than "
         "`max_drift_s` is paused.",
     ),
+    "Window": (
+        "window",
+        "Which records of a key a stage puts together. It sends a result on for each key whose "
+        "window fires: `window_start`, `window_end`, `key` and the aggregates. With several "
+        "subtasks the edges into it must be `hash` with keys, or `global`.",
+    ),
+    "Trigger": ("trigger", "One of the two, in the place of a trigger's name."),
     "Input": ("input", "Real rows that a source replays, in their order, each once."),
     "Output": ("output", "Where a sink writes the rows that it took; without it they are counted."),
     "Edge": ("edges", "A list: all channels from one stage to another."),

@@ -93,7 +93,7 @@ def time_model_of(
     """
     if is_stated(head, "time_model"):
         return head.time_model
-    has_times = any(stage.event_time is not None for _, stage in stages)
+    has_times = any(stage.event_time or stage.window for _, stage in stages)
     return "spark" if system == SPARKS and has_times else "flink"
 
 

@@ -10,7 +10,7 @@ import gzip
 import importlib.util
 import io
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -286,7 +286,7 @@ def _fault_of(path: PurePosixPath, taken: Mapping[str, str]) -> str:
 
 
 def carried(
-    edges: Sequence[Edge], replayed: Mapping[str, Replayed | None]
+    edges: Sequence[Edge], replayed: Mapping[str, Replayed | None], windows: Container[str] = ()
 ) -> dict[str, Replayed | None]:
     """Return the real rows that each stage sends on.
 
@@ -296,6 +296,8 @@ def carried(
         Of an acyclic job.
     replayed : mapping of str to (Input, columns), or None
         By source.
+    windows : container of str, optional
+        Stages that send results of windows, which are no rows of an input.
 
     Returns
     -------
@@ -307,5 +309,5 @@ def carried(
         senders = [edge.sender for edge in edges if edge.receiver == name]
         found = [rows[sender] for sender in senders] or [replayed.get(name)]
         columns = {None if each is None else each[1] for each in found}
-        rows[name] = found[0] if len(columns) == 1 else None
+        rows[name] = found[0] if len(columns) == 1 and name not in windows else None
     return rows

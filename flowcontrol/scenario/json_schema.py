@@ -19,6 +19,7 @@ from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
 from flowcontrol.scenario.schedule import PhaseSpec
 from flowcontrol.scenario.stage_models import Stage
+from flowcontrol.scenario.window_models import Trigger, Window
 from flowcontrol.scenario.yaml_file import read_table
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
@@ -66,6 +67,19 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
     EventTime.__name__: [
         _if("distribution", {"const": "exponential"}, _states("out_of_orderness_s"))
     ],
+    Window.__name__: [
+        *(
+            _if("kind", {"const": kind}, {**_none_of(*others), "required": list(needed)})
+            for kind, needed, others in (
+                ("tumbling", ("size_s",), ("slide_s", "gap_s")),
+                ("sliding", ("size_s", "slide_s"), ("gap_s",)),
+                ("session", ("gap_s",), ("size_s", "slide_s")),
+                ("global", ("trigger",), ("size_s", "slide_s", "gap_s")),
+            )
+        ),
+        _if("kind", {"const": "global"}, {"properties": {"trigger": {"type": "object"}}}),
+    ],
+    Trigger.__name__: [{"oneOf": [_states("count"), _states("continuous_s")]}],
     Watermark.__name__: [
         _if("punctuated", {"const": True}, {"properties": {"delay_s": {"const": 0}}})
     ],

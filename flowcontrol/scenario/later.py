@@ -5,6 +5,7 @@ Whoever makes a clock run one of them takes its line out, or leaves the clock th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
@@ -110,6 +111,21 @@ def _alignment(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].watermark.alignment", what, "leave it out"
 
 
+def _windows(kind: str, scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.window is not None and stage.window.kind == kind:
+            what = f"{kind!r}: {kind} windows are"
+            yield f"stages[{index}].window.kind", what, "take the window out"
+
+
+def _triggers(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        plan = scenario.window_of(stage.name)
+        if plan is not None and plan.trigger != "event_time":
+            what = f"{plan.trigger!r}: other triggers than event_time are"
+            yield f"stages[{index}].window.trigger", what, "use event_time"
+
+
 def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.has_event_time and scenario.time_model == "spark":
         yield "time_model", "'spark': Spark's event time is", "use flink"
@@ -123,11 +139,12 @@ def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
-    """Yield the sources with event time of a job that has something else as well."""
+    """Yield the sources with event time, and the windows, of a job that has something else too."""
     for index, stage in enumerate(scenario.stages):
-        if is_there and stage.event_time is not None:
-            text = f"{stage.name!r}: event time beside {what} is"
-            yield f"stages[{index}].event_time", text, f"leave it, or the {what}, out"
+        for key, words in (("event_time", "event time"), ("window", "a window")):
+            if is_there and getattr(stage, key) is not None:
+                text = f"{stage.name!r}: {words} beside {what} is"
+                yield f"stages[{index}].{key}", text, f"leave it, or the {what}, out"
 
 
 def _event_time_and_checkpoints(scenario: Scenario) -> Iterator[Refusal]:
@@ -140,9 +157,14 @@ def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _event_time_and_jobs(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.has_event_time and scenario.jobs:
+    has_windows = any(stage.window is not None for stage in scenario.stages)
+    if scenario.jobs and (scenario.has_event_time or has_windows):
         names = ", ".join(job.name for job in scenario.jobs)
-        yield "jobs", f"{names}: event time of jobs is", "state stages and edges in their place"
+        yield (
+            "jobs",
+            f"{names}: event time and windows of several jobs are",
+            "state stages and edges in their place",
+        )
 
 
 LATER: Final = (
@@ -153,6 +175,11 @@ LATER: Final = (
     Later("event time", "any", _event_time),
     Later("watermarks", "any", _watermarks),
     Later("alignment", "any", _alignment),
+    *(
+        Later(f"{kind} windows", "any", partial(_windows, kind))
+        for kind in ("tumbling", "sliding", "session", "global")
+    ),
+    Later("triggers", "any", _triggers),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),
     Later("event time and checkpoints", "any", _event_time_and_checkpoints),

@@ -35,6 +35,7 @@ from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
+from flowcontrol.scenario.windows import WindowPlan, keys_of, window_plan
 
 LIVE_ROUND_MS: Final = 500.0
 """Emulated milliseconds of a micro-batch on the live clock when a scenario does not say."""
@@ -157,6 +158,13 @@ class Edge(_Model):
     def folder(self) -> str:
         """Name of its folder: ``source-sink``, unique in the job."""
         return f"{self.sender}-{self.receiver}"
+
+
+def named_keys(edge: Edge) -> int:
+    """Return how many keys an edge names for made records; 0: none."""
+    if edge.key_distribution is not None:
+        return edge.key_distribution.keys
+    return 0 if edge.key_weights is None else len(edge.key_weights)
 
 
 class ScenarioHead(_Model):
@@ -294,6 +302,39 @@ class Scenario(ScenarioHead):
             return None
         interval_us = self.options.watermark_interval_us
         return source_time(stage.event_time, stage.watermark, interval_us, self.alignment_groups)
+
+    def window_of(self, name: str) -> WindowPlan | None:
+        """Return the window of a stage, with everything in milliseconds.
+
+        Parameters
+        ----------
+        name : str
+            Of the stage.
+
+        Returns
+        -------
+        WindowPlan or None
+            None: the stage has no window.
+
+        Raises
+        ------
+        KeyError
+            If there is no such stage.
+        """
+        window = self.stage(name).window
+        if window is None:
+            return None
+        edges, above = self.inputs(name), set(self.upstream(name))
+        sources = [stage for stage in self.sources if stage.name in above]
+        inputs = [source.input for source in sources if source.input is not None]
+        columns = [*(edge.key for edge in edges), *(one.key for one in inputs)]
+        named = [count for count in map(named_keys, edges) if count]
+        return window_plan(
+            window,
+            has_event_time=all(source.event_time is not None for source in sources),
+            keys=None if inputs else keys_of(window.keys, named),
+            key_column=next((key for key in columns if key is not None), None) if inputs else None,
+        )
 
     def stage(self, name: str) -> Stage:
         """Return the stage of that name; KeyError if there is none."""

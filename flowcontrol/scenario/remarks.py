@@ -29,7 +29,38 @@ def scenario_warnings(scenario: Scenario) -> list[str]:
         *_unaligned(scenario),
         *_exactly_once(scenario),
         *_restarts(scenario),
+        *_alignment(scenario),
+        *_probes(scenario),
     ]
+
+
+def _alignment(scenario: Scenario) -> Iterator[str]:
+    """A group of one subtask waits for nobody."""
+    for group in scenario.alignment_groups:
+        members = [
+            stage
+            for stage in scenario.sources
+            if stage.watermark is not None
+            and stage.watermark.alignment is not None
+            and stage.watermark.alignment.group == group
+        ]
+        if sum(stage.parallelism for stage in members) == 1:
+            yield (
+                f"{members[0].name}: it is alone in the group {group!r}, so its alignment has no "
+                "effect: name the same group in another source."
+            )
+
+
+def _probes(scenario: Scenario) -> Iterator[str]:
+    """Without probes neither watermarks nor idleness come to light."""
+    is_never = scenario.options.watermark_interval_us == 0 and scenario.time_model == "flink"
+    for stage in scenario.sources:
+        marks = stage.watermark
+        if is_never and marks is not None and not (marks.punctuated and marks.idle_after_s is None):
+            what = (
+                "idleness is never noticed" if marks.punctuated else "no watermark ever leaves it"
+            )
+            yield f"{stage.name}: pipeline.auto-watermark-interval is 0, so {what}."
 
 
 def _interval(scenario: Scenario) -> Iterator[str]:

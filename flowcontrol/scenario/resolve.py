@@ -38,6 +38,7 @@ from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import read_system
 from flowcontrol.scenario.translate import read_part
+from flowcontrol.scenario.window_checks import check_windows
 from flowcontrol.scenario.yaml_file import read_yaml
 
 DEFAULT_VARIATION: Final = 1.0
@@ -140,7 +141,7 @@ def parse_scenario(
         "stages": stages,
         "edges": edges,
         "jobs": jobs.spans(),
-        "time_model": time_model_of(head, mapping.get("system"), parts.stages),
+        "time_model": parts.time_model,
     }
     return Scenario.model_validate(head.model_dump(by_alias=True, exclude=set(read)) | read)
 
@@ -162,6 +163,8 @@ class _Parts:
         Those that could be read, with their positions in the file.
     edges : list of (int, Edge)
         Likewise.
+    time_model : {"flink", "spark"} or None
+        Whose event time it is; None if the top of the file could not be read.
     names : list of str
         Names of all stages, also of those that could not be read; empty for one without.
     links : list of (int, str, str)
@@ -187,6 +190,11 @@ class _Parts:
         self.edges = _read_each(Edge, edges, "edges", problems)
         if self.system.transport == "chained":
             self.edges = [(i, edge.model_copy(update={"chain": True})) for i, edge in self.edges]
+        self.time_model = (
+            None
+            if self.head is None
+            else time_model_of(self.head, mapping.get("system"), self.stages)
+        )
         self.names = [stage_name(stage) for stage in stages]
         self.links = [link for i, edge in enumerate(edges) for link in _links(i, edge)]
         self.is_whole = len(self.stages) == len(stages) and len(self.edges) == len(edges)
@@ -264,10 +272,11 @@ def _resolve(
         whole.append(stage.model_copy(update=filled))
     check_state(parts.stages, edges, problems)
     check_event_time(parts.stages, edges, replayed, problems)
+    sent = carried(edges, replayed, {stage.name for _, stage in parts.stages if stage.window})
+    check_windows(parts.stages, edges, sent, parts.time_model, problems)
     if parts.options is not None:
         check_unaligned(parts.options, parts.system.transport, edges, problems)
     by_name = {stage.name: stage for _, stage in parts.stages}
-    sent = carried(edges, replayed)
     return tuple(whole), tuple(
         _resolve_edge(i, edge, by_name, sent, problems) for i, edge in parts.edges
     )

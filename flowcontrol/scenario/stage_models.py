@@ -11,6 +11,7 @@ from flowcontrol.scenario.event_time_models import EventTime, Watermark
 from flowcontrol.scenario.fault_models import Guarantee, State
 from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
+from flowcontrol.scenario.window_models import Window
 
 
 class Input(_Model):
@@ -56,7 +57,7 @@ class Stage(_Model):
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
-            *("event_time", "watermark"),
+            *("event_time", "watermark", "window"),
         }
     )
 
@@ -139,6 +140,10 @@ class Stage(_Model):
     watermark: Watermark | None = f.or_none(
         "of a source with event time: how it tells how far that has come; default: never"
     )
+    window: Window | None = f.or_none(
+        "which records of a key the stage puts together, and when it sends results on; default: "
+        "it passes each record on"
+    )
 
     @field_validator("event_time")
     @classmethod
@@ -205,6 +210,9 @@ class Stage(_Model):
         if self.watermark is not None:
             for key, text in self.watermark.contradictions():
                 yield f"watermark.{key}", text
+        if self.window is not None:
+            for key, text in self.window.contradictions():
+                yield f"window.{key}", text
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: a variation only where times vary so."""

@@ -89,6 +89,15 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next((model for model in found if model is not None), None)
 
 
+def _whose(key: str, owner: type[BaseModel]) -> str:
+    """Say in which mapping of its owner an unknown key would be known, if in any."""
+    for name, field in _by_key(owner).items():
+        inner = _model_in(field.annotation)
+        if inner is not None and key in _by_key(inner):
+            return f"; it is a key of {name}"
+    return ""
+
+
 _KEY_MARK = "[key]"
 """How pydantic marks the place of a mapping's key."""
 
@@ -115,7 +124,7 @@ def _message(
     if kind == "invalid_key":
         return _no_key(parts[-1])
     if kind == "extra_forbidden":
-        return known(str(parts[-1]), _by_key(owner), "key")
+        return known(str(parts[-1]), _by_key(owner), "key") + _whose(str(parts[-1]), owner)
     if kind == "missing":
         return f"is missing: {meaning}"
     if kind == "literal_error":

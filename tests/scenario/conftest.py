@@ -33,6 +33,8 @@ def set_value(mapping: dict[str, Any], path: str, value: Any) -> None:
         container = container[key]
     if isinstance(value, str) and value == MISSING:
         del container[keys[-1]]
+    elif isinstance(container, list) and keys[-1] == len(container):
+        container.append(value)
     else:
         container[keys[-1]] = value
 

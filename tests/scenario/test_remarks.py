@@ -17,6 +17,7 @@ AT_LEAST = (f"{CHECKPOINT}mode", "AT_LEAST_ONCE")
 EXACTLY = ("stages/1/guarantee", "exactly-once")
 LOSES = ("stages/0/replayable", False)
 FAILED = ("failures", [{"at_s": 2.5, "task_manager": 1}])
+NEVER = ("options/pipeline.auto-watermark-interval", 0)
 FIXED = "options/restart-strategy.fixed-delay."
 
 Changes = list[tuple[str, Any]]
@@ -45,6 +46,26 @@ Changes = list[tuple[str, Any]]
         ([EXACTLY], ["sink: exactly-once", "nothing becomes visible", "checkpointing.interval"]),
         ([INTERVAL, EXACTLY, AT_LEAST], ["sink: exactly-once", "AT_LEAST_ONCE", "twice"]),
         ([FAILED], ["restart strategy none", "task manager 1 at 2.5 s", "restart-strategy.type"]),
+        (
+            [
+                ("stages/0/parallelism", 1),
+                ("stages/0/event_time", {}),
+                ("stages/0/watermark", {"alignment": {"group": "g", "max_drift_s": 1}}),
+            ],
+            ["source: it is alone in the group 'g'", "no effect"],
+        ),
+        (
+            [NEVER, ("stages/0/event_time", {}), ("stages/0/watermark", {})],
+            ["source: pipeline.auto-watermark-interval is 0", "no watermark ever leaves it"],
+        ),
+        (
+            [
+                NEVER,
+                ("stages/0/event_time", {}),
+                ("stages/0/watermark", {"punctuated": True, "idle_after_s": 1}),
+            ],
+            ["source: pipeline.auto-watermark-interval is 0", "idleness is never noticed"],
+        ),
         (
             [(f"{FIXED}attempts", 3)],
             ["restart-strategy.fixed-delay.attempts has no effect", "strategy is none"],

@@ -1,0 +1,231 @@
+"""Checks of windows against the job: event time above them, their keys, columns, output modes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from flowcontrol.errors import Problem
+from flowcontrol.scenario.columns import number_column_faults
+from flowcontrol.scenario.event_time_models import TimeModel
+from flowcontrol.scenario.fields import is_stated
+from flowcontrol.scenario.inputs import Replayed
+from flowcontrol.scenario.models import Edge, named_keys
+from flowcontrol.scenario.stage_models import Stage
+from flowcontrol.scenario.window_models import MAX_KEYS, Trigger, Window, split_aggregate
+
+Fault = tuple[str, str]
+"""A key of a window, and why it is refused."""
+
+_NO_TIME = "Record has Long.MIN_VALUE timestamp (= no timestamp marker)"
+"""Flink's words (``TumblingEventTimeWindows.assignWindows``)."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A window in its job."""
+
+    stage: Stage
+    window: Window
+    edges: Sequence[Edge]
+    by_name: Mapping[str, Stage]
+    rows: Mapping[str, Replayed | None]
+
+    @property
+    def inputs(self) -> list[Edge]:
+        return [edge for edge in self.edges if edge.receiver == self.stage.name]
+
+    @cached_property
+    def above(self) -> list[Stage]:
+        """All stages whose records reach it."""
+        found = [self.stage.name]
+        for name in found:
+            senders = [edge.sender for edge in self.edges if edge.receiver == name]
+            found += [sender for sender in senders if sender not in found]
+        return [self.by_name[name] for name in found[1:]]
+
+    @property
+    def sources(self) -> list[Stage]:
+        receivers = {edge.receiver for edge in self.edges}
+        return [stage for stage in self.above if stage.name not in receivers]
+
+    @property
+    def has_rows(self) -> bool:
+        return any(source.input is not None for source in self.sources)
+
+    def without(self, key: str) -> str:
+        """Return the sources that lack a key; empty if none does."""
+        return ", ".join(repr(one.name) for one in self.sources if getattr(one, key) is None)
+
+
+def check_windows(
+    stages: Sequence[tuple[int, Stage]],
+    edges: Sequence[Edge],
+    rows: Mapping[str, Replayed | None],
+    model: TimeModel | None,
+    problems: list[Problem],
+) -> None:
+    """Refuse windows that the job around them does not allow.
+
+    Parameters
+    ----------
+    stages : sequence of (int, Stage)
+        All stages of an acyclic job, with their positions.
+    edges : sequence of Edge
+        All edges.
+    rows : mapping of str to (Input, columns), or None
+        By stage, the real rows that it sends on.
+    model : {"flink", "spark"} or None
+        Whose event time it is; None: the top of the file was refused.
+    problems : list of Problem
+        Grows by everything that is wrong.
+    """
+    by_name = {stage.name: stage for _, stage in stages}
+    for index, stage in stages:
+        if stage.window is None:
+            continue
+        at = _Place(stage, stage.window, edges, by_name, rows)
+        place = f"stages[{index}]"
+        if not at.inputs:
+            text = f"no edge leads to {stage.name!r}: a source has no records to put together: move"
+            problems.append(Problem(f"{place}.window", f"{text} the window to a stage behind it"))
+            continue
+        if stage.selectivity_exact != 1:
+            text = f"{stage.selectivity:g}: the window decides how many records leave"
+            problems.append(Problem(f"{place}.selectivity", f"{text} {stage.name!r}: take it out"))
+        faults = [*_times(at), *_keys(at), *_columns(at)]
+        if model is not None:
+            faults += _sparks(at) if model == "spark" else _flinks(at)
+        problems += [Problem(f"{place}.window.{key}", text) for key, text in faults]
+        problems += _unkeyed(at)
+
+
+def _times(at: _Place) -> Iterator[Fault]:
+    """Refuse event time that the records do not have, and lateness without it."""
+    window, trigger = at.window, at.window.trigger
+    missing = at.without("event_time")
+    if trigger == "processing_time" or window.kind == "global":
+        return
+    is_any = any(source.event_time is not None for source in at.sources)
+    if missing and (trigger == "event_time" or is_any):
+        text = f"{_shown(window)}: the records of {missing} have no event time ({_NO_TIME}): state"
+        yield "trigger", f"{text} event_time there, or trigger: processing_time"
+    elif missing and window.allowed_lateness_s:
+        text = f"{float(window.allowed_lateness_s):g}: nothing is late without event time, which"
+        text = f"{text} {missing} has not: state event_time there, or take it out"
+        yield "allowed_lateness_s", text
+
+
+def _flinks(at: _Place) -> Iterator[Fault]:
+    window = at.window
+    if window.output != "append":
+        text = f"{window.output!r}: output modes are Spark's: write time_model: spark, or leave it"
+        yield "output", f"{text} out and choose trigger and accumulate"
+    waits = window.trigger == "event_time" or _continuous(window)
+    missing = at.without("watermark")
+    is_timed = not at.without("event_time") and window.kind != "global"
+    if waits and missing and is_timed:
+        text = f"{_shown(window)}: {missing} sends no watermark, so no window ever ends: state one"
+        yield "trigger", f"{text} there, as watermark: {{delay_s: 5}}, or trigger: {{count: n}}"
+
+
+def _continuous(window: Window) -> bool:
+    return isinstance(window.trigger, Trigger) and window.trigger.continuous_s is not None
+
+
+def _shown(window: Window) -> str:
+    trigger = window.trigger
+    return str(trigger.model_dump()) if isinstance(trigger, Trigger) else repr(trigger)
+
+
+def _sparks(at: _Place) -> Iterator[Fault]:
+    """Refuse what Spark refuses or does not have, in its words where it has words."""
+    window = at.window
+    if window.kind == "global":
+        text = "'global': windows of Spark are tumbling, sliding or session"
+        yield "kind", f"{text}: use one of these, or time_model: flink"
+        return
+    own = "Spark's windows have output modes instead: take it out, or write time_model: flink"
+    if window.trigger != "event_time":
+        yield "trigger", f"{_shown(window)}: {own}"
+    if window.allowed_lateness_s:
+        yield "allowed_lateness_s", f"{float(window.allowed_lateness_s):g}: {own}"
+    if not window.accumulate:
+        yield "accumulate", f"false: {own}"
+    size, slide = window.size_s, window.slide_s
+    if size is not None and slide is not None and slide > size:
+        text = f"{float(slide):g}: The slide_duration({int(slide * 10**6)}) must be <= the"
+        yield "slide_s", f"{text} window_duration({int(size * 10**6)}): at most {float(size):g}"
+    yield from _output_mode(at)
+
+
+def _output_mode(at: _Place) -> Iterator[Fault]:
+    window, missing = at.window, at.without("watermark")
+    refused = f"{window.output!r}: Invalid streaming output mode: {window.output}. This output mode"
+    if window.output == "append" and missing and not at.without("event_time"):
+        text = f"{refused} is not supported for streaming aggregations without watermark on"
+        text = f"{text} streaming DataFrames/DataSets: state the watermark of {missing}, or use"
+        yield "output", f"{text} update or complete"
+    if window.output == "update" and window.kind == "session":
+        text = f"{refused} is not supported for session window streaming aggregations on streaming"
+        yield "output", f"{text} DataFrames/DataSets: use append or complete"
+    others = [one.name for one in at.above if one.window is not None]
+    if window.output != "append" and others:
+        text = f"{window.output!r} behind the window of {', '.join(map(repr, others))}: Spark's"
+        yield "output", f"{text} aggregations in a row only append: use append"
+    if window.kind == "session" and at.has_rows and _key_column(at) is None:
+        text = "'session': Global aggregation with session window in streaming query is not"
+        yield "kind", f"{text} supported: state the key of the input, or of the edge"
+
+
+def _key_column(at: _Place) -> str | None:
+    found = [edge.key for edge in at.inputs]
+    found += [source.input.key for source in at.sources if source.input is not None]
+    return next((key for key in found if key is not None), None)
+
+
+def _keys(at: _Place) -> Iterator[Fault]:
+    """Refuse a number of keys that is not that of the records."""
+    stated = at.window.keys
+    named = max((named_keys(edge) for edge in at.inputs), default=0)
+    if stated is not None and at.has_rows:
+        text = f"{stated}: replayed rows bring their keys, in the key of the input: take it out"
+        yield "keys", text
+    elif stated is not None and named and named != stated:
+        text = f"{stated}: the edges into {at.stage.name!r} name {named} keys: take it out"
+        yield "keys", text
+    elif named > MAX_KEYS:
+        text = (
+            f"{named}: so many keys the edges into {at.stage.name!r} name, at most {MAX_KEYS} are"
+        )
+        yield "keys", f"{text} possible: lower their number"
+
+
+def _columns(at: _Place) -> Iterator[Fault]:
+    """Refuse aggregates of columns that are not there, or hold no numbers."""
+    entering = {at.rows[edge.sender] for edge in at.inputs}
+    rows = entering.pop() if len(entering) == 1 else None
+    for name, text in at.window.aggregate.items():
+        _, column = split_aggregate(text)
+        if column is None:
+            continue
+        if rows is None:
+            why = f"{text!r}: no replayed rows enter {at.stage.name!r}, and made records have no"
+            yield f"aggregate.{name}", f"{why} columns: use count, or an input of the source"
+        else:
+            for fault in number_column_faults(rows, column):
+                yield f"aggregate.{name}", fault
+
+
+def _unkeyed(at: _Place) -> Iterator[Problem]:
+    """Refuse edges that spread the records of one key over several subtasks."""
+    if at.stage.parallelism == 1:
+        return
+    for edge in at.inputs:
+        has_keys = edge.partitioner == "hash" and edge.channel_weights is None
+        if not has_keys and edge.partitioner != "global":
+            how = str(edge.partitioner) if is_stated(edge, "partitioner") else "no partitioner"
+            how += " by channel_weights" * (edge.partitioner == "hash")
+            text = f"{how} into the window of {at.stage.name!r}, {at.stage.parallelism} subtasks:"
+            text = f"{text} records of one key must meet in one (keyBy): use hash with key_weights,"
+            text = f"{text} key_distribution or key, or parallelism 1"
+            yield Problem(f"edges[{at.edges.index(edge)}].partitioner", text)

@@ -1,0 +1,141 @@
+"""Windows of a job as the clocks work with them: whole milliseconds, numbers of keys."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from flowcontrol.scenario.event_time_models import in_ms
+from flowcontrol.scenario.window_models import (
+    OutputMode,
+    Trigger,
+    Window,
+    WindowKind,
+    split_aggregate,
+)
+
+TriggerKind = Literal["event_time", "processing_time", "count", "continuous"]
+
+
+class Aggregation(NamedTuple):
+    """A column of a result.
+
+    Attributes
+    ----------
+    name : str
+        Of the column.
+    function : str
+        ``count``, ``sum``, ``min``, ``max`` or ``avg``.
+    column : str or None
+        Of the rows; None for ``count``.
+    """
+
+    name: str
+    function: str
+    column: str | None
+
+
+@dataclass(frozen=True)
+class WindowPlan:
+    """What the window of a stage does.
+
+    Attributes
+    ----------
+    kind : {"tumbling", "sliding", "session", "global"}
+        Which records it puts together.
+    is_event_time : bool
+        Whether windows follow the watermark; False: the clock. A global window follows neither.
+    size_ms, slide_ms : int
+        Of a tumbling window (which slides by its size) or a sliding one, ms; else 0.
+    gap_ms : int
+        Of a session, ms; else 0.
+    offset_ms : int
+        Shift of the starts, ms.
+    lateness_ms : int
+        For how long a window is kept behind its end, ms.
+    trigger : {"event_time", "processing_time", "count", "continuous"}
+        When it fires.
+    every : int
+        Records of ``count``, ms of ``continuous``; else 0.
+    is_accumulating : bool
+        Whether a window that has fired keeps its contents.
+    output : {"append", "update", "complete"}
+        Spark's output mode; ``append`` in a job with Flink's time.
+    keys : int or None
+        Keys of made records, 1 to 2**21; None: rows bring theirs.
+    key_column : str or None
+        Column of replayed rows with their keys; None: all of one key, or made records.
+    bytes_per_key : int
+        State of each key and open window, bytes.
+    aggregations : tuple of Aggregation
+        Columns of a result.
+    """
+
+    kind: WindowKind
+    is_event_time: bool
+    size_ms: int
+    slide_ms: int
+    gap_ms: int
+    offset_ms: int
+    lateness_ms: int
+    trigger: TriggerKind
+    every: int
+    is_accumulating: bool
+    output: OutputMode
+    keys: int | None
+    key_column: str | None
+    bytes_per_key: int
+    aggregations: tuple[Aggregation, ...]
+
+
+def window_plan(
+    window: Window, *, has_event_time: bool, keys: int | None, key_column: str | None
+) -> WindowPlan:
+    """Return a window in milliseconds.
+
+    Parameters
+    ----------
+    window : Window
+        As in the file, without contradictions.
+    has_event_time : bool
+        Whether the records that enter have an event time.
+    keys : int or None
+        Keys of made records; None: rows bring theirs.
+    key_column : str or None
+        Column of replayed rows with their keys.
+    """
+    trigger, every = _trigger(window.trigger)
+    size_ms = 0 if window.size_s is None else in_ms(window.size_s)
+    return WindowPlan(
+        kind=window.kind,
+        is_event_time=has_event_time
+        and window.kind != "global"
+        and window.trigger != "processing_time",
+        size_ms=size_ms,
+        slide_ms=size_ms if window.slide_s is None else in_ms(window.slide_s),
+        gap_ms=0 if window.gap_s is None else in_ms(window.gap_s),
+        offset_ms=in_ms(window.offset_s),
+        lateness_ms=in_ms(window.allowed_lateness_s),
+        trigger=trigger,
+        every=every,
+        is_accumulating=window.accumulate,
+        output=window.output,
+        keys=keys,
+        key_column=key_column,
+        bytes_per_key=window.bytes_per_key,
+        aggregations=tuple(
+            Aggregation(name, *split_aggregate(text)) for name, text in window.aggregate.items()
+        ),
+    )
+
+
+def _trigger(trigger: str | Trigger) -> tuple[TriggerKind, int]:
+    if isinstance(trigger, Trigger):
+        if trigger.count is not None:
+            return "count", trigger.count
+        return "continuous", 0 if trigger.continuous_s is None else in_ms(trigger.continuous_s)
+    return ("processing_time" if trigger == "processing_time" else "event_time"), 0
+
+
+def keys_of(stated: int | None, named: Iterable[int]) -> int:
+    """Return how many keys made records have: as stated, else as edges name them, else one."""
+    return max(named, default=1) if stated is None else stated
