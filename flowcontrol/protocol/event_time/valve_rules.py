@@ -39,7 +39,7 @@ def on_watermark(valve: Valve, channels: ValveChannels, index: int, watermark: i
     channel = channels[index]
     if channel.is_idle == 1 or watermark <= channel.watermark:
         return 0
-    if channel.is_unaligned == 0 and channel.watermark == valve.watermark:
+    if channel.watermark == valve.watermark:  # aligned: an active one that is not is behind
         valve.ahead += 1
     channel.watermark = watermark
     if channel.is_unaligned == 1:

@@ -14,6 +14,8 @@ from flowcontrol.protocol import (
     WatermarkValve,
 )
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.event_time import alignment_rules as alignment
+from flowcontrol.protocol.event_time.states import AlignedSource
 
 from .plays import play
 from .source_tables import TABLES as OF_SOURCES
@@ -91,3 +93,13 @@ def test_places_of_removed_splits_are_taken_again() -> None:
         splits.add((number, "b"))
         assert splits.remove(number)
     assert len(splits._splits) == 51
+
+
+def test_a_subtask_counts_from_its_first_report_on() -> None:
+    """On the clocks all subtasks of a group are there from the start."""
+    sources = [AlignedSource(), AlignedSource()]
+    assert alignment.allowed_watermark(sources, 10) == MAX_TIME
+    alignment.note_report(sources[1], 100)
+    assert alignment.allowed_watermark(sources, 10) == 110
+    alignment.note_report(sources[0], MIN_TIME)
+    assert alignment.allowed_watermark(sources, 10) == MIN_TIME + 10

@@ -199,17 +199,23 @@ IDLE_VALVES = {
         w1 21 -> 21
         """,
     ),
-    "IDLE with a channel ahead looks at nothing": (
-        "valve 3",
+    "IDLE of a channel ahead looks at nothing, though all that count are ahead": (
+        "valve 4",
         """
         w0 10 ->
-        w1 20 ->
-        w2 5 -> 5
+        w1 4 ->
+        w2 20 ->
+        w3 30 -> 4
+        i2 ->
+        i3 ->
+        i1 -> 10
+        a1 -> | aligned (0,)
         i0 ->
-        i2 -> 20
-        a2 -> | aligned (1,)
-        i1 -> | is_idle False
-        i2 -> idle | last 20
+        i1 -> idle | last 10
+        a2 -> active
+        a3 -> | aligned (2, 3)
+        i2 -> | last 10
+        w3 31 -> 31
         """,
     ),
 }
