@@ -6,8 +6,10 @@ from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import AsideState, CheckpointState
+from flowcontrol.job.time_state import Elements, TimeState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
@@ -34,6 +36,7 @@ from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.time_fields import KernelTime
 from flowcontrol.virtual.wires import connections_of
 
 _TOLD: dict[int, type[cs.Told]] = {
@@ -123,6 +126,7 @@ class StateReader:
         self._in_rows = memory.copies(memory.ins, f.KernelInputChannel)
         self._outs = memory.copies(memory.outs, Subpartition)
         self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
+        self._after = memory.runs["next"]
         self._on_wires = _messages_on_wires(memory) if self._is_tcp else {}
 
     def _counters(self) -> dict[str, list[int]]:
@@ -165,7 +169,33 @@ class StateReader:
             log=log,
             controller=controller,
             checkpoints=self._checkpoints(place, row),
+            time=self._time(row),
         )
+
+    def _time(self, row: f.KernelTask) -> TimeState | None:
+        """Return what a task holds of event time; None of one without."""
+        if row.time == 0:
+            return None
+        memory, held = self._memory, self._memory.copy(row.time, KernelTime)
+        channels = memory.table(held.channels, held.channel_count, ValveChannel)
+        gates = self._gates[row.first_gate : row.first_gate + row.gates]
+        inputs = [gate.first_channel + i for gate in gates for i in range(gate.channels)]
+        return TimeState(
+            held.own,
+            tuple(memory.copies(channels, ValveChannel)),
+            row.stamp,
+            tuple(self._elements(self._out_rows[self._in_rows[into].out]) for into in inputs),
+        )
+
+    def _elements(self, out: f.KernelSubpartition) -> Elements:
+        """Return what is in a channel."""
+        places, pointer = list[int](), out.runs.head
+        while pointer > 0:
+            places.append(pointer - 1)
+            pointer = int(self._after[pointer - 1])
+        names = ["kind", "stamp", "count"]
+        found = self._memory.runs[names][places].tolist()
+        return tuple(pair for *pair, count in found for pair in [tuple(pair)] * max(1, count))
 
     def _checkpoints(self, number: int, row: f.KernelTask) -> CheckpointState | None:
         """Return what a task holds of checkpoints; None of one without."""
