@@ -227,9 +227,9 @@ def test_prometheus_has_them(two, clock):
     assert found["watermark_lag_seconds", "far", "0"] == pytest.approx(104.001)
     assert found["watermark_behind_seconds", "far", "0"] == 90
     assert ("watermark_seconds", "far", "1") not in found
-    assert found["holds_watermark", "far", "1"] == 1
-    assert (found["paused", "near", "0"], found["paused", "far", "0"]) == (1, 0)
-    assert found["idle", "far", "0"] == 0
+    assert found["channel_holds_watermark", "far", "1"] == 1
+    assert (found["channel_paused", "near", "0"], found["channel_paused", "far", "0"]) == (1, 0)
+    assert found["channel_idle", "far", "0"] == 0
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1e9, 1e11])
