@@ -135,8 +135,9 @@ class SenderBatch:
         """Have executors write the rows; return their reports."""
         settings = sender.settings
         work = PackRows(self.storage.child(EXCHANGE), sender.index, settings.buffer_bytes)
-        work.event_time_column = settings.event_time_column
-        check_event_column(str(self.storage), work.event_time_column, types_of(rows.schema))
+        if settings.event_time_column is not None:  # perhaps since the last batch
+            work.event_time_column = settings.event_time_column
+            check_event_column(str(self.storage), work.event_time_column, types_of(rows.schema))
         routed, channel = rows, list[str]()
         if settings.key is None:
             work.channels = sender.channels

@@ -1,7 +1,7 @@
 """The receiving end of a link's channels: what is read of each, and the gate's buffers for it."""
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flowcontrol.errors import LinkError
@@ -251,25 +251,21 @@ class LinkInput:
             return
         now, known = now_ms(), list(senders)
         released = self.released(known)
+        reached: dict[int, list[tuple[int, bool]]] = {sender.number: [] for sender in known}
         for channel in self.numbers:
             read = self._log.channel(*channel).holding(self._position(channel))
-            has_rows = read < released.get(channel, 0)
-            self.times.probe(channel, now, has_rows=has_rows)
+            # What is not released does not count: its sender's query may be dead.
+            self.times.probe(channel, now, has_rows=read < released[channel])
+            own = self.times.of(channel)
+            reached[channel[0]].append((own.watermark, own.is_idle == 1))
         found = {
             sender.number: progress_of(
-                self._progress(sender.number),
-                is_finished=sender.is_removed or sender.number in finished,
+                reached[sender.number], is_finished=sender.is_removed or sender.number in finished
             )
             for sender in known
         }
         self.paused = ahead_of_others(found, self._settings.align_s)
         self._paused_at |= dict.fromkeys(self.paused, now)
-
-    def _progress(self, sender: int) -> Iterator[tuple[int, bool]]:
-        for channel in self.numbers:
-            if channel[0] == sender:
-                own = self.times.of(channel)
-                yield own.watermark, own.is_idle == 1
 
     def unread_bytes(self, channel: Channel, reach: int) -> int:
         """Return the bytes of a channel that may be read before a message."""

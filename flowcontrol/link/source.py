@@ -147,7 +147,7 @@ class LinkReader(CreditReader):
                     break
                 time.sleep(wait)
                 wait = min(2 * wait, longest)
-                if receiver.waits_for_others:
+                if self._last is not None and receiver.waits_for_others:
                     break
 
     def _await_release(self) -> None:

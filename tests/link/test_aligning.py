@@ -181,6 +181,30 @@ def test_a_query_that_ends_reads_all_that_was_there(make, dry, verify, clock, mo
     verify.check_pipeline(pipeline)
 
 
+def test_a_query_that_ends_waits_until_a_dead_sender_is_idle(make, dry, monkeypatch):
+    """Its patience is over sooner, and rows of the other sender would stay."""
+    monkeypatch.setattr(source_module, "PATIENCE_S", 0.2)
+    pipeline = make(event_time_column="number", align_s=0, floating_buffers=1, idle_after_s=1)
+    slow = pipeline.sender("slow", dry.batches_of(1, 200, name="slow"))
+    receiver = pipeline.receiver()
+    while receiver.done < 0:
+        slow.advance()
+        receiver.advance()
+    slow.kill()
+    del pipeline.senders["slow"]
+    fast = pipeline.sender("fast", [dry.source_rows("fast", n, [0, 1] * 4) for n in (300, 308)])
+    while fast.done < 0:
+        fast.advance()
+        receiver.advance()
+    while fast.done < 1:  # it fits into the buffers, and is not read
+        fast.advance()
+    receiver.open().prepareForTriggerAvailableNow()
+    while receiver.advance():
+        pass
+    assert reach(receiver)["fast"] == 315
+    assert reach(receiver)["slow"] < 199
+
+
 def test_align_s_can_be_altered_in_use(make, dry, clock):
     pipeline = skewed(make, dry, align_s=0.03)
     (receiver,) = pipeline.receivers
