@@ -18,7 +18,14 @@ from pathlib import Path
 from flowcontrol.link.altering import FIXED
 from flowcontrol.link.command import add_commands
 from flowcontrol.link.link import Link
-from flowcontrol.link.settings import ALTERABLE, DEFAULTS, LIMITS, MOST_BYTES, TARGET_LIMITS_S
+from flowcontrol.link.settings import (
+    ALTERABLE,
+    DEFAULTS,
+    EVENT_LIMITS_S,
+    LIMITS,
+    MOST_BYTES,
+    TARGET_LIMITS_S,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "link.md"
@@ -60,6 +67,8 @@ def limits(name: str) -> str:
     if name == "target_batch_s":
         low_s, high_s = TARGET_LIMITS_S
         return f"{low_s:g} to {high_s:g} s"
+    if name in EVENT_LIMITS_S:
+        return "{:g} to {:.0f} s".format(*EVENT_LIMITS_S[name])
     if name not in LIMITS:
         return ""
     low, high = LIMITS[name]
@@ -75,6 +84,8 @@ def default(name: str) -> str:
     value = DEFAULTS[name]
     if value is None:
         return "none"
+    if name in EVENT_LIMITS_S:
+        return f"{value:g} s"
     return size(value) if name in SIZES and value else f"{value:,}"
 
 

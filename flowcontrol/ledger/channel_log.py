@@ -46,6 +46,8 @@ class Piece(NamedTuple):
         Between which records of the channel the whole message lies.
     nbytes : int
         Size of this piece in Arrow's memory.
+    latest : int or None
+        Latest event time of its rows, ms; None if they have none.
     """
 
     number: int
@@ -53,6 +55,7 @@ class Piece(NamedTuple):
     end: int
     nbytes: int
     extent: Extent
+    latest: int | None = None
 
 
 class Message(NamedTuple):
@@ -67,6 +70,8 @@ class Message(NamedTuple):
     weight : int
         Size of the records that end in it, with all of the one that began in messages
         before.
+    latest : int or None
+        Latest event time of its rows, ms; None if they have none.
     """
 
     start: int
@@ -74,6 +79,7 @@ class Message(NamedTuple):
     nbytes: int
     extents: tuple[Extent, ...]
     weight: int = 0
+    latest: int | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -178,8 +184,12 @@ class ChannelLog:
                 f"message {piece.number} starts at record {piece.start}, but message {self.end} "
                 f"at record {self.records} comes next"
             )
-        message = Message(piece.start, piece.end, piece.nbytes, (piece.extent,), self._weigh(piece))
-        self.messages.append(message)
+        weight = self._weigh(piece)
+        self.messages.append(
+            Message(
+                piece.start, piece.end, piece.nbytes, (piece.extent,), weight, latest=piece.latest
+            )
+        )
 
     def _extend(self, piece: Piece) -> None:
         last = self.messages[-1]
@@ -194,6 +204,7 @@ class ChannelLog:
             last.nbytes + piece.nbytes,
             (*last.extents, piece.extent),
             last.weight + self._weigh(piece),
+            later_of(last.latest, piece.latest),
         )
 
     def _weigh(self, piece: Piece) -> int:
@@ -210,6 +221,13 @@ class ChannelLog:
         if self.messages and not self.messages[-1].is_whole:
             self.begin_at(self.end, self.messages[-1].end)
 
+    def latest(self, low: int, high: int) -> int | None:
+        """Return the latest event time in the messages ``low`` to ``high``, ms; None without."""
+        found: int | None = None
+        for message in self.messages[max(0, low - self.first) : max(0, high - self.first)]:
+            found = later_of(found, message.latest)
+        return found
+
     def extents(self, start: int, end: int) -> list[Extent]:
         """Return where the records ``start`` to ``end`` are, as far as they are here."""
         found = []
@@ -222,6 +240,13 @@ class ChannelLog:
                     row = extent.first_row + low - extent.record
                     found.append(Extent(extent.path, low, row, high - low))
         return list(joined(found))
+
+
+def later_of(one: int | None, other: int | None) -> int | None:
+    """Return the later of two times, either of which may be unknown."""
+    if one is None or other is None:
+        return other if one is None else one
+    return max(one, other)
 
 
 def joined(extents: Iterable[Extent]) -> Iterable[Extent]:

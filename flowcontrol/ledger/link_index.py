@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece
+from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece, later_of
 
 Numbered = list[list[int]]
 """Pieces of a channel in a file: number of the message, rows, bytes."""
@@ -31,6 +31,8 @@ class PackedRows(NamedTuple):
         message's size but for a single row that is larger.
     footer : (int, int)
         Size and digest of the file's end, which holds the digests of everything before it.
+    latest : sequence of int or None
+        Latest event time of each piece, in the order of the file, ms; empty without event time.
     """
 
     path: str
@@ -38,6 +40,7 @@ class PackedRows(NamedTuple):
     rows: int
     channels: Sequence[tuple[int, Sequence[tuple[int, int]]]]
     footer: tuple[int, int] = (0, 0)
+    latest: Sequence[int | None] = ()
 
 
 class ChannelEnd(NamedTuple):
@@ -70,6 +73,8 @@ class ChannelLine(NamedTuple):
         Its number on the channel.
     end : int
         Where the first message begins and the last one ends, here or in another file.
+    latest : sequence of int or None
+        Latest event time of each piece, ms; empty without event time.
     """
 
     channel: int
@@ -78,21 +83,24 @@ class ChannelLine(NamedTuple):
     start: int
     end: int
     pieces: Numbered
+    latest: Sequence[int | None] = ()
 
     def read(self, path: str) -> list[Piece]:
         """Return the pieces of messages, one of each."""
         found: list[Piece] = []
         row, record, start = self.row, self.record, self.start
-        for number, rows, nbytes in self.pieces:
+        for place, (number, rows, nbytes) in enumerate(self.pieces):
+            latest = self.latest[place] if self.latest else None
             if found and found[-1].number == number:
                 last = found.pop()
                 nbytes += last.nbytes
+                latest = later_of(latest, last.latest)
                 extent = last.extent._replace(rows=last.extent.rows + rows)
             else:
                 start = record if found else start
                 extent = Extent(path, record, row, rows)
             row, record = row + rows, record + rows
-            found.append(Piece(number, start, extent.end, nbytes, extent))
+            found.append(Piece(number, start, extent.end, nbytes, extent, latest))
         found[-1] = found[-1]._replace(end=self.end)
         return found
 
@@ -151,7 +159,7 @@ class FileEntry:
             "size": self.nbytes,
             "footer": list(self.footer),
             "schema": self.schema,
-            "channels": [list(line) for line in self.lines],
+            "channels": [list(line if line.latest else line[:-1]) for line in self.lines],
         }
         if self.head is not None:
             stats["ends"] = [list(end) for end in self.head.ends]
@@ -247,17 +255,20 @@ class Numbering:
 
     def _draft(self, file: PackedRows) -> list[ChannelLine]:
         """Return the lines of a file; where their last messages end is not known yet."""
-        row, lines = 0, []
+        row, lines, latest = 0, [], iter(file.latest)
         for channel, pieces in file.channels:
             own = self._filling.get(channel) or self._begun(channel)
             first_row, record, numbered = row, own.record, Numbered()
-            starts = []
+            starts, times = [], list[int | None]()
             for rows, nbytes in pieces:
-                numbered += self._number(own, rows, nbytes)
+                more = self._number(own, rows, nbytes)
+                numbered += more
+                if file.latest:  # of a row in several messages, the one in which it ends
+                    times += [*[None] * (len(more) - 1), next(latest)]
                 starts.append(own.start)
                 row, own.record = row + rows, own.record + rows
                 own.ends[own.number] = own.record
-            lines.append(ChannelLine(channel, first_row, record, starts[0], 0, numbered))
+            lines.append(ChannelLine(channel, first_row, record, starts[0], 0, numbered, times))
         return lines
 
     def _begun(self, channel: int) -> _Filling:

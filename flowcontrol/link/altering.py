@@ -7,9 +7,20 @@ from typing import Any
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.columns import types_of
+from flowcontrol.link.event_time import check_event_column
 from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.retiring import claimed
-from flowcontrol.link.settings import ALTERABLE, DEFAULTS, LinkSettings, altered, check, check_pool
+from flowcontrol.link.settings import (
+    ALTERABLE,
+    DEFAULTS,
+    LinkSettings,
+    altered,
+    check,
+    check_event_time,
+    check_pool,
+    schema_of,
+)
 
 FIXED = {
     "key": "rows of one key would be in two channels at once, and out of order",
@@ -53,7 +64,12 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         _check_more(storage, altered(settings, ledger), checked)
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
-        check_pool(str(storage), replace(settings, **state))
+        wanted = replace(settings, **state)
+        check_pool(str(storage), wanted)
+        check_event_time(str(storage), wanted)
+        if settings.schema:
+            types = types_of(schema_of(settings.schema))
+            check_event_column(str(storage), wanted.event_time_column, types)
         ledger.commit([], state)
         return altered(settings, ledger)
 

@@ -11,7 +11,8 @@ from pyspark.sql.types import StructType
 
 from flowcontrol.errors import StoppedError
 from flowcontrol.link.callbacks import shorten_tracebacks
-from flowcontrol.link.columns import CHANNEL, is_quoted, quoted
+from flowcontrol.link.columns import CHANNEL, is_quoted, quoted, types_of
+from flowcontrol.link.event_time import check_event_column
 from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import RESULT, PackRows, packed_rows
 from flowcontrol.link.source_batch import Checkpoint, checkpoint_of, is_stopped
@@ -134,6 +135,9 @@ class SenderBatch:
         """Have executors write the rows; return their reports."""
         settings = sender.settings
         work = PackRows(self.storage.child(EXCHANGE), sender.index, settings.buffer_bytes)
+        if settings.event_time_column is not None:  # perhaps since the last batch
+            work.event_time_column = settings.event_time_column
+            check_event_column(str(self.storage), work.event_time_column, types_of(rows.schema))
         routed, channel = rows, list[str]()
         if settings.key is None:
             work.channels = sender.channels

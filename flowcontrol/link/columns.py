@@ -44,6 +44,11 @@ def check_columns(place: str, schema: StructType, key: Sequence[str] | None) -> 
         raise LinkError(f"the link {place} cannot carry these rows: {'; '.join(wrong)}")
 
 
+def types_of(schema: StructType) -> dict[str, str]:
+    """Return Spark's name of the type of each column."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
 def quoted(name: str) -> str:
     """Return a column's name as Spark's functions take it: a dot in it is no path."""
     return f"`{name.replace('`', '``')}`"

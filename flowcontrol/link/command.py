@@ -149,7 +149,7 @@ def _value(name: str, text: str) -> object:
     if text.lower() == UNSET:
         return None
     try:
-        if name == "target_batch_s":
+        if name.endswith("_s"):
             return float(text)
         if name == "channels" or name.endswith("_buffers"):
             return int(text)

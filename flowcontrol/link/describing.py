@@ -12,7 +12,7 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.fencing import figures_of
 from flowcontrol.link.members import ranges
 from flowcontrol.link.opening import EXCHANGE, LEDGER
-from flowcontrol.link.settings import LinkSettings, read_settings
+from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
 
 if TYPE_CHECKING:
     from flowcontrol.link.monitoring.snapshot import LinkSnapshot, ReceiverSnapshot
@@ -28,7 +28,8 @@ def describe(storage: Storage) -> dict[str, Any]:
     dict
         ``path``; ``settings``, with ``columns`` in place of Spark's schema; ``senders`` and
         ``receivers``, each with its name, state, rows, backlog (rows, bytes) and the seconds since
-        its last commit; ``disk_bytes`` of the two tables.
+        its last commit, receivers with the watermark of a link with event time; ``disk_bytes`` of
+        the two tables.
 
     Raises
     ------
@@ -83,6 +84,19 @@ def _receiver(found: LinkSnapshot, one: ReceiverSnapshot) -> dict[str, Any]:
         "last_batch_s": None if one.batch_s is None else round(one.batch_s, 3),
         "target_batch_s": one.target_s,
         "last_commit_s": round(one.silent_s, 3),
+        **_time(found, one),
+    }
+
+
+def _time(found: LinkSnapshot, one: ReceiverSnapshot) -> dict[str, Any]:
+    """Return a receiver's watermark; nothing if the link has no event time."""
+    if found.event_time_column is None:
+        return {}
+    lag_s = one.watermark_lag_s
+    return {
+        "watermark_ms": one.watermark_ms,
+        "watermark_lag_s": None if lag_s is None else round(lag_s, 3),
+        "paused_senders": list(one.paused),
     }
 
 
@@ -100,7 +114,8 @@ def shown(link: Mapping[str, Any]) -> Iterator[str]:
 
     yield f"link {link['path']}"
     for name, value in link["settings"].items():
-        if name != "link_id":
+        has_time = link["settings"]["event_time_column"] is not None
+        if name != "link_id" and (has_time or name not in EVENT_SETTINGS):
             text = ", ".join(value) if isinstance(value, list | tuple) else value
             if name.endswith("_bytes") and value:
                 text = f"{value} ({size(value)})"

@@ -1,13 +1,14 @@
 """The receiving end of a link's channels: what is read of each, and the gate's buffers for it."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.beginning import oldest
+from flowcontrol.link.event_time import EventTimes, ahead_of_others, now_ms, progress_of
 from flowcontrol.link.members import Sender
 from flowcontrol.link.pool_size import Pace, resized
 from flowcontrol.link.settings import LinkSettings
@@ -44,6 +45,10 @@ class LinkInput:
         Begin and end of the last batch that was decided.
     origin : dict of str to list of int
         Where the receiver began to read each sender's channels.
+    times : EventTimes
+        The watermark of each channel, of the messages that are consumed.
+    paused : frozenset of int
+        Senders that get no credit: they are ahead of the others in event time.
     """
 
     def __init__(self, settings: LinkSettings, log: LinkLog, channels: list[int]) -> None:
@@ -53,12 +58,18 @@ class LinkInput:
         self.begin: Cursors = {}
         self.end: Cursors = {}
         self.origin: Cursors = {}
+        self.times = EventTimes(settings)
+        self.paused: frozenset[int] = frozenset()
+        self._paused_at: dict[int, int] = {}
 
     def restore(self, task: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Restore the state in the rows of the last commit."""
         keys = [(row["sender"], row["receiver"]) for row in rows]
         self.numbers = {key: number for number, key in enumerate(keys)}
-        states = [json.loads(row["channel_state"])["gate"] for row in rows]
+        found = [json.loads(row["channel_state"]) for row in rows]
+        states = [own["gate"] for own in found]
+        for key, own_state in zip(keys, found, strict=True):
+            self.times.restore(key, own_state.get("time"))
         own = self._settings
         # The pool's size comes first in its state.
         buffers = own.exclusive_buffers, own.bounded(task["gate"]["pool"][0])
@@ -68,6 +79,7 @@ class LinkInput:
     def adopt(self, settings: LinkSettings) -> None:
         """Take over the link's settings as they are now."""
         self._settings = settings
+        self.times.adopt(settings)
         wanted = settings.exclusive_buffers, settings.bounded(self._gate.floating)
         if wanted != (self._gate.exclusive, self._gate.floating):
             self._gate.resize(*wanted)
@@ -135,7 +147,11 @@ class LinkInput:
         """
         settings, gate = self._settings, self._gate
         self.reach(released)
-        is_short = any(gate.announced(own) < released[key] for key, own in self.numbers.items())
+        is_short = any(
+            gate.announced(own) < released[key]
+            for key, own in self.numbers.items()
+            if key[0] not in self.paused
+        )
         floating = resized(settings, gate.floating, pace.batch_bytes, is_short=is_short)
         if floating != gate.floating:
             gate.resize(settings.exclusive_buffers, floating)
@@ -181,20 +197,28 @@ class LinkInput:
             self._announce(released)
         gate = self._gate
         return {
-            channel: max(gate.sent(number), min(released[channel], gate.announced(number)))
+            channel: gate.sent(number)
+            if channel[0] in self.paused  # what was sent is still received
+            else max(gate.sent(number), min(released[channel], gate.announced(number)))
             for channel, number in self.numbers.items()
         }
 
     def _announce(self, released: Mapping[Channel, int]) -> None:
+        paused = set[int]()
         for channel, number in self.numbers.items():
+            if channel[0] in self.paused:
+                paused.add(number)
+                continue
             backlog = max(0, unsent(released[channel], self._gate.sent(number)))
             self._gate.on_backlog(number, backlog)
-        self._gate.announce()
+        self._gate.announce(paused)
 
     def _consume_begun(self, released: Mapping[Channel, int]) -> bool:
         """Take and consume messages in which no record ends; whether there were any."""
         before = self.consumed()
         for channel, number in self.numbers.items():
+            if channel[0] in self.paused:
+                continue
             read = self._log.channel(*channel).holding(self._position(channel))
             most = min(released[channel], self._gate.announced(number))
             self._take(channel, min(read, most), released[channel])
@@ -205,8 +229,43 @@ class LinkInput:
         """Recycle the buffers of what has been read to its end."""
         for channel, number in self.numbers.items():
             read = self._log.channel(*channel).holding(self._position(channel))
-            done = min(read, self._gate.sent(number)) - self._gate.consumed(number)
-            self._gate.consume(number, max(0, done))
+            consumed = self._gate.consumed(number)
+            done = max(0, min(read, self._gate.sent(number)) - consumed)
+            if done and self.times.column is not None:
+                latest = self._log.channel(*channel).latest(consumed, consumed + done)
+                self.times.note(channel, latest)
+            self._gate.consume(number, done)
+
+    def align(self, senders: Iterable[Sender], finished: Container[int] = ()) -> None:
+        """Advance the watermarks by what is consumed, and pause who is too far ahead.
+
+        Parameters
+        ----------
+        senders : iterable of Sender
+            As the ledger has them.
+        finished : container of int
+            Senders that hold nobody back: nothing more of them is read.
+        """
+        self.paused = frozenset()
+        if self.times.column is None:
+            return
+        now, known = now_ms(), list(senders)
+        released = self.released(known)
+        reached: dict[int, list[tuple[int, bool]]] = {sender.number: [] for sender in known}
+        for channel in self.numbers:
+            read = self._log.channel(*channel).holding(self._position(channel))
+            # What is not released does not count: its sender's query may be dead.
+            self.times.probe(channel, now, has_rows=read < released[channel])
+            own = self.times.of(channel)
+            reached[channel[0]].append((own.watermark, own.is_idle == 1))
+        found = {
+            sender.number: progress_of(
+                reached[sender.number], is_finished=sender.is_removed or sender.number in finished
+            )
+            for sender in known
+        }
+        self.paused = ahead_of_others(found, self._settings.align_s)
+        self._paused_at |= dict.fromkeys(self.paused, now)
 
     def unread_bytes(self, channel: Channel, reach: int) -> int:
         """Return the bytes of a channel that may be read before a message."""
@@ -270,12 +329,22 @@ class LinkInput:
                 "rows": takes.get(channel, (0, 0))[0],
                 "bytes": takes.get(channel, (0, 0))[1],
                 "channel_state": json.dumps(
-                    {"gate": gate.channel_state(number), "record": self._position(channel)}
+                    {
+                        "gate": gate.channel_state(number),
+                        "record": self._position(channel),
+                        **self._time(channel),
+                    }
                 ),
                 "task_state": json.dumps(task) if number == 0 else None,
             }
             for channel, number in self.numbers.items()
         ]
+
+    def _time(self, channel: Channel) -> dict[str, Any]:
+        if self.times.column is None:
+            return {}
+        paused_at = self._paused_at.get(channel[0])
+        return {"time": {**self.times.channel_state(channel), "paused_at": paused_at}}
 
     def cursors(self) -> dict[str, dict[int, list[int]]]:
         """Return what senders wait for: by cursor and sender, a number per channel."""

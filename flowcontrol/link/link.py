@@ -63,6 +63,17 @@ class Link:
     max_pool_bytes : int or str, default "256 MiB"
         What a pool that sizes itself may hold. With ``floating_buffers`` stated as well, those are
         the least that it has.
+    event_time_column : str, optional
+        Column with the event time of a row: a timestamp, a date, or a long of ms since 1970. With
+        it the link has watermarks, which ``flowcontrol watch`` shows.
+    watermark_delay_s : float, default 0
+        How far the watermark of a channel is behind the latest event time in it: by how much a row
+        may be late.
+    idle_after_s : float, default 60
+        Time without rows after which a channel holds neither the watermark nor a sender back.
+    align_s : float, optional
+        How far a sender may be ahead of the slowest in event time: receivers give one that is
+        further ahead no credit until the others have caught up.
     evolve_schema : bool, default False
         Let a sender add columns that the link does not have yet.
     storage_options : mapping of str to str, optional
@@ -102,6 +113,10 @@ class Link:
         detach_after_bytes: int | str | None = None,
         spill_bytes: int | str | None = None,
         max_pool_bytes: int | str | None = None,
+        event_time_column: str | None = None,
+        watermark_delay_s: float | None = None,
+        idle_after_s: float | None = None,
+        align_s: float | None = None,
         evolve_schema: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
@@ -116,6 +131,10 @@ class Link:
             "detach_after_bytes": detach_after_bytes,
             "spill_bytes": spill_bytes,
             "max_pool_bytes": max_pool_bytes,
+            "event_time_column": event_time_column,
+            "watermark_delay_s": watermark_delay_s,
+            "idle_after_s": idle_after_s,
+            "align_s": align_s,
         }
         self.evolve_schema = evolve_schema
         self._settings = find(self.storage, self._given, schema_json(schema), evolve=evolve_schema)

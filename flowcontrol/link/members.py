@@ -42,6 +42,8 @@ class Sender(NamedTuple):
         by now: then the sender writes into the others from its next source batch on.
     floating : int or None
         Floating buffers of its output pool; None before it has stated any.
+    watermarks : tuple of int or None
+        Of what it has written into each channel, ms; empty without event time.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Sender(NamedTuple):
     is_removed: bool = False
     channels: int = 0
     floating: int | None = None
+    watermarks: tuple[int | None, ...] = ()
 
 
 class ChannelCursors(NamedTuple):
@@ -219,6 +222,7 @@ def _sender(name: str, state: Mapping[str, Any], width: int) -> Sender:
         is_removed,
         channels,
         state.get("floating"),
+        tuple(state["time"]["watermark"]) if "time" in state else (),
     )
 
 

@@ -9,7 +9,8 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_files import create_log
 from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.storage import Storage, writing
-from flowcontrol.link.columns import check_columns
+from flowcontrol.link.columns import check_columns, types_of
+from flowcontrol.link.event_time import check_event_column
 from flowcontrol.link.schema import agree_columns
 from flowcontrol.link.settings import (
     ALTERABLE,
@@ -17,6 +18,7 @@ from flowcontrol.link.settings import (
     FILE,
     LinkSettings,
     check,
+    check_event_time,
     check_pool,
     read_made,
     read_settings,
@@ -112,10 +114,13 @@ def agree(
         if schema:
             key = said.get("key") if found is None else found.key
             check_columns(str(storage), schema_of(schema), key)
+            timed = said.get("event_time_column") if found is None else found.event_time_column
+            check_event_column(str(storage), timed, types_of(schema_of(schema)))
         if found is None:
             check_free(storage)
             made = LinkSettings(uuid.uuid4().hex[:12], **_completed(said), schema=schema)
             check_pool(str(storage), made)
+            check_event_time(str(storage), made)
             with writing(storage, FILE):
                 storage.create(FILE, made.to_json().encode())
             continue  # another process may have created it first: what is there counts

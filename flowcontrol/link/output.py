@@ -7,6 +7,7 @@ from typing import Any
 from flowcontrol.ledger.channel_log import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.link.event_time import EventTimes, now_ms
 from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
 from flowcontrol.link.pool_size import Pace, resized, wanted_bytes
 from flowcontrol.link.settings import LinkSettings
@@ -41,6 +42,8 @@ class LinkOutput:
     barrier : list of int
         Messages of the first channels that all must have consumed before the next batch is
         written: since then rows of one key go to another channel. Empty without one.
+    times : EventTimes
+        The watermark of each channel.
     """
 
     def __init__(
@@ -55,6 +58,9 @@ class LinkOutput:
         self.detached: list[str] = list(state.get("detached", ()))
         self.barrier: list[int] = list(state.get("barrier", ()))
         self._pool = self._new_pool(state.get("floating", settings.floating_buffers))
+        self.times = EventTimes(settings)
+        self._noted: list[int] = list(state.get("written", none))
+        self.times.restore_all(state.get("time"))
 
     def _new_pool(self, floating: int) -> OutputPool:
         """Return a pool of so many floating buffers, within its bounds.
@@ -69,6 +75,7 @@ class LinkOutput:
     def adopt(self, settings: LinkSettings) -> None:
         """Take over the link's settings as they are now."""
         self.settings = settings
+        self.times.adopt(settings)
         floating = settings.bounded(self._pool.floating)
         if (settings.exclusive_buffers, floating) != (self._pool.exclusive, self._pool.floating):
             self._pool = self._new_pool(floating)
@@ -78,6 +85,7 @@ class LinkOutput:
         self.barrier = list(barrier)
         more = [0] * (channels - self.channels)
         self.released, self.trimmed = [*self.released, *more], [*self.trimmed, *more]
+        self._noted += more
         self.channels = channels
         self._pool = self._new_pool(self._pool.floating)
 
@@ -189,6 +197,15 @@ class LinkOutput:
 
     # ------------------------------------------------------------------ the ledger
 
+    def note_times(self) -> None:
+        """Advance the watermarks by what has been written since the last time."""
+        now = now_ms()
+        for channel, log in enumerate(self.logs):
+            if self.times.column is not None:
+                self.times.note(channel, log.latest(self._noted[channel], log.end))
+                self.times.probe(channel, now)
+            self._noted[channel] = log.end
+
     def rows(
         self, rows: Sequence[int], nbytes: Sequence[int], task: dict[str, Any]
     ) -> list[dict[str, Any]]:
@@ -214,7 +231,11 @@ class LinkOutput:
                 "rows": rows[channel],
                 "bytes": nbytes[channel],
                 "channel_state": json.dumps(
-                    {"records": log.records, "waiting_bytes": self._waiting(channel)}
+                    {
+                        "records": log.records,
+                        "waiting_bytes": self._waiting(channel),
+                        **self._watermark(channel),
+                    }
                 ),
                 "task_state": json.dumps(task) if channel == 0 else None,
             }
@@ -223,10 +244,17 @@ class LinkOutput:
             )
         ]
 
+    def _watermark(self, channel: int) -> dict[str, int | None]:
+        """Return the watermark of a channel for its row; nothing if the link has no event time."""
+        if self.times.column is None:
+            return {}
+        return {"watermark": self.times.watermark(channel)}
+
     def state(self) -> dict[str, Any]:
         """Return the cursors that receivers follow and the next start checks."""
-        logs = self.logs
+        logs, times = self.logs, self.times
         return {
+            **({} if times.column is None else {"time": times.state(range(self.channels))}),
             "index": self.index,
             "written": [log.end for log in logs],
             "records": [log.records for log in logs],

@@ -58,6 +58,11 @@ class PackRows:
     channels : int, optional
         Channels to spread rows over that have no key. By default a column says which channel a
         row belongs to.
+
+    Attributes
+    ----------
+    event_time_column : str or None
+        Column whose latest value is noted of every piece.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class PackRows:
     ) -> None:
         self.storage, self.sender, self.hold_bytes = storage, sender, hold_bytes
         self.names, self.channels = names, channels
+        self.event_time_column: str | None = None
         self.piece_bytes = min(buffer_bytes, max(buffer_bytes // PIECES, SMALLEST_PIECE))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -109,12 +115,13 @@ class PackRows:
         sizes = np.cumsum(row_bytes(rows))
         ends = [*starts[1:], len(rows)]
         path = f"{folder_of(self.sender)}/{uuid.uuid4().hex}.parquet"
-        entries = []
+        entries, firsts = [], list[int]()
         with writing(self.storage, path), self.storage.open_output(path) as sink:
             writer = SealedWriter(sink, rows.schema, codecs(rows))
             for channel, start, end in zip(found, starts, ends, strict=True):
                 pieces = self._cut(sizes, start, end)
                 for count, _ in pieces:
+                    firsts.append(start)
                     writer.write(rows.slice(start, count))
                     start += count
                 entries.append([channel, pieces])
@@ -126,7 +133,14 @@ class PackRows:
             "rows": len(rows),
             "channels": entries,
             "footer": footer,
+            "latest": self._latest(rows, firsts),
         }
+
+    def _latest(self, rows: pa.Table, firsts: Sequence[int]) -> list[int | None]:
+        """Return the latest event time of every piece; nothing if the link has no event time."""
+        if self.event_time_column is None:
+            return []
+        return latest_times(rows.column(self.event_time_column), firsts)
 
     def _cut(self, sizes: np.ndarray[Any, Any], start: int, end: int) -> list[list[int]]:
         """Cut the rows of a channel into pieces: rows and bytes of each."""
@@ -138,6 +152,43 @@ class PackRows:
             pieces.append([stop - start, int(sizes[stop - 1]) - before])
             start = stop
         return pieces
+
+
+UNITS_A_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
+"""How many of Arrow's units of a timestamp are a ms."""
+
+
+def latest_times(column: pa.ChunkedArray, firsts: Sequence[int]) -> list[int | None]:
+    """Return the latest event time of each of some runs of rows, ms since 1970.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        Timestamps, dates, or whole ms; null: the row has none.
+    firsts : sequence of int
+        First row of each run, rising; each ends where the next one begins.
+
+    Returns
+    -------
+    list of int or None
+        None where no row has one.
+    """
+    kind = column.type
+    days = pa.types.is_date32(kind)
+    whole = (column.cast(pa.int32()) if days else column).cast(pa.int64())
+    least = np.iinfo(np.int64).min
+    values = (whole.fill_null(least) if whole.null_count else whole).to_numpy()
+    found = np.maximum.reduceat(values, firsts).tolist()
+    return [None if value == least else _in_ms(value, kind) for value in found]
+
+
+def _in_ms(value: int, kind: pa.DataType) -> int:
+    """Return a time in whole ms, rounded down as Spark and Flink do."""
+    if pa.types.is_date32(kind):
+        return value * 86_400_000
+    if pa.types.is_timestamp(kind):
+        return value * 1000 if kind.unit == "s" else value // UNITS_A_MS[kind.unit]
+    return value
 
 
 def by_channel(table: pa.Table) -> tuple[pa.Table, list[int], list[int]]:
@@ -195,6 +246,7 @@ def packed_rows(reports: list[str]) -> list[PackedRows]:
             report["rows"],
             [(c, [(rows, nbytes) for rows, nbytes in pieces]) for c, pieces in report["channels"]],
             (report["footer"][0], report["footer"][1]),
+            report["latest"],
         )
         for report in found
     ]

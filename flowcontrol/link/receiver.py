@@ -24,6 +24,7 @@ from flowcontrol.link.beginning import (
     written_of,
 )
 from flowcontrol.link.budget import Budget
+from flowcontrol.link.event_time import receiver_watermark
 from flowcontrol.link.extents import FileRows
 from flowcontrol.link.input import Channel, Cursors, LinkInput
 from flowcontrol.link.members import (
@@ -104,6 +105,7 @@ class LinkReceiver:
         self._was_limited = False
         self._committed: list[int] = []
         self._skipped = 0
+        self._watermark: tuple[str | None, int | None] = (settings.event_time_column, None)
         self._acted_on = -1
         self._batch: dict[Channel, tuple[int, int]] = {}
         self._budget = None if target_s is None else self._new_budget(target_s)
@@ -152,6 +154,8 @@ class LinkReceiver:
             (row["sender"], row["receiver"]): (row["rows"], row["bytes"]) for row in rows
         }
         self._skipped = task.get("skipped", 0)
+        column, watermark = task.get("watermark", (None, None))
+        self._watermark = column, watermark
         self._meter.restore(task.get("pace", ()))
         if self._budget is not None:
             self._budget.restore(task["rates"], task.get("fixed_s"))
@@ -280,6 +284,8 @@ class LinkReceiver:
         if own.consumed() == self._committed or not self._is_awaited():
             return False
         self._learn()
+        own.align(senders_of(self.ledger))
+        self._note_watermark()
         self._commit({}, own.end)
         return True
 
@@ -295,7 +301,9 @@ class LinkReceiver:
         """Return the messages of each channel that each sender has released."""
         return [sender.released for sender in senders_of(self.ledger)]
 
-    def next(self, start: Cursors, *, is_over: bool = False) -> Cursors:
+    def next(
+        self, start: Cursors, *, is_over: bool = False, last: Cursors | None = None
+    ) -> Cursors:
         """Return where the batch that begins at ``start`` ends; ``start`` itself if it must wait.
 
         Parameters
@@ -304,6 +312,8 @@ class LinkReceiver:
             Where all before is read and in the sink.
         is_over : bool, default False
             Whether the query is ending: then nothing more is taken.
+        last : dict of str to list of int, optional
+            Where it ends: senders that are read so far hold no other back any more.
 
         Raises
         ------
@@ -324,6 +334,8 @@ class LinkReceiver:
         check_attached(self.ledger, self.group, senders, self.settings.detach_after_bytes)
         own.add(senders)
         own.consume()
+        own.align(senders, () if last is None else _finished(own.end, last))
+        self._note_watermark()
         takes = {} if is_over else self._take(senders)
         if any(rows for rows, _ in takes.values()):
             self._commit(takes, own.after(takes))
@@ -331,6 +343,24 @@ class LinkReceiver:
         elif own.consumed() != self._committed:
             self._commit({}, own.end)
         return own.end
+
+    def _note_watermark(self) -> None:
+        """Advance the watermark by what is consumed."""
+        own = self.input
+        if own.times.column != self._watermark[0]:
+            self._watermark = own.times.column, None
+        column, before = self._watermark
+        if column is not None:
+            channels = [own.times.of(channel) for channel in own.numbers]
+            now = receiver_watermark(
+                [(one.watermark, one.is_idle == 1) for one in channels], before
+            )
+            self._watermark = column, now.watermark
+
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether a sender gets no credit until the others have caught up in event time."""
+        return bool(self.input.paused)
 
     def _again(self, start: Cursors) -> Cursors:
         """Repeat the last decision, which Spark has not noted."""
@@ -421,6 +451,7 @@ class LinkReceiver:
             "end": end,
             "origin": own.origin,
             "skipped": self._skipped,
+            **({} if self._watermark[0] is None else {"watermark": self._watermark}),
             "gate": own.task_state(),
             "pace": self._meter.pace.to_json(),
             **(NO_TARGET if self._budget is None else self._budget.to_json()),
@@ -445,6 +476,15 @@ class LinkReceiver:
         self._batch = dict(takes)
         self._committed = own.consumed()
         own.forget()
+
+
+def _finished(read: Cursors, last: Cursors) -> set[int]:
+    """Return the senders of which no channel has more to read before the end of the query."""
+    return {
+        int(sender)
+        for sender, own in read.items()
+        if all(done >= end for done, end in zip(own, last.get(sender, ()), strict=False))
+    }
 
 
 def _label(channel: Channel) -> str:

@@ -323,6 +323,7 @@ class LinkSender:
     ) -> None:
         """Commit what is written and released now, and announce what is trimmed next."""
         output = self.output
+        output.note_times()
         trimmed = output.trimmed if trimmed is None else trimmed
         who = {"query": self.query, "epoch": self.epoch}
         task = {"name": self.name, **who, "source_batch": batch_id, "detached": output.detached}

@@ -44,6 +44,19 @@ LIMITS = {
 TARGET_LIMITS_S = (0.05, 3600.0)
 """Least and most of ``target_batch_s``."""
 
+LONGEST_S = 366 * 86_400.0
+"""Most of a duration in event time, seconds."""
+
+EVENT_LIMITS_S = {
+    "watermark_delay_s": (0.0, LONGEST_S),
+    "idle_after_s": (0.1, LONGEST_S),
+    "align_s": (0.0, LONGEST_S),
+}
+"""Least and most of the durations that go with ``event_time_column``, seconds."""
+
+EVENT_TYPES = ("timestamp", "timestamp_ntz", "date", "bigint")
+"""Spark's names of the types that ``event_time_column`` may have."""
+
 POOL_BYTES = 256 << 20
 """What the pool of a new link grows to at most, bytes, unless its buffers are stated."""
 
@@ -57,15 +70,23 @@ DEFAULTS: dict[str, Any] = {
     "target_batch_s": None,
     "detach_after_bytes": None,
     "spill_bytes": 0,
+    "event_time_column": None,
+    "watermark_delay_s": 0.0,
+    "idle_after_s": 60.0,
+    "align_s": None,
 }
 """Defaults of a new link; numbers of buffers are Flink's."""
 
 
 ALTERABLE = (
-    *("channels", "detach_after_bytes", "exclusive_buffers", "floating_buffers"),
-    *("max_pool_bytes", "spill_bytes", "target_batch_s"),
+    *("align_s", "channels", "detach_after_bytes", "event_time_column", "exclusive_buffers"),
+    *("floating_buffers", "idle_after_s", "max_pool_bytes", "spill_bytes", "target_batch_s"),
+    "watermark_delay_s",
 )
 """What can change while a link is in use."""
+
+EVENT_SETTINGS = ("event_time_column", *EVENT_LIMITS_S)
+"""What a link with event time has."""
 
 MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
 """Key of ``link.json`` while the link is moved, after it has moved, and while it is deleted."""
@@ -98,6 +119,14 @@ class LinkSettings:
         What a pool that sizes itself may hold, messages of full size; None: it does not.
     schema : str
         Spark's JSON of the rows' columns; empty as long as no sender has brought them.
+    event_time_column : str or None
+        Column with the event time of a row; None: the link has no watermarks.
+    watermark_delay_s : float
+        How far a watermark is behind the latest event time.
+    idle_after_s : float
+        Time without rows after which a channel holds nobody back.
+    align_s : float or None
+        How far a sender may be ahead of the slowest in event time; None: as far as it likes.
     """
 
     link_id: str
@@ -111,6 +140,10 @@ class LinkSettings:
     spill_bytes: int
     schema: str
     max_pool_bytes: int | None = None
+    event_time_column: str | None = None
+    watermark_delay_s: float = DEFAULTS["watermark_delay_s"]
+    idle_after_s: float = DEFAULTS["idle_after_s"]
+    align_s: float | None = None
 
     @property
     def pool_size(self) -> int:
@@ -135,7 +168,10 @@ class LinkSettings:
 
     def to_json(self) -> str:
         """Return the text of ``link.json``."""
-        content = {"format": FORMAT, **asdict(self)}
+        own = asdict(self)
+        if self.event_time_column is None:  # so that versions without event time read it
+            own = {name: value for name, value in own.items() if name not in EVENT_SETTINGS}
+        content = {"format": FORMAT, **own}
         return json.dumps({**content, SEAL: _seal(content)}, indent=1)
 
     @classmethod
@@ -206,6 +242,14 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     if target is not None and not is_target(target):
         low_s, high_s = TARGET_LIMITS_S
         wrong.append(f"target_batch_s is {target!r}: needs seconds, from {low_s:g} to {high_s:g}")
+    column = found.get("event_time_column")
+    if column is not None and not (isinstance(column, str) and column):
+        wrong.append(f"event_time_column is {column!r}: needs the name of a column")
+    for name, limits_s in EVENT_LIMITS_S.items():
+        duration = found.get(name)
+        if duration is not None and not is_duration(duration, limits_s):
+            least, most = limits_s
+            wrong.append(f"{name} is {duration!r}: needs seconds, from {least:g} to {most:.0f}")
     if wrong:
         raise LinkError(f"the link {place} is refused: " + "; ".join(wrong))
     return found
@@ -229,12 +273,38 @@ def check_pool(place: str, settings: LinkSettings) -> None:
         )
 
 
+def check_event_time(place: str, settings: LinkSettings) -> None:
+    """Refuse what goes with event time in a link that has none.
+
+    Raises
+    ------
+    LinkError
+        Naming the settings.
+    """
+    if settings.event_time_column is not None:
+        return
+    stated = [
+        f"{name} is {getattr(settings, name):g}"
+        for name in EVENT_LIMITS_S
+        if getattr(settings, name) != DEFAULTS[name]
+    ]
+    if stated:
+        raise LinkError(
+            f"the link {place} is refused: {', '.join(stated)}, but there is no event_time_column: "
+            "name the column with the event time of a row, or leave it out"
+        )
+
+
 def is_target(value: object) -> bool:
     """Whether this is a time that a micro-batch can be asked to take, seconds."""
-    low_s, high_s = TARGET_LIMITS_S
+    return is_duration(value, TARGET_LIMITS_S)
+
+
+def is_duration(value: object, limits_s: tuple[float, float]) -> bool:
+    """Whether this is a number of seconds within limits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return low_s <= value <= high_s
+    return limits_s[0] <= value <= limits_s[1]
 
 
 def _are_names(names: Sequence[object]) -> bool:

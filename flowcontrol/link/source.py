@@ -134,17 +134,21 @@ class LinkReader(CreditReader):
         wait, until = shortest, self._until()
         while True:
             is_over = self._is_over(receiver.input.filled(cursors))
-            end = receiver.next(cursors, is_over=is_over)
+            end = receiver.next(cursors, is_over=is_over, last=self._last)
             if receiver.input.filled(end) != receiver.input.filled(cursors):
                 return {"cursors": end}
             if is_over or time.monotonic() > until or os.getppid() != self._parent:
                 return start
+            if self._last is not None and receiver.waits_for_others:
+                until = max(until, self._until())  # they are read on, or idle some day
             while time.monotonic() < until:
                 if receiver.refresh():
                     until = max(until, self._until()) if self._last is not None else until
                     break
                 time.sleep(wait)
                 wait = min(2 * wait, longest)
+                if self._last is not None and receiver.waits_for_others:
+                    break
 
     def _await_release(self) -> None:
         """Wait until a sender releases something, though not long: it may be gone."""

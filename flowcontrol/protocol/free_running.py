@@ -10,7 +10,7 @@ channel (reference section 1.10). The receiver moves ``sent`` itself, within its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from flowcontrol.errors import ProtocolError
@@ -204,10 +204,17 @@ class LinkGate:
         """Request floating buffers for the sender's backlog."""
         on_backlog(self._gate, channel, backlog)
 
-    def announce(self) -> None:
-        """Announce the credit that any channel has gained."""
+    def announce(self, paused: Container[int] = ()) -> None:
+        """Announce the credit that any channel has gained.
+
+        Parameters
+        ----------
+        paused : container of int
+            Channels that get none for now; what they have gained is announced when they go on.
+        """
         for channel in range(len(self._channels)):
-            announce_credit(self._gate, channel)
+            if channel not in paused:
+                announce_credit(self._gate, channel)
 
     def credit(self, channel: int) -> int:
         """Messages that the channel may still take: announced - sent."""

@@ -315,6 +315,7 @@ class SenderQuery:
             work = PackRows(
                 self.pipeline.storage.child(EXCHANGE), sender.index, sender.settings.buffer_bytes
             )
+            work.event_time_column = sender.settings.event_time_column
             part = table.slice(row, rows)
             row += rows
             part = part.append_column(CHANNEL, part.column("channel").cast(pa.int32()))

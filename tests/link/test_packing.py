@@ -253,7 +253,7 @@ def test_a_task_without_rows_writes_nothing(tmp_path):
 def test_files_are_in_the_order_of_tasks_however_they_come_back():
     reports = [
         json.dumps({"task": task, "number": n, "path": f"{task}/{n}", "bytes": 1, "rows": 1,
-                    "channels": [], "footer": [0, 0]})
+                    "channels": [], "footer": [0, 0], "latest": []})
         for task, n in [(10, 0), (2, 1), (2, 0), (0, 10), (0, 9)]
     ]  # fmt: skip
     assert [file.path for file in packed_rows(reports)] == ["0/9", "0/10", "2/0", "2/1", "10/0"]

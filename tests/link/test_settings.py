@@ -57,6 +57,13 @@ SECONDS = "needs seconds, from 0.05 to 3600"
         ("target_batch_s", float("inf"), f"target_batch_s is inf: {SECONDS}"),
         ("target_batch_s", True, f"target_batch_s is True: {SECONDS}"),
         ("target_batch_s", "5", f"target_batch_s is '5': {SECONDS}"),
+        ("watermark_delay_s", -1, "watermark_delay_s is -1: needs seconds, from 0 to 31622400"),
+        ("watermark_delay_s", "5 seconds", "watermark_delay_s is '5 seconds': needs seconds"),
+        ("idle_after_s", 0, "idle_after_s is 0: needs seconds, from 0.1 to 31622400"),
+        ("align_s", -0.5, "align_s is -0.5: needs seconds, from 0 to 31622400"),
+        ("align_s", float("nan"), "align_s is nan: needs seconds"),
+        ("event_time_column", "", "event_time_column is '': needs the name of a column"),
+        ("event_time_column", 3, "event_time_column is 3: needs the name of a column"),
         ("key", "", f"key is '': {NAMES}"),
         ("key", [], rf"key is \[\]: {NAMES}"),
         ("key", ["id", ""], rf"key is \['id', ''\]: {NAMES}"),
@@ -330,3 +337,54 @@ def test_a_ledger_that_another_query_is_making_is_none_yet(tmp_path):
     (log / "_commit_0.json.tmp").write_text("{}")
     assert read_settings(made.storage) == made.settings
     assert Link(tmp_path / "link").settings == made.settings
+
+
+# ---------------------------------------------------------------------- event time
+
+TIMED = T.StructType([*ROWS.fields, T.StructField("at", T.TimestampType())])
+NO_COLUMN = "but there is no event_time_column: name the column with the event time of a row"
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"align_s": 30}, f"align_s is 30, {NO_COLUMN}"),
+        ({"align_s": 0}, f"align_s is 0, {NO_COLUMN}"),
+        ({"watermark_delay_s": 1.5}, f"watermark_delay_s is 1.5, {NO_COLUMN}"),
+        ({"idle_after_s": 5, "align_s": 1}, f"idle_after_s is 5, align_s is 1, {NO_COLUMN}"),
+    ],
+)
+def test_what_goes_with_event_time_needs_it(tmp_path, given, text):
+    with pytest.raises(LinkError, match=rf"the link {tmp_path} is refused: {text}"):
+        Link(tmp_path, schema=TIMED, **given)
+    assert list(tmp_path.iterdir()) == []
+    link = Link(tmp_path, schema=TIMED)
+    with pytest.raises(LinkError, match=text):
+        link.alter(**given)
+    assert read_settings(link.storage) == link.settings
+
+
+def test_the_column_of_event_time_must_be_a_time_of_the_link(tmp_path):
+    for column, text in (("when", "is not among the columns id, text, at"), ("text", "string: ")):
+        with pytest.raises(LinkError, match=f"event_time_column '{column}' .*{text}"):
+            Link(tmp_path, schema=TIMED, event_time_column=column)
+    assert list(tmp_path.iterdir()) == []
+    link = Link(tmp_path, event_time_column="at")  # its columns are not known yet
+    with pytest.raises(LinkError, match="event_time_column 'at' is not among the columns id, text"):
+        link.note_schema(ROWS)
+    link.note_schema(TIMED)
+    with pytest.raises(LinkError, match="event_time_column 'text' has the type string: needs a"):
+        link.alter(event_time_column="text")
+    assert link.alter(event_time_column="id", align_s=3).align_s == 3
+    with pytest.raises(LinkError, match=f"align_s is 3, {NO_COLUMN}"):
+        link.alter(event_time_column=None)
+    assert link.alter(event_time_column=None, align_s=None).event_time_column is None
+
+
+def test_a_link_without_event_time_can_be_read_by_versions_that_have_none(tmp_path):
+    plain = Link(tmp_path / "plain", schema=ROWS).settings
+    assert not {"event_time_column", "align_s"} & set(json.loads(plain.to_json()))
+    timed = Link(tmp_path / "timed", schema=TIMED, event_time_column="at", align_s=5).settings
+    for made in (plain, timed):
+        assert LinkSettings.from_json(made.to_json(), "here") == made
+    assert (timed.watermark_delay_s, timed.idle_after_s, timed.align_s) == (0.0, 60.0, 5)

@@ -43,6 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     fake = SimpleNamespace(time=lambda: clock.now, monotonic=lambda: clock.now)
     monkeypatch.setattr("flowcontrol.ledger.commit.time", fake)
     monkeypatch.setattr("flowcontrol.link.receiver.time", fake)
+    monkeypatch.setattr("flowcontrol.link.event_time.time", fake)
     monkeypatch.setattr("flowcontrol.ledger.link_ledger.time", fake)
     monkeypatch.setattr(
         "flowcontrol.ledger.link_ledger.datetime", SimpleNamespace(now=clock.datetime)
@@ -57,8 +58,10 @@ class DrySender:
         self.own = LinkSender(link.storage, link.settings, name, query, reset=False)
         self.batch = -1
 
-    def write(self, rows: Mapping[int, int], row_bytes: int = 100) -> None:
-        """Write a source batch: rows per channel."""
+    def write(
+        self, rows: Mapping[int, int], row_bytes: int = 100, latest_s: float | None = None
+    ) -> None:
+        """Write a source batch: rows per channel, and the latest event time in each."""
         self.batch += 1
         most = max(1, self.own.settings.buffer_bytes // row_bytes)
         channels = []
@@ -67,7 +70,10 @@ class DrySender:
             channels.append((channel, [(piece, piece * row_bytes) for piece in pieces]))
         total = sum(rows.values())
         path = f"sender={self.own.index}/{uuid.uuid4().hex}.parquet"
-        self.own.write(self.batch, [PackedRows(path, total * row_bytes, total, channels)])
+        pieces = sum(len(own) for _, own in channels)
+        latest = [] if latest_s is None else [round(1000 * latest_s)] * pieces
+        file = PackedRows(path, total * row_bytes, total, channels, latest=latest)
+        self.own.write(self.batch, [file])
 
     def step(self) -> bool:
         """Release what the receivers have made room for."""

@@ -71,7 +71,8 @@ def test_every_metric_is_there_and_explained(collector):
 
 
 def test_names_say_the_unit_as_prometheus_wants_it():
-    units = "rows|bytes|seconds|buffers|messages|ratio|rows_per_second|rows_total|detached|starting"
+    units = "rows|bytes|seconds|buffers|messages|ratio|rows_per_second|rows_total"
+    units += "|detached|starting|idle|paused|holds_watermark"  # 1 or 0
     for name in METRICS:
         assert re.fullmatch(rf"flowcontrol_link_[a-z_]+_({units})", name), name
         assert not re.search(r"_(ms|s|kb|milliseconds|count|pct)$", name), name

@@ -6,6 +6,7 @@ the last link that blocks its sender.
 """
 
 from collections.abc import Sequence
+from math import inf
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
@@ -82,10 +83,24 @@ def _blocks(snapshot: LinkSnapshot, snapshots: Sequence[LinkSnapshot]) -> str:
     slow = _slow_channels(snapshot, sender)
     group = slow[0].receiver
     readers = _readers(snapshot, group, slow)
+    if any(sender.name in reader.paused for reader in readers):
+        return f"Bottleneck{often}: {_slower(snapshot, group, sender)}: {blocked}."
     if not readers:
         return f"Bottleneck{often}: nobody reads {_unread(snapshot, group, slow)}: {blocked}."
     reader = max(readers, key=lambda reader: reader.busy_ratio)
     return f"Bottleneck{often}: {_stage(snapshot, reader, slow)}: {blocked}."
+
+
+def _slower(snapshot: LinkSnapshot, group: str, sender: SenderSnapshot) -> str:
+    """Return which senders another one waits for, as they have to catch up in event time."""
+    reaches: dict[str, float] = {}
+    for channel in snapshot.channels:
+        if channel.receiver == group and not channel.is_idle and channel.watermark_s is not None:
+            reaches[channel.sender] = max(channel.watermark_s, reaches.get(channel.sender, -inf))
+    reaches.pop(sender.name, None)
+    slowest = min(reaches, key=lambda name: reaches[name]) if reaches else "another one"
+    limit = duration(snapshot.align_s)
+    return f"sender {slowest} of {snapshot.label}, with align_s of {limit} the others wait for it"
 
 
 def _behind(snapshots: Sequence[LinkSnapshot]) -> str:

@@ -22,6 +22,7 @@ from flowcontrol.link.monitoring.snapshot import (
     ReceiverSnapshot,
     SenderSnapshot,
 )
+from flowcontrol.link.monitoring.times import NO_TIME, receiver_time
 from flowcontrol.link.settings import LinkSettings, altered, read_made
 from flowcontrol.protocol.sender_rules import credit_of
 
@@ -140,6 +141,10 @@ class _Snapshot:
         members += [member_of(one) for one in self.cursors.receivers]
         self.batches = {member: Batches(ledger, member, now, window_s) for member in members}
         self._rows = {member_of(one): self._newest(one) for one in self.cursors.receivers}
+        self._times = {
+            member: receiver_time(settings, log, senders, rows, now, since)
+            for member, rows in self._rows.items()
+        }
 
     def _newest(self, receiver: Receiver) -> dict[Key, dict[str, Any]]:
         """Return a receiver's newest rows, by sender and channel."""
@@ -165,6 +170,8 @@ class _Snapshot:
             receivers=tuple(self._receiver(one, channels) for one in cursors.receivers),
             channels=tuple(channels),
             max_pool_bytes=self.settings.max_pool_bytes,
+            event_time_column=self.settings.event_time_column,
+            align_s=self.settings.align_s,
         )
 
     # ------------------------------------------------------------------ a channel
@@ -201,7 +208,27 @@ class _Snapshot:
             bytes_out_per_s=0.0 if reading is None else reading.bytes_per_s(key),
             blocked_ratio=self._blocked(sender, channel),
             is_holding=self.cursors.is_holding(sender.number, group, channel),
+            **self._time(sender, channel, reader),
         )
+
+    def _time(self, sender: Sender, channel: int, reader: Receiver) -> dict[str, Any]:
+        """Return the figures of event time; nothing if the link has none."""
+        if self.settings.event_time_column is None:
+            return {}
+        written = dict(enumerate(sender.watermarks))
+        figures: dict[str, Any] = {"written_watermark_ms": written.get(channel)}
+        time = NO_TIME if reader is NOBODY else self._times[member_of(reader)]
+        own = time.channels.get((sender.number, channel))
+        if own is not None:
+            figures |= {
+                "watermark_ms": own.watermark,
+                "watermark_lag_s": own.lag_s,
+                "watermark_behind_s": own.behind_s,
+                "is_idle": own.is_idle,
+                "is_paused": own.is_paused,
+                "holds_watermark": own.is_holding,
+            }
+        return figures
 
     def _position(self, reader: Receiver, key: Key, consumed: int) -> int:
         """Return how many records of a channel have been consumed."""
@@ -280,6 +307,9 @@ class _Snapshot:
             silent_s=batches.silent_s,
             rows_skipped=states[0].get("skipped", 0) if states else 0,
             is_starting=batches.batch_s is None and has_rows and not is_detached,
+            watermark_ms=self._times[member_of(receiver)].watermark,
+            watermark_lag_s=self._times[member_of(receiver)].lag_s,
+            paused=self._times[member_of(receiver)].paused,
         )
 
 

@@ -52,6 +52,23 @@ def duration(seconds: float | None) -> str:
     return f"{_digits(seconds, 2)} d"
 
 
+DAY_S = 20 * 3600.0
+"""How far a moment may be from now to be shown by its time of day alone."""
+
+
+def moment(seconds: float, now: float) -> str:
+    """Return a Unix time in at most sixteen letters: the time of day, with the date if it is far.
+
+    One that no calendar has, as of counters, is shown as the number that it is.
+    """
+    if abs(seconds - now) < DAY_S:
+        return clock_time(seconds)
+    try:
+        return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+    except (ValueError, OverflowError, OSError):
+        return f"{seconds:.3g} s"
+
+
 def clock_time(seconds: float) -> str:
     """Return the time of day, here, of a Unix time: ``18:22:07``."""
     return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M:%S")

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 from flowcontrol.analysis.pressure import Pressure, pressure_of
 
 
+def in_seconds(moment: int | None) -> float | None:
+    """Return a time in ms as one in seconds."""
+    return None if moment is None else moment / 1000
+
+
 @dataclass(frozen=True)
 class ChannelSnapshot:
     """One channel from a sender to a receiver.
@@ -43,6 +48,21 @@ class ChannelSnapshot:
     is_holding : bool
         Whether this receiver is the one whose buffers the channel's sender waits for: of several
         the slowest.
+    written_watermark_ms : int or None
+        Watermark of what the sender has written into the channel, Unix time, ms. This and what
+        follows is None in a link without event time.
+    watermark_ms : int or None
+        Watermark of what the receiver has consumed of it; None before the first.
+    watermark_lag_s : float or None
+        How far that is behind the clock.
+    watermark_behind_s : float or None
+        How far that is behind the most advanced of the receiver's channels.
+    is_idle : bool or None
+        Whether it has had no rows for so long that it holds nobody back.
+    is_paused : bool or None
+        Whether its sender gets no credit, as it is more than ``align_s`` ahead of the others.
+    holds_watermark : bool or None
+        Whether it holds the receiver's watermark back: it counts, and is the slowest.
     """
 
     sender: str
@@ -67,6 +87,23 @@ class ChannelSnapshot:
     bytes_out_per_s: float
     blocked_ratio: float
     is_holding: bool
+    written_watermark_ms: int | None = None
+    watermark_ms: int | None = None
+    watermark_lag_s: float | None = None
+    watermark_behind_s: float | None = None
+    is_idle: bool | None = None
+    is_paused: bool | None = None
+    holds_watermark: bool | None = None
+
+    @property
+    def written_watermark_s(self) -> float | None:
+        """Watermark of what the sender has written, Unix time, s."""
+        return in_seconds(self.written_watermark_ms)
+
+    @property
+    def watermark_s(self) -> float | None:
+        """Watermark of what the receiver has consumed, Unix time, s."""
+        return in_seconds(self.watermark_ms)
 
     @property
     def held_ratio(self) -> float:
@@ -156,6 +193,14 @@ class ReceiverSnapshot:
     is_starting : bool
         Whether it has rows to read and has not ended its first micro-batch: how fast it is, is
         not known yet.
+    watermark_ms : int or None
+        The least watermark of its channels that are not idle, Unix time, ms; None without event
+        time, or before the first.
+    watermark_lag_s : float or None
+        How far that is behind the clock.
+    paused : tuple of str
+        Senders that got no credit at some time in the window, as they were more than ``align_s``
+        ahead of the others.
     """
 
     name: str
@@ -176,6 +221,14 @@ class ReceiverSnapshot:
     keeps_target: bool = True
     rows_skipped: int = 0
     is_starting: bool = False
+    watermark_ms: int | None = None
+    watermark_lag_s: float | None = None
+    paused: tuple[str, ...] = ()
+
+    @property
+    def watermark_s(self) -> float | None:
+        """Its watermark, Unix time, s."""
+        return in_seconds(self.watermark_ms)
 
     @property
     def longest_batch_s(self) -> float | None:
@@ -206,6 +259,10 @@ class LinkSnapshot:
         By sender, receiver and channel.
     max_pool_bytes : int or None
         What a sender's pool may grow to; None if it does not size itself.
+    event_time_column : str or None
+        Column with the event time of a row; None: the link has no watermarks.
+    align_s : float or None
+        How far a sender may be ahead of the slowest in event time; None: as far as it likes.
     """
 
     label: str
@@ -216,6 +273,8 @@ class LinkSnapshot:
     receivers: tuple[ReceiverSnapshot, ...]
     channels: tuple[ChannelSnapshot, ...]
     max_pool_bytes: int | None = None
+    event_time_column: str | None = None
+    align_s: float | None = None
 
     @property
     def starting(self) -> tuple[ReceiverSnapshot, ...]:

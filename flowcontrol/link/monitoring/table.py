@@ -17,6 +17,7 @@ from flowcontrol.link.monitoring.snapshot import (
     ReceiverSnapshot,
     SenderSnapshot,
 )
+from flowcontrol.link.monitoring.time_table import time_table, watermark_lines
 from flowcontrol.report.numbers import percent
 
 _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}
@@ -62,6 +63,7 @@ def _link(snapshot: LinkSnapshot, most_channels: int | None) -> list[RenderableT
     if not snapshot.senders and not snapshot.receivers:
         return [title, "No sender and no receiver has started yet."]
     parts: list[RenderableType] = [title, _members(snapshot), *_missed(snapshot), *_late(snapshot)]
+    parts += watermark_lines(snapshot)
     starting = {receiver.name for receiver in snapshot.starting}
     pairs = list(dict.fromkeys((c.sender, c.receiver) for c in snapshot.channels))
     for sender, receiver in pairs:
@@ -71,6 +73,9 @@ def _link(snapshot: LinkSnapshot, most_channels: int | None) -> list[RenderableT
             parts.append(Text(f"{sender} → {receiver}", style="italic"))
         table = _channels(own, most_channels, has_verdict=receiver not in starting)
         parts += [table, *_left_out(own, most_channels)]
+        if snapshot.event_time_column is not None:
+            most = len(own) if most_channels is None else most_channels
+            parts += ["", time_table(own, most, snapshot.at)]
     return parts
 
 

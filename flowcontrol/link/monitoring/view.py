@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-_TYPES = {str: "string", int: "bigint", bool: "boolean"}
+_TYPES: dict[object, str] = {
+    str: "string",
+    int: "bigint",
+    int | None: "bigint",
+    bool: "boolean",
+    bool | None: "boolean",
+}
 _MORE = {
     "verdict": "string", "batch_s": "double", "running_s": "double", "target_s": "double",
     "pool_used": "int", "pool_size": "int",

@@ -89,7 +89,7 @@ def watch(
             if on_snapshots is not None:
                 on_snapshots(snapshots)
             if live is not None:
-                live.update(_fitting(snapshots, console), refresh=True)
+                live.update(fitting(snapshots, console), refresh=True)
             else:
                 console.print(render(snapshots))
             if once:
@@ -100,7 +100,7 @@ def watch(
             time.sleep(max(0.0, every_s - (time.monotonic() - started)))
 
 
-def _fitting(snapshots: Sequence[LinkSnapshot], console: Console) -> RenderableType:
+def fitting(snapshots: Sequence[LinkSnapshot], console: Console) -> RenderableType:
     """Return a render with as many channels as the terminal has lines for."""
     whole = render(snapshots)
     over = len(console.render_lines(whole)) - console.size.height + 1
@@ -108,5 +108,10 @@ def _fitting(snapshots: Sequence[LinkSnapshot], console: Console) -> RenderableT
         return whole
     pairs = sum(len({(c.sender, c.receiver) for c in snapshot.channels}) for snapshot in snapshots)
     most = max((len({c.channel for c in snapshot.channels}) for snapshot in snapshots), default=0)
+    pairs += sum(  # a table of event time has a line a channel too
+        len({(c.sender, c.receiver) for c in snapshot.channels})
+        for snapshot in snapshots
+        if snapshot.event_time_column is not None
+    )
     left_out = -(-over // max(1, pairs)) + 1  # and a line that says so
     return render(snapshots, max(LEAST_CHANNELS, most - left_out))

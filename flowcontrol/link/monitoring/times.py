@@ -1,0 +1,171 @@
+"""Event time as a receiver sees it: the watermark of each channel, and who holds it back."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.link.event_time import (
+    Held,
+    ahead_of_others,
+    is_quiet,
+    progress_of,
+    receiver_watermark,
+)
+from flowcontrol.link.members import Sender
+from flowcontrol.link.monitoring.history import COMMITTED_AT, Key
+from flowcontrol.link.settings import LinkSettings
+from flowcontrol.protocol.event_time import MIN_TIME
+
+
+class ChannelTime(NamedTuple):
+    """Event time of a channel at a receiver.
+
+    Attributes
+    ----------
+    watermark : int or None
+        Of what the receiver has consumed, ms; None before the first.
+    lag_s : float or None
+        How far it is behind the clock.
+    behind_s : float or None
+        How far it is behind the most advanced of the receiver's channels.
+    is_idle : bool
+        Whether it has had no rows for so long that it does not count.
+    is_paused : bool
+        Whether its sender gets no credit, as it is ahead of the others.
+    is_holding : bool
+        Whether it holds the receiver's watermark back.
+    """
+
+    watermark: int | None
+    lag_s: float | None
+    behind_s: float | None
+    is_idle: bool
+    is_paused: bool
+    is_holding: bool
+
+
+class ReceiverTime(NamedTuple):
+    """Event time of a receiver.
+
+    Attributes
+    ----------
+    watermark : int or None
+        Of the receiver, ms.
+    lag_s : float or None
+        How far that is behind the clock.
+    channels : dict of (int, int) to ChannelTime
+        By sender and channel.
+    paused : tuple of str
+        Senders that got no credit at some time in the window, as they were ahead of the others.
+    """
+
+    watermark: int | None
+    lag_s: float | None
+    channels: dict[Key, ChannelTime]
+    paused: tuple[str, ...] = ()
+
+
+NO_TIME = ReceiverTime(None, None, {})
+"""Of a link without event time."""
+
+
+def receiver_time(
+    settings: LinkSettings,
+    log: LinkLog,
+    senders: Sequence[Sender],
+    rows: Mapping[Key, Mapping[str, Any]],
+    now: float,
+    since: float,
+) -> ReceiverTime:
+    """Return the event time of a receiver.
+
+    Parameters
+    ----------
+    settings : LinkSettings
+        The link's, as they are now.
+    log : LinkLog
+        The exchange log.
+    senders : sequence of Sender
+        As the ledger has them.
+    rows : mapping of (int, int) to mapping
+        The receiver's newest rows in the ledger, by sender and channel.
+    now, since : float
+        End and begin of the window, Unix time, seconds.
+    """
+    if settings.event_time_column is None:
+        return NO_TIME
+    by_number = {sender.number: sender for sender in senders}
+    keys = [key for key in rows if key[0] in by_number]
+    states = [json.loads(rows[key]["channel_state"]) for key in keys]
+    found = [
+        _channel(settings, log, by_number[key[0]], key[1], state, rows[key][COMMITTED_AT], now)
+        for key, state in zip(keys, states, strict=True)
+    ]
+    held = receiver_watermark(found, _before(settings, rows.values()))
+    of_sender: dict[int, list[tuple[int, bool]]] = {}
+    for key, own in zip(keys, found, strict=True):
+        of_sender.setdefault(key[0], []).append(own)
+    progress = {number: progress_of(own) for number, own in of_sender.items()}
+    ahead = ahead_of_others(progress, settings.align_s)
+    most = max((watermark for watermark, _ in found), default=MIN_TIME)
+    channels = {
+        key: _shown(own, place, held, most, now, is_paused=key[0] in ahead)
+        for place, (key, own) in enumerate(zip(keys, found, strict=True))
+    }
+    lately = {
+        key[0]
+        for key, state in zip(keys, states, strict=True)
+        if (state.get("time", {}).get("paused_at") or 0) >= 1000 * since
+    }
+    paused = tuple(one.name for one in senders if one.number in ahead | lately)
+    return ReceiverTime(held.watermark, lag_of(held.watermark, now), channels, paused)
+
+
+def lag_of(watermark: int | None, now: float) -> float | None:
+    """Return how far a watermark, ms, is behind a moment, s."""
+    return None if watermark is None else now - watermark / 1000
+
+
+def _channel(
+    settings: LinkSettings,
+    log: LinkLog,
+    sender: Sender,
+    channel: int,
+    state: Mapping[str, Any],
+    committed_at: int,
+    now: float,
+) -> tuple[int, bool]:
+    """Return the watermark of a channel, ms, and whether it is idle."""
+    own = state.get("time")
+    if own is None or own["column"] != settings.event_time_column:
+        return MIN_TIME, False
+    messages = log.channel(sender.number, channel)
+    has_rows = messages.holding(state["record"]) < min(sender.released[channel], messages.end)
+    quiet_since = own["quiet_since"]
+    if quiet_since is None:  # the timer began behind the commit, and nobody commits that
+        quiet_since = committed_at // 1000
+    is_idle = not has_rows and is_quiet(quiet_since, int(1000 * now), settings.idle_after_s)
+    return MIN_TIME if own["watermark"] is None else own["watermark"], is_idle
+
+
+def _before(settings: LinkSettings, rows: Iterable[Mapping[str, Any]]) -> int | None:
+    """Return the watermark that a receiver has committed."""
+    tasks = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
+    column, watermark = tasks[0].get("watermark", (None, None)) if tasks else (None, None)
+    return watermark if column == settings.event_time_column else None
+
+
+def _shown(
+    own: tuple[int, bool], place: int, held: Held, most: int, now: float, *, is_paused: bool
+) -> ChannelTime:
+    is_known = own[0] != MIN_TIME
+    watermark = own[0] if is_known else None
+    return ChannelTime(
+        watermark,
+        lag_of(watermark, now),
+        (most - own[0]) / 1000 if is_known else None,
+        is_idle=own[1],
+        is_paused=is_paused,
+        is_holding=place in held.by,
+    )
