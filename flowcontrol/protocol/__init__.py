@@ -27,6 +27,12 @@ from flowcontrol.protocol.commits import (
 )
 from flowcontrol.protocol.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.protocol.debloating import BufferDebloater
+from flowcontrol.protocol.event_time import (
+    SourceAlignment,
+    SplitWatermarks,
+    WatermarkGenerator,
+    WatermarkValve,
+)
 from flowcontrol.protocol.gate import InputChannel, InputGate
 from flowcontrol.protocol.partitioners import (
     default_max_parallelism,
@@ -62,9 +68,13 @@ __all__ = [
     "RestartStrategy",
     "SequenceNumberingReader",
     "SinkState",
+    "SourceAlignment",
+    "SplitWatermarks",
     "Subpartition",
     "TransactionStore",
     "TwoPhaseCommitSink",
+    "WatermarkGenerator",
+    "WatermarkValve",
     "checkpoint_plan",
     "default_max_parallelism",
     "failover_tasks",

@@ -32,6 +32,8 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
+    "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
+    "alignment_rules",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
     "source_log reading",
     "systems": "barrier_buffer tcp_buffers tcp_connection",

@@ -33,6 +33,8 @@ from flowcontrol.protocol import (
 )
 from flowcontrol.protocol.checkpoints import barriers, tracker
 from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, bounds, generator_rules
+from flowcontrol.protocol.event_time.states import ActivityClock, Generator
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.sides import Gate
@@ -91,6 +93,8 @@ RANGES = {
     "percent": (0, 100),
     "segments": (0, 1 << 20),
     "number": (1, MOST),
+    "time": (MIN_TIME, MAX_TIME),
+    "duration": (0, MAX_TIME),
 }
 """How large a quantity can be in a run of a scenario that validates."""
 
@@ -144,6 +148,9 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
                               lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
     period_end: ("us us", lambda now, period: period > 0),
     rate_window._records_of: ("number parameter record_bytes", None),
+    bounds.later: ("time duration", None),
+    bounds.earlier: ("time duration", None),
+    generator_rules.bounded_watermark: ("time duration", None),
     tcp_connection.high_mark: ("segments segment_bytes", None),
     tcp_connection.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
@@ -372,3 +379,16 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     row.filled, row.buffers = narrow(0), narrow(1)
     row.unread = narrow(1)
     tcp_buffers.close_buffer(part, 0)
+
+
+def test_clocks_of_idleness_fit(narrow: type[int]) -> None:
+    for start, stop, end in product(ends("us"), repeat=3):
+        if start <= stop <= end:
+            clock, generator = fresh(ActivityClock, narrow), fresh(Generator, narrow)
+            generator.idle_after = narrow(MAX_TIME)
+            generator_rules.stop_clock(clock, narrow(start))
+            generator_rules.resume_clock(clock, narrow(stop))
+            now = generator_rules.activity_time(clock, narrow(end))
+            assert now == end - (stop - start)
+            assert generator_rules.on_probe(generator, narrow(0)) == 0
+            assert generator_rules.on_probe(generator, now) == 0

@@ -1,0 +1,186 @@
+"""The rules of event time, compiled: step for step what they are in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.event_time import alignment_rules as alignment
+from flowcontrol.protocol.event_time import generator_rules as generation
+from flowcontrol.protocol.event_time import output_rules as output
+from flowcontrol.protocol.event_time import split_rules as splitting
+from flowcontrol.protocol.event_time import valve_rules as valves
+from flowcontrol.protocol.event_time.states import (
+    ActivityClock,
+    AlignedSource,
+    Generator,
+    Split,
+    Valve,
+    ValveChannel,
+    WatermarkOutput,
+)
+from flowcontrol.protocol.state import width
+from flowcontrol.virtual.cells import cells_of, view, views
+from flowcontrol.virtual.compiled import _register, is_compiled
+
+pytestmark = pytest.mark.skipif(not is_compiled(), reason="needs numba")
+
+EACH = 3
+STATES = (
+    *(Valve, *[ValveChannel] * EACH),
+    *(WatermarkOutput, *[Split] * EACH),
+    *(Generator, ActivityClock),
+    *[AlignedSource] * EACH,
+)
+PLACES = [sum(map(width, STATES[:i])) for i in range(len(STATES))]
+FIRST = (Valve, WatermarkOutput, Generator, AlignedSource)
+VALVE, OUTPUT, GENERATOR, SOURCES = map(STATES.index, FIRST)
+FIELDS = 5
+"""Of a step: what, index, a time, a flag, what it returned."""
+OWNERS = ["valve"] * 2 + ["splits"] * 4 + ["generator"] * 3 + ["clock"] * 2 + ["source"] * 3
+"""Whose rules a step calls, by what it is."""
+
+
+def on_task(valve: Any, channels: Any, made: Any, splits: Any, steps: Any, i: int) -> int:
+    """Do a step of a valve or of splits."""
+    what, index, at, flag = steps[i], steps[i + 1], steps[i + 2], steps[i + 3]
+    if what == 0:
+        return valves.on_watermark(valve, channels, index, at)
+    if what == 1:
+        return valves.on_status(valve, channels, index, flag)
+    if what == 2:
+        if splits[index].is_known == 1:
+            splitting.remove_split(splits[index])
+        else:
+            splitting.add_split(splits[index])
+        return 0
+    if what == 3:
+        return splitting.on_split_watermark(made, splits, index, at, flag)
+    if what == 4:
+        return splitting.on_split_idle(made, splits, index)
+    return splitting.combine(made, splits)
+
+
+def on_source(generator: Any, clock: Any, sources: Any, steps: Any, i: int) -> int:
+    """Do a step of a generator, its clock, or a source of a group."""
+    what, index, at, flag = steps[i], steps[i + 1], steps[i + 2], steps[i + 3]
+    if what == 6:
+        return generation.on_event(generator, at)
+    if what == 7:
+        return generation.on_probe(generator, generation.activity_time(clock, i))
+    if what == 8:
+        return generation.on_incoming(generator, at)
+    if what == 9:
+        generation.stop_clock(clock, i)
+        return 0
+    if what == 10:
+        if clock.pauses > 0:
+            generation.resume_clock(clock, i)
+        return 0
+    if what == 11:
+        alignment.note_report(sources[index], alignment.report_of(at, flag, 0))
+        return 0
+    if what == 12:
+        limit = alignment.allowed_watermark(sources, at if at >= 0 else 0)
+        return alignment.on_allowed(sources[index], sources[index].reported, limit)
+    return alignment.look(sources[index], at)
+
+
+def run(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, steps: Any) -> None:
+    """Do the steps, one behind the other."""
+    for i in range(0, len(steps), 5):
+        if steps[i] < 6:
+            steps[i + 4] = on_task(a, b, c, d, steps, i)
+        else:
+            steps[i + 4] = on_source(e, f, g, steps, i)
+
+
+@pytest.fixture(scope="module")
+def entry() -> Any:
+    """Compile the steps, on one memory of integers."""
+    from numba import njit
+    from numba.extending import register_jitable
+
+    from flowcontrol.virtual.lowered_state import placed_at, rows_type, state_type
+
+    def single(cls: Any) -> Any:
+        def at(memory: Any, place: int) -> Any:
+            return view(cls, memory, place)
+
+        placed_at(at, lambda memory: state_type(cls))
+        return at
+
+    def several(cls: Any) -> Any:
+        def at(memory: Any, place: int, count: int) -> Any:
+            return views(cls, memory, place, count)
+
+        placed_at(at, lambda memory: rows_type(cls))
+        return at
+
+    _register()
+    register_jitable(on_task)
+    register_jitable(on_source)
+    compiled = njit(run)
+    valve, made, generator, clock = map(single, (Valve, WatermarkOutput, Generator, ActivityClock))
+    channels, splits, sources = map(several, (ValveChannel, Split, AlignedSource))
+    first, second, third, last = (PLACES[i] for i in (VALVE, OUTPUT, GENERATOR, SOURCES))
+    behind, after, beside, each = PLACES[1], PLACES[OUTPUT + 1], PLACES[GENERATOR + 1], EACH
+
+    @njit
+    def found(cells, steps):  # type: ignore[no-untyped-def]
+        own, all_channels = valve(cells, first), channels(cells, behind, each)
+        out, all_splits = made(cells, second), splits(cells, after, each)
+        made_by, timer = generator(cells, third), clock(cells, beside)
+        group = sources(cells, last, each)
+        compiled(own, all_channels, out, all_splits, made_by, timer, group, steps)
+
+    return found
+
+
+def random_steps(rng: random.Random) -> list[int]:
+    """Return steps; times mostly grow, some are the ends of time."""
+    steps, now = [], 0
+    for _ in range(150):
+        now += rng.randrange(6)
+        at = now - rng.randrange(8)
+        if rng.random() < 0.02:
+            at = rng.choice((MIN_TIME, MAX_TIME, MIN_TIME + 5, MAX_TIME - 5))
+        steps += [rng.randrange(len(OWNERS)), rng.randrange(EACH), at, rng.randrange(2), 0]
+    return steps
+
+
+def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
+    rng = random.Random(1)
+    met: Counter[tuple[str, int]] = Counter()
+    for case in range(400):
+        states = [cls() for cls in STATES]
+        states[GENERATOR] = Generator(
+            out_of_orderness=rng.choice((0, 3, MAX_TIME)),
+            is_punctuated=int(case % 5 == 0),
+            idle_after=rng.choice((0, 5, 100)),
+        )
+        cells = np.concatenate([cells_of(state) for state in states])
+        plain = random_steps(rng)
+        steps = np.array(plain)
+        entry(cells, steps)
+        lists = [states[at : at + EACH] for at in (1, OUTPUT + 1, SOURCES)]
+        timer = states[GENERATOR + 1]
+        own, made, generator = (states[i] for i in (VALVE, OUTPUT, GENERATOR))
+        run(own, lists[0], made, lists[1], generator, timer, lists[2], plain)
+        assert steps.tolist() == plain
+        assert cells.tolist() == np.concatenate([cells_of(state) for state in states]).tolist()
+        for what, done in zip(plain[::FIELDS], plain[4::FIELDS], strict=True):
+            met[OWNERS[what], done] += 1
+    both, flush = output.ACTIVE | output.WATERMARK, output.WATERMARK | output.IDLE
+    for case in (
+        *(("valve", done) for done in (output.ACTIVE, output.WATERMARK, output.IDLE, flush)),
+        *(("splits", done) for done in (output.WATERMARK, output.IDLE, both)),
+        *(("generator", done) for done in (output.WATERMARK, output.IDLE, both)),
+        *(("source", done) for done in (alignment.PAUSE, alignment.RESUME)),
+    ):
+        assert met[case] >= 20, (case, met)
