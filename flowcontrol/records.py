@@ -134,6 +134,8 @@ LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
 QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
+TIME = _TABLES["time"]
+"""What a run writes besides if its job has event time or windows."""
 
 RESULTS: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (STAGES, CHANNELS, LATENCY)}
@@ -152,5 +154,5 @@ FAULT_TOLERANCE: Mapping[str, Table] = MappingProxyType(
 something fails in it (``Scenario.is_fault_tolerant``); ``delivery`` also if one of its sinks has
 another guarantee than at-least-once."""
 
-FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE})
+FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, TIME.name})
 """Folders of a run that hold its tables."""
