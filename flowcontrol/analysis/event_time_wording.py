@@ -171,20 +171,20 @@ def _parts(apart: Mapping[str, Any], source: str, scenario: Scenario) -> Iterato
     """Yield the parts of a lag that are long enough, from the source on, and what is left."""
     least = max(_LEAST_SHOWN_MS, _SHOWN * apart["lag_ms"])
     left = apart["lag_ms"]
-    at_source = f"{{}} pass at {source} itself"
+    at_source = "", f"pass at {source} itself"
     if apart["relative"]:
-        at_source = f"{source} itself is {{}} behind"
+        at_source = f"{source} itself is ", "behind"
     elif scenario.time_model == "spark":
-        at_source = "{} pass until the batch that uses it"
+        at_source = "", "pass until the batch that uses it"
     stated = (
-        (apart["delay_ms"], f"{{}} are the delay of {apart['source']}"),
-        (apart["offset_ms"], f"{{}} are the offset of {source}"),
-        (apart["at_source_ms"], at_source),
+        (apart["delay_ms"], "", f"are the delay of {apart['source']}"),
+        (apart["offset_ms"], "", f"are the offset of {source}"),
+        (apart["at_source_ms"], *at_source),
     )
-    for part_ms, text in stated:
+    for part_ms, before, after in stated:
         if part_ms >= least:
             left -= part_ms
-            yield text.format(_time(part_ms))
+            yield f"{before}{_time(part_ms)} {after}"
     for hop in apart["hops"]:
         if hop["wait_ms"] >= least:
             left -= hop["wait_ms"]
