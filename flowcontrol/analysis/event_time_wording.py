@@ -147,9 +147,9 @@ def _of_lag(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
     mean = "on average"
     if apart["from_s"] > 0:
         mean += f" from {seconds(apart['from_s'])} s on"
-    text = f"The watermark at {who} lags {_time(apart['lag_ms'])}{unit} {mean}"
-    if _time(apart["max_ms"]) != _time(apart["lag_ms"]):
-        text += f", {_time(apart['max_ms'])} at most"
+    text = f"The watermark at {who} lags {time_text(apart['lag_ms'])}{unit} {mean}"
+    if time_text(apart["max_ms"]) != time_text(apart["lag_ms"]):
+        text += f", {time_text(apart['max_ms'])} at most"
     parts = list(_parts(apart, source, scenario))
     yield f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
@@ -157,7 +157,7 @@ def _of_lag(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
 def _standing(apart: Mapping[str, Any], source: str, scenario: Scenario) -> str:
     """Return what is known of a source whose watermark does not move."""
     since = f"has not moved since {seconds(apart['stands_since_s'])} s"
-    text = f"{source} holds event time back: its watermark {since}"
+    text = f"Event time is held back by {source}: its watermark {since}"
     if apart["source_rate"] > 0:
         return f"{text}."
     text += ", as it emits nothing and is not idle"
@@ -184,14 +184,14 @@ def _parts(apart: Mapping[str, Any], source: str, scenario: Scenario) -> Iterato
     for part_ms, before, after in stated:
         if part_ms >= least:
             left -= part_ms
-            yield f"{before}{_time(part_ms)} {after}"
+            yield f"{before}{time_text(part_ms)} {after}"
     for hop in apart["hops"]:
         if hop["wait_ms"] >= least:
             left -= hop["wait_ms"]
-            wait, records = _time(hop["wait_ms"]), f"{hop['in_flight_records']:,.0f} records"
+            wait, records = time_text(hop["wait_ms"]), f"{hop['in_flight_records']:,.0f} records"
             yield f"{wait} wait in flight at {hop['edge']} behind {records}"
     if left >= least:
-        yield f"{_time(left)} are the rest"
+        yield f"{time_text(left)} are the rest"
 
 
 def _of_late(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
@@ -212,12 +212,14 @@ def _why_late(stage: str, found: Mapping[str, Any], scenario: Scenario) -> str:
         if times is None or times.watermark is None:
             continue
         most, delay = max(times.out_of_orderness_ms), times.watermark.delay_ms
-        waits = f"its watermark waits {_time(delay)}" if delay else "its watermark does not wait"
+        waits = (
+            f"its watermark waits {time_text(delay)}" if delay else "its watermark does not wait"
+        )
         if times.distribution == "exponential" and most:
-            mean = f"{_time(most)} behind on average, without a bound"
+            mean = f"{time_text(most)} behind on average, without a bound"
             return f": records of {source.name} lie {mean}, and {waits}"
         if most > delay:
-            return f": records of {source.name} lie up to {_time(most)} behind, and {waits}"
+            return f": records of {source.name} lie up to {time_text(most)} behind, and {waits}"
     for source in (one for one in scenario.sources if one.name in before):
         if found["stages"][source.name]["idle_share"] > 0:
             return f": {source.name} was idle for a while, so nobody waited for it"
@@ -230,11 +232,13 @@ def _of_paused(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
         if share < _PAUSED:
             continue
         who, other = subtask_name(scenario, name, own["most_paused"]), own["waits_for"]
-        text = f"{who} was paused {100 * share:.0f} % of the time, its event time ahead of"
-        whom = "its group"
+        text = (
+            f"Alignment paused {who} {100 * share:.0f} % of the time, its event time being ahead of"
+        )
+        whom = "its group's"
         if other is not None:
             slowest = subtask_name(scenario, other["stage"], other["subtask"])
-            whom = f"{slowest}, the slowest of its group"
+            whom = f"that of {slowest}, the slowest of its group"
         yield f"{text} {whom}."
 
 
@@ -249,10 +253,13 @@ def _of_windows(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{text}."
 
 
-def _time(ms: float) -> str:
-    """Return a time: ``7.3 s``, ``40 ms``; long ones, of event time, in hours or days."""
+def time_text(ms: float) -> str:
+    """Return a time: ``16.3 s``, ``40 ms``; a long one, as event time may be, in ``h`` or days."""
     length_s = ms / 1000
-    for unit, name in ((86_400, "days"), (3600, "h"), (60, "min")):
-        if length_s >= 2 * unit and length_s >= 600:
-            return f"{seconds(length_s / unit)} {name}"
-    return f"{ms:,.0f} ms" if ms < 100 else f"{seconds(length_s)} s"
+    for unit_s, name in ((86_400, "days"), (3600, "h"), (60, "min")):
+        if abs(length_s) >= max(2 * unit_s, 600):
+            return f"{seconds(length_s / unit_s)} {name}"
+    if abs(ms) < 1000:
+        return f"{ms:,.0f} ms"
+    text = f"{length_s:,.{0 if abs(length_s) >= 100 else 1}f}"
+    return f"{text.removesuffix('.0')} s"

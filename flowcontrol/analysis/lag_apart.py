@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _US_PER_MS: Final = 1000
 
+_BELOW_MS: Final = 1.0
+"""A watermark is below the largest event time, less the delay, by this (Flink's ``- 1``)."""
+
 
 @dataclass(frozen=True)
 class Hop:
@@ -79,6 +82,8 @@ class Apart:
         By how much its records are behind the clock as stated; 0 if ``relative``.
     at_source_ms : float, ms
         What is left of the source's own lag: probes, the time between records, being blocked.
+    at_source_expected_ms : float or None, ms
+        The closed form of it: 1 ms, and half an interval of probes.
     source_rate : float, records/s
         What the source's subtask emitted.
     stands_at_s, stands_since_s : float or None, s
@@ -86,8 +91,8 @@ class Apart:
     hops : tuple of Hop
         From the source to the stage; none under Spark's event time, which no channel carries.
     expected_ms : float or None, ms
-        The closed form: delay, 1 ms, offset, half an interval of probes, and all hops; None if it
-        is not known of one, or ``relative``.
+        The closed form: delay, offset, that of the source and of all hops; None if it is not known
+        of one.
     """
 
     stage: str
@@ -103,6 +108,7 @@ class Apart:
     delay_ms: float
     offset_ms: float
     at_source_ms: float
+    at_source_expected_ms: float | None
     source_rate: float
     stands_at_s: float | None
     stands_since_s: float | None
@@ -188,7 +194,7 @@ def _made(
         for hold, (_, receiver), wait_ms in zip(path, chain[1:], waits, strict=True)
     )
     forms = [hop.expected_ms for hop in hops if hop.expected_ms is not None]
-    is_known = not relative and bool(hops) and len(forms) == len(hops)
+    expected = stated.expected_ms if hops and len(forms) == len(hops) else None
     return Apart(
         stage=stage,
         subtask=subtask,
@@ -203,36 +209,41 @@ def _made(
         delay_ms=stated.delay_ms,
         offset_ms=stated.offset_ms,
         at_source_ms=means[0] - stated.delay_ms - stated.offset_ms,
+        at_source_expected_ms=stated.at_source_ms,
         source_rate=marks.rate(origin, "records_out"),
         **_standing(marks, origin),
         hops=hops,
-        expected_ms=stated.expected_ms + sum(forms) if is_known else None,
+        expected_ms=None if expected is None else expected + sum(forms),
     )
 
 
 @dataclass(frozen=True)
 class _Stated:
-    """What a scenario states of the lag of a source, ms."""
+    """What a scenario states of the lag of a source, ms; ``at_source_ms``: None if it does not."""
 
     delay_ms: float = 0.0
     offset_ms: float = 0.0
-    probes_ms: float = 0.0
+    at_source_ms: float | None = None
 
     @classmethod
     def of(cls, marks: Watermarks, source: Subtask, *, relative: bool) -> _Stated:
         own = marks.scenario.event_time_of(source[0])
         if relative or own is None or own.watermark is None:
             return cls()
+        is_periodic = not own.watermark.is_punctuated and marks.scenario.time_model == "flink"
+        probes_ms = own.watermark.interval_us / _US_PER_MS / 2
         return cls(
             delay_ms=float(own.watermark.delay_ms),
             offset_ms=0.0 - own.offset_ms[source[1]],
-            probes_ms=own.watermark.interval_us / _US_PER_MS / 2,
+            at_source_ms=_BELOW_MS + probes_ms if is_periodic else None,
         )
 
     @property
-    def expected_ms(self) -> float:
-        """Lag of a source that is never held up: a watermark is 1 ms below the delay."""
-        return self.delay_ms + 1.0 + self.offset_ms + self.probes_ms
+    def expected_ms(self) -> float | None:
+        """Lag of a source that nothing holds up."""
+        if self.at_source_ms is None:
+            return None
+        return self.delay_ms + self.offset_ms + self.at_source_ms
 
 
 def _watermarks_of(marks: Watermarks, who: Subtask) -> pd.DataFrame:

@@ -63,7 +63,7 @@ def test_the_lag_is_taken_apart_hop_by_hop(builder: ModuleType) -> None:
     assert apart["expected_ms"] == pytest.approx(5000 + 1 + 100 + 100 + 2100)
     assert found["sentences"] == [
         "The watermark at sink lags 7.4 s on average from 10 s on: 5 s are the delay of source, "
-        "0.2 s pass at source itself, 2.1 s wait in flight at map->sink behind 3,150 records."
+        "200 ms pass at source itself, 2.1 s wait in flight at map->sink behind 3,150 records."
     ]
     assert found["matter"] == found["sentences"]
 
@@ -275,8 +275,8 @@ def test_a_watermark_that_stands_is_said_to(builder: ModuleType) -> None:
     found = found_in(made, builder.scenario("x", PAIR, ["source->sink"]))
     assert (found["apart"]["stands_at_s"], found["apart"]["stands_since_s"]) == (2.0, 7.0)
     text = (
-        "subtask 0 of source holds event time back: its watermark has not moved since 7 s, as it "
-        "emits nothing and is not idle; state watermark.idle_after_s, and nobody waits for it."
+        "Event time is held back by subtask 0 of source: its watermark has not moved since 7 s, as "
+        "it emits nothing and is not idle; state watermark.idle_after_s, and nobody waits for it."
     )
     assert found["sentences"] == found["matter"] == [text]
     kept = pair(builder, stands, {}, [min(t, 8) - 6 for t in TIMES])  # it emits all the same
@@ -292,7 +292,7 @@ def test_the_offset_of_a_source_is_a_part_of_its_own(builder: ModuleType) -> Non
     assert found["apart"]["offset_ms"] == 3000.0
     assert found["sentences"][0] == (
         "The watermark at subtask 0 of sink lags 8.2 s on average from 10 s on: 5 s are the delay "
-        "of source, 3 s are the offset of subtask 1 of source, 0.2 s wait in flight at "
+        "of source, 3 s are the offset of subtask 1 of source, 200 ms wait in flight at "
         "source->sink behind 10 records."
     )
     assert found["matter"] == []  # all of it is stated
@@ -389,8 +389,8 @@ def test_sources_that_wait_for_one_another_are_named(builder: ModuleType) -> Non
     )  # fmt: skip
     assert own["waits_for"] == {"stage": "slow", "subtask": 0}
     text = (
-        "subtask 0 of fast was paused 48 % of the time, its event time ahead of slow, the slowest "
-        "of its group."
+        "Alignment paused subtask 0 of fast 48 % of the time, its event time being ahead of that "
+        "of slow, the slowest of its group."
     )
     assert text in found["sentences"]
     assert text in found["matter"]
