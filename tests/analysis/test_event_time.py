@@ -298,6 +298,34 @@ def test_the_offset_of_a_source_is_a_part_of_its_own(builder: ModuleType) -> Non
     assert found["matter"] == []  # all of it is stated
 
 
+def test_of_stages_that_lag_alike_the_last_one_is_taken_apart(builder: ModuleType) -> None:
+    made = line(builder, watermark_s=behind(7.4))
+    for row in made.rows["time"]:
+        row |= {"watermark_s": row["t_s"] - 7.4, "watermark_lag_ms": 7400.0}
+    assert found_in(made, builder.scenario("x", LINE, CHAIN))["apart"]["stage"] == "sink"
+
+
+def test_a_watermark_that_moved_once_does_not_stand(builder: ModuleType) -> None:
+    moved = {"watermark_s": [1 if t <= 15 else 9 for t in TIMES]}
+    apart = found_in(
+        pair(builder, moved, {}, moved["watermark_s"]),
+        builder.scenario("x", PAIR, ["source->sink"]),
+    )["apart"]
+    assert (apart["source_subtask"], apart["stands_since_s"]) == (0, None)
+
+
+def test_what_an_idle_subtask_lags_does_not_count(builder: ModuleType) -> None:
+    job = builder.scenario("x", PAIR, ["source->sink"])
+    rests = [11 <= t <= 14 for t in TIMES]
+    marks = [t - (1000 if rest else 8) for t, rest in zip(TIMES, rests, strict=True)]
+    made = pair(builder, {"watermark_s": marks, "is_idle": rests}, {}, behind(9))
+    found = found_in(made, job)
+    assert found["stages"]["source"]["lag"]["max_ms"] == pytest.approx(8000)
+    assert found["apart"]["at_source_ms"] == pytest.approx(3000)
+    assert found["apart"]["lag_ms"] == pytest.approx(9000)
+    assert found["stages"]["source"]["idle_share"] == pytest.approx(4 / 40)
+
+
 def test_rows_with_their_own_times_are_behind_the_furthest_source(builder: ModuleType) -> None:
     job = builder.scenario("x", PAIR, ["source->sink"])
     rows = job.stages[0].event_time.model_copy(update={"column": "at"})

@@ -77,6 +77,13 @@ def test_lines_say_only_what_there_is(timed: Any) -> None:
     assert event_time_figures(silent) == []
 
 
+def test_of_stages_that_lag_alike_the_last_one_is_named(timed: Any) -> None:
+    stages = {name: own | {"lag": timed.summary["event_time"]["stages"]["sink"]["lag"]}
+              for name, own in timed.summary["event_time"]["stages"].items()}  # fmt: skip
+    alike = {"event_time": {**timed.summary["event_time"], "stages": stages}}
+    assert event_time_lines(alike)[0] == LINES[0]
+
+
 def test_the_page_has_the_sentences_the_stages_and_the_parts_of_the_lag(timed: Any) -> None:
     section = event_time_section(timed.summary, timed.scenario)
     assert section.startswith('<section id="event-time"><h2>Event time</h2><p>The watermark at')
