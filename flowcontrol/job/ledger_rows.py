@@ -161,7 +161,8 @@ def _gone(task: TaskState) -> int:
 
 
 def _is_read(task: Task, gate: int, channel: int) -> bool:
-    return task.left > 0 and task.gate == gate and task.channel == channel
+    in_hand = task.left + task.marks > 0
+    return in_hand and task.gate == gate and task.channel == channel
 
 
 def _task_document(
@@ -188,6 +189,9 @@ def _task_document(
         del state["checkpoints"]["channels"]
         if task.checkpoints.aside is None:
             del state["checkpoints"]["aside"]
+    if task.time is not None:
+        state["time"] = asdict(task.time)
+        del state["time"]["in_flight"]
     if latency is not None:
         state["latency"] = latency
     if control is not None:

@@ -23,6 +23,7 @@ from flowcontrol.job.rows import new_partition
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, task_state
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.throttling import SourceControl
+from flowcontrol.job.timed_settings import is_timed
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def run_reference(
 
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
     """Return the subtasks of all stages at the start of a run, senders before receivers."""
-    return [
+    subtasks = [
         new_subtask(
             job,
             plan,
@@ -104,6 +105,26 @@ def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
         for plan in job.stages
         for index in range(plan.stage.parallelism)
     ]
+    if is_timed(job):
+        connect(subtasks)
+    return subtasks
+
+
+def connect(subtasks: Sequence[Subtask]) -> None:
+    """Have both ends of each channel see what is in it; of all subtasks of a job, in memory."""
+    outputs = {
+        (link.name, channel.sender, channel.receiver): elements
+        for subtask in subtasks
+        if subtask.time is not None
+        for (link, own), part in zip(subtask.out_links, subtask.time.outputs, strict=True)
+        for channel, elements in zip(own, part, strict=True)
+    }
+    for subtask in subtasks:
+        if subtask.time is not None:
+            subtask.time.inputs = [
+                [outputs[link.name, channel.sender, channel.receiver] for channel in own]
+                for link, own in subtask.in_links
+            ]
 
 
 def control_of(job: Job, subtasks: Sequence[Subtask]) -> SourceControl | None:

@@ -21,6 +21,7 @@ from flowcontrol.job.channel_state import (
     SubpartitionState,
 )
 from flowcontrol.job.checkpoint_state import CheckpointState
+from flowcontrol.job.time_state import TimeState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.queues import KINDS
@@ -76,6 +77,8 @@ class TaskState:
         lists by name, as its throttle has them.
     checkpoints : CheckpointState | None
         What it holds of checkpoints, if the job has any.
+    time : TimeState | None
+        What it holds of event time, if the job has any.
     """
 
     stage: str
@@ -96,6 +99,7 @@ class TaskState:
     log: SourceLog | None = None
     controller: Mapping[str, Any] | None = None
     checkpoints: CheckpointState | None = None
+    time: TimeState | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from flowcontrol.job.checkpoint_state import checkpoint_state, put_document_back
 from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
+from flowcontrol.job.time_state import time_state
 from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.rows import fifo_values, refill
 from flowcontrol.protocol.state import columns, put_back
@@ -64,6 +65,7 @@ def task_state(
         log=None if subtask.log is None else replace(subtask.log),
         controller=None if source is None else deepcopy(subtask.controller_state),
         checkpoints=checkpoint_state(subtask.checkpoints),
+        time=None if subtask.time is None else time_state(subtask.time, subtask.task.stamp),
     )
 
 

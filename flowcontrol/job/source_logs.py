@@ -56,6 +56,10 @@ class Arrivals:
         """Return how many records the rate has written by a moment, microseconds."""
         return rules.written_by(self.curve.phases, self.curve.unit, us)
 
+    def written_us(self, offset: int) -> int:
+        """Return the microsecond by which the record at an offset is written."""
+        return rules.written_us(self.curve.phases, self.curve.unit, offset)
+
     def round_of(self, offset: int, round_us: int) -> int:
         """Return the round in which the record at an offset is written."""
         return rules.written_round(self.curve.phases, self.curve.unit, offset, round_us)
@@ -65,7 +69,7 @@ class Arrivals:
         waiting = rules.lag(log)
         if waiting == 0:
             return 0, 0.0
-        written = rules.written_us(self.curve.phases, self.curve.unit, rules.begun(log))
+        written = self.written_us(rules.begun(log))
         return waiting, (us - written) / 1e6
 
 

@@ -18,6 +18,8 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
+from flowcontrol.job.timed_settings import pending_marks, writes_together
+from flowcontrol.job.timed_task import TimedTask
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.checkpointing import (
     after_sending,
@@ -26,6 +28,7 @@ from flowcontrol.operators.checkpointing import (
     note_writing,
     on_event,
 )
+from flowcontrol.operators.event_time import end_time, look_at_probe
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
@@ -70,7 +73,7 @@ from flowcontrol.systems.throttles import throttled_source as s
 Ints = npt.NDArray[np.int64]
 
 
-class Subtask(CheckpointedTask):
+class Subtask(CheckpointedTask, TimedTask):
     """One subtask: its gates, its result partitions, and the task between them.
 
     Parameters
@@ -110,6 +113,7 @@ class Subtask(CheckpointedTask):
         )
         self.is_running = True
         self._prepare_checkpoints(inputs)
+        self._prepare_time()
         self.operators = plan.new_operators()
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
@@ -144,13 +148,13 @@ class Subtask(CheckpointedTask):
             record_bytes=link.record_bytes,
             partition=part,
             router=Router(link, self.index, self.job.scenario.seed, table),
-            pending=fifo(member.most_outputs),
+            pending=fifo(member.most_outputs + pending_marks(self.job, len(part.channels))),
         )
 
     def _set_pace(self, limit: int) -> None:
         """Say what decides how much the task does in a round."""
         task, curve = self.task, self._curve
-        task.limit, task.is_single = limit, int(self.plan.is_single(self.index))
+        task.limit, task.is_single = limit, int(writes_together(self.job, self.plan, self.index))
         task.cost_ns = emission_cost_ns(self.job, self.plan)
         task.kind = SOURCE if self.plan.is_source else RELAY if curve is None else SERVER
         if self.arrivals is not None:
@@ -204,11 +208,15 @@ class Subtask(CheckpointedTask):
         end = self._may_do(start, allowed)
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
+        if self.time is not None:
+            look_at_probe(self, task, start, end)
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
         syncing = self.syncing_us()
         account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
+        if self.time is not None:
+            self.time.blocked_us += task.blocked
         if self.checkpoints is not None:
             note_writing(self, task, work.first)
         forgo(task, end, allowed)
@@ -252,6 +260,8 @@ class Subtask(CheckpointedTask):
             task.open_inputs = 0
         if self.checkpoints is not None and may_finish(self, task) == 0:
             return
+        if self.time is not None:
+            end_time(self, task)
         if task.is_pending == 0 and finish_task(task) == 1:
             for i in range(len(self.partitions)):
                 finish_partition(self.event_partition(i))
@@ -395,9 +405,17 @@ class Subtask(CheckpointedTask):
 
     def write(self, writer: Output, channel: int, nbytes: int) -> int:
         """Write bytes of a record to a channel, or to all; return those left over."""
-        if writer.partition.is_broadcast:
-            return r.write_broadcast(writer.partition, nbytes, self._quota, self._buffer_bytes)
-        return r.write_bytes(writer.partition, channel, nbytes, self._quota, self._buffer_bytes)
+        return self._write(writer, channel, nbytes, 0)
+
+    def write_mark(self, writer: Output, channel: int, nbytes: int) -> int:
+        """Write bytes of a watermark or a status likewise."""
+        return self._write(writer, channel, nbytes, 1)
+
+    def _write(self, writer: Output, channel: int, nbytes: int, is_mark: int) -> int:
+        part, quota = writer.partition, self._quota
+        if part.is_broadcast:
+            return r.write_broadcast(part, nbytes, quota, self._buffer_bytes, is_mark)
+        return r.write_bytes(part, channel, nbytes, quota, self._buffer_bytes, is_mark)
 
     def write_whole(self, writer: Output, most: int) -> int:
         """Write the records that fit into the only channel's open buffer; return how many."""
@@ -413,6 +431,8 @@ class Subtask(CheckpointedTask):
         writer.routes.extend([channel] * count)
         last = self.task.taken - self.work.first
         writer.parents.extend(range(last - count, last))
+        if self.time is not None:
+            self._note_stamps(writer, channel, count)
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
@@ -431,6 +451,8 @@ class Subtask(CheckpointedTask):
     def note_taken(self, count: int) -> None:
         """Note which rows are taken up."""
         note_run(self.work.takes, self.task.gate, self.task.channel, count)
+        if self.time is not None:
+            self._take_stamps(count)
 
     def note_emitted(self, count: int) -> None:
         """Do nothing: the rows that a source emits are numbered by its count."""

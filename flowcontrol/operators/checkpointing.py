@@ -10,8 +10,8 @@ theirs go (timeoutable); how long it then takes to write is the coordinator's si
 from flowcontrol.operators.checkpoint_bytes import begin_cut, bytes_polled
 from flowcontrol.operators.checkpoint_worker import CheckpointWorker
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
-from flowcontrol.operators.states import READER, SERVER, StreamTask
-from flowcontrol.operators.task import write_pending
+from flowcontrol.operators.states import READER, StreamTask
+from flowcontrol.operators.task import is_between
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
@@ -106,17 +106,12 @@ def next_timer(worker: CheckpointWorker[W]) -> int:
 def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int, end: int) -> int:
     """Tell whether the task is between two records at some moment of the round: 1 if so.
 
-    It writes what is pending, which is the first thing that a round does in any case. A task that
-    waits inside a record for a buffer is not, nor is one whose record is not done by the end.
+    As :func:`~flowcontrol.operators.task.is_between`; one that stands still for the synchronous
+    part of a snapshot is not.
     """
-    is_rated = 1 if task.kind == SERVER or task.kind == READER else 0
-    if is_rated == 1 and task.is_pending == 1 and task.ready > end:
+    if is_between(worker, task, start, end) == 0:
         return 0
-    if write_pending(worker, task) == 0:
-        return 0
-    if stands_in_sync(worker.checkpoint_state(), task, worker.now_us()) == 1:
-        return 0
-    return 0 if is_rated == 1 and max(task.ready, start) >= end else 1
+    return 1 - stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
 
 
 def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:

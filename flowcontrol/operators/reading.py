@@ -14,7 +14,7 @@ from flowcontrol.operators.task import (
     STARVED,
     emit_some,
     outputs_available,
-    put_out,
+    put_out_event,
     write_pending,
 )
 from flowcontrol.operators.worker import W, Worker
@@ -107,5 +107,5 @@ def _emit_one(worker: Worker[W], task: StreamTask, log: SourceLog) -> None:
     """
     log.position += 1
     task.taken += 1
-    put_out(worker, task, 1)
+    put_out_event(worker, task)
     worker.note_emitted(1)

@@ -79,6 +79,10 @@ class StreamTask(Task):
     """Of its service time, or of the times between two emissions; constant."""
     limit: int = -1
     """Records that a replaying source has, constant; -1: no end."""
+    is_timed: int = 0
+    """1: the job has event time; constant."""
+    stamp: int = 0
+    """Stamp of the record in hand (:mod:`flowcontrol.protocol.event_time.stamps`)."""
     cost_ns: int = 0
     """Of a source: what an emission takes its thread, nanoseconds; constant."""
     is_pending: int = 0

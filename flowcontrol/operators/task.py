@@ -12,6 +12,7 @@ from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startab
 from flowcontrol.operators.states import READER, RELAY, SERVER, SOURCE, TASK_INPUT, StreamTask
 from flowcontrol.operators.table import on_records
 from flowcontrol.operators.worker import W, Worker
+from flowcontrol.protocol.event_time.marks import bytes_of_mark, channel_of_mark, is_pending_mark
 from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, stays_blocked, take_record
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_pop, fifo_push
 from flowcontrol.protocol.sides import Gate
@@ -95,9 +96,18 @@ def emit_some(worker: Worker[W], task: StreamTask, most: int) -> int:
     else:
         count = 1
         task.taken += 1
-        put_out(worker, task, 1)
+        put_out_event(worker, task)
     worker.note_emitted(count)
     return count
+
+
+def put_out_event(worker: Worker[W], task: StreamTask) -> None:
+    """Put out the record that a source emits, with its event time if there is any."""
+    if task.is_timed == 1:
+        worker.begin_event()
+    put_out(worker, task, 1)
+    if task.is_timed == 1:
+        worker.end_event()
 
 
 def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row, end: int) -> int:
@@ -139,6 +149,11 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
                 return CAPACITY
             continue
         count = 1 if task.partitions > 0 else task.left
+        if task.marks > 0:
+            count = worker.before_mark(count)
+            if count == 0:
+                worker.on_mark()
+                continue
         if is_server:
             count = startable(task, count, end)
             spend(worker, task, count)
@@ -193,13 +208,40 @@ def write_pending(worker: Worker[W], task: StreamTask) -> int:
             if stays_blocked(writer.pool, writer.left_bytes) == 1:
                 return 0
             channel = pending[FIFO_SLOTS + pending[FIFO_HEAD]]
-            nbytes = writer.left_bytes if writer.left_bytes > 0 else writer.record_bytes
-            writer.left_bytes = worker.write(writer, channel, nbytes)
+            if task.is_timed == 1 and is_pending_mark(channel) == 1:
+                nbytes = writer.left_bytes if writer.left_bytes > 0 else bytes_of_mark(channel)
+                writer.left_bytes = worker.write_mark(writer, channel_of_mark(channel), nbytes)
+            else:
+                nbytes = writer.left_bytes if writer.left_bytes > 0 else writer.record_bytes
+                writer.left_bytes = worker.write(writer, channel, nbytes)
             if writer.left_bytes > 0:
                 return 0
             fifo_pop(pending)
     task.is_pending = 0
     return 1
+
+
+def is_between(worker: Worker[W], task: StreamTask, start: int, end: int) -> int:
+    """Tell whether a task is between two records at some moment of a round: 1 if so.
+
+    It writes what is pending, which is the first thing that a round does in any case. A task that
+    waits inside a record for a buffer is not, nor is one whose record is not done by the end.
+
+    Parameters
+    ----------
+    worker : Worker
+        The subtask.
+    task : StreamTask
+        Its state.
+    start, end : int
+        Work that its rate allows by the start and by the end of the round, units.
+    """
+    is_rated = 1 if task.kind == SERVER or task.kind == READER else 0
+    if is_rated == 1 and task.is_pending == 1 and task.ready > end:
+        return 0
+    if write_pending(worker, task) == 0:
+        return 0
+    return 0 if is_rated == 1 and max(task.ready, start) >= end else 1
 
 
 def waiting_at_reader(task: StreamTask) -> int:

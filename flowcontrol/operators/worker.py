@@ -32,6 +32,9 @@ class Worker(Protocol[W]):
     def write(self, writer: W, channel: int, nbytes: int) -> int:
         """Write bytes of one record to a channel, or to all; return those left over."""
 
+    def write_mark(self, writer: W, channel: int, nbytes: int) -> int:
+        """Write bytes of a watermark or a status likewise; of a job with event time."""
+
     def write_whole(self, writer: W, most: int) -> int:
         """Write the records that fit into the only channel's open buffer without filling it.
 
@@ -64,6 +67,21 @@ class Worker(Protocol[W]):
 
         Called where there are checkpoints.
         """
+
+    def before_mark(self, most: int) -> int:
+        """Return how many of the next records come before the next mark of the buffer in hand.
+
+        Called while there is one; at most ``most``.
+        """
+
+    def on_mark(self) -> None:
+        """Act on the watermark or the status that comes next in the buffer in hand."""
+
+    def begin_event(self) -> None:
+        """Give the record that a source is about to put out its event time."""
+
+    def end_event(self) -> None:
+        """Take notice that it is put out."""
 
     def of_one_time(self, most: int) -> int:
         """Take notice that records of its log are read next; return how many of them at once.

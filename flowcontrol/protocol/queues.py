@@ -146,11 +146,18 @@ def carry(message: Message, other: Message) -> None:
     """Give a message what another one carries."""
     message.kind = other.kind
     message.records = other.records
+    set_marks(message, other.marks)
     message.nbytes = other.nbytes
     message.backlog = other.backlog
     if message.checkpoint != other.checkpoint:  # `created` follows from it; most carry data
         message.checkpoint = other.checkpoint
         message.created = other.created
+
+
+def set_marks(message: Message, count: int) -> None:
+    """Say how many watermarks and statuses end in a message; most have as many as its slot had."""
+    if message.marks != count:
+        message.marks = count
 
 
 def forget_checkpoint(message: Message) -> None:

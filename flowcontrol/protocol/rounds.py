@@ -157,7 +157,7 @@ def announce_credit(gate: Gate, channel: int) -> None:
 NO_INPUT = 0
 """Nothing can be polled."""
 RECORD = 1
-"""The task has a buffer with a record in hand."""
+"""The task has a buffer with a record in hand, or with a watermark or a status."""
 EVENT_POLLED = 2
 """An event of channel ``task.channel`` of gate ``task.gate`` was polled."""
 
@@ -176,7 +176,7 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     a buffer a turn (``UnionInputGate``, ``SingleInputGate``; section 1.9). A buffer in which
     no record ends is copied out and recycled as soon as it is polled.
     """
-    while task.left == 0:
+    while task.left + task.marks == 0:
         number = fifo_pop(union)
         if number < 0:
             return NO_INPUT
@@ -191,13 +191,15 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
                 task.channel = channel
                 return EVENT_POLLED
             continue
-        if message.records == 0:
+        if message.records + message.marks == 0:
             recycle(gate, channel, message.buffer)
         else:
             task.gate = number
             task.channel = channel
             task.buffer = message.buffer
             task.left = message.records
+            if message.marks > 0:
+                task.marks = message.marks
             task.read = 0
     return RECORD
 
@@ -230,7 +232,8 @@ def take_turn(gate: Gate, union: Row, number: int) -> int:
 def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     """Take ``count`` records up from the buffer in hand, at most those left in it.
 
-    The buffer is recycled when its last record is *read*, before that record is processed.
+    The buffer is recycled when its last record is *read*, before that record is processed; with a
+    watermark behind that, when this one is.
     """
     gate = gates[task.gate]
     channel = task.channel
@@ -242,8 +245,15 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     if task.buffer == KIND_RECORDS:
         gate.channels[channel].consumed += count
         add_member(gate.dirty_channels, channel)
-    if task.left == 0:
+    if task.left + task.marks == 0:
         recycle(gate, channel, task.buffer)
+
+
+def take_mark(task: Task, gates: Sequence[Gate]) -> None:
+    """Take the next watermark or status from the buffer in hand, which may be recycled then."""
+    task.marks -= 1
+    if task.left + task.marks == 0:
+        recycle(gates[task.gate], task.channel, task.buffer)
 
 
 def stays_blocked(pool: LocalPool, left: int) -> int:
@@ -258,9 +268,11 @@ def stays_blocked(pool: LocalPool, left: int) -> int:
 
 
 def write_bytes(
-    partition: Partition, channel: int, nbytes: int, quota: int, buffer_bytes: int
+    partition: Partition, channel: int, nbytes: int, quota: int, buffer_bytes: int, is_mark: int = 0
 ) -> int:
     """Append bytes of one record to a subpartition, as far as buffers can be had.
+
+    ``is_mark`` 1: it is no record but a watermark or a status, which is serialised like one.
 
     Returns
     -------
@@ -283,13 +295,15 @@ def write_bytes(
             open_buffer(own, usable_bytes(own.desired_buffer_size, nbytes, buffer_bytes))
         part = _room(partition.pool, own, nbytes, buffer_bytes)
         nbytes -= part
-        append_bytes(own, part, nbytes)
+        append_bytes(own, part, nbytes, is_mark)
         if own.filled == own.limit:
             finish_buffer(own, partition.queues[channel])
     return 0
 
 
-def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes: int) -> int:
+def write_broadcast(
+    partition: Partition, nbytes: int, quota: int, buffer_bytes: int, is_mark: int = 0
+) -> int:
     """Append bytes of one record to the buffer that all subpartitions share.
 
     Returns
@@ -316,7 +330,7 @@ def write_broadcast(partition: Partition, nbytes: int, quota: int, buffer_bytes:
         for channel in range(len(partition.channels)):
             own = partition.channels[channel]
             own.limit = first.limit
-            append_bytes(own, part, nbytes)
+            append_bytes(own, part, nbytes, is_mark)
             if own.filled == own.limit:
                 finish_buffer(own, partition.queues[channel])
     return 0

@@ -81,6 +81,8 @@ class Subpartition:
     """Bytes of the open buffer that no slice has carried yet."""
     tail: int = 0
     """Records that end in those bytes."""
+    marks: int = 0
+    """Watermarks and statuses that end in them."""
     is_flushed: int = 0
     """1: a flush is pending."""
     sent: int = 0
@@ -135,6 +137,8 @@ class Message:
     """Of a barrier, and of a marker that cancels it: the checkpoint; 0: none."""
     created: int = 0
     """When the coordinator triggered it, microseconds of the run; follows from its number."""
+    marks: int = 0
+    """Watermarks and statuses that end in it, between its records or behind them."""
 
 
 @dataclass(slots=True)
@@ -166,7 +170,10 @@ class Task:
     buffer: int = 0
     """Its kind: TAKEN_EXCLUSIVE, TAKEN_FLOATING, KIND_LOCAL ..."""
     left: int = 0
-    """Records of it not yet taken up; 0: no buffer in hand."""
+    """Records of it not yet taken up."""
+    marks: int = 0
+    """Watermarks and statuses of it not yet taken; without those and records there is no buffer in
+    hand."""
     taken: int = 0
     """Records taken up; those of a source: emitted."""
     read: int = 0

@@ -30,11 +30,18 @@ def open_buffer(own: Subpartition, limit: int) -> None:
     own.ends_in_event = 0
 
 
-def append_bytes(own: Subpartition, nbytes: int, left: int) -> None:
-    """Append bytes to the open buffer; with none left of the record, it ends there."""
+def append_bytes(own: Subpartition, nbytes: int, left: int, is_mark: int = 0) -> None:
+    """Append bytes to the open buffer; with none left of the record, it ends there.
+
+    ``is_mark`` 1: it is no record but a watermark or a status.
+    """
     own.filled += nbytes
     own.unread += nbytes
-    if left == 0:
+    if left > 0:
+        return
+    if is_mark == 1:
+        own.marks += 1
+    else:
         own.tail += 1
         own.written += 1
 
@@ -45,11 +52,19 @@ def finish_buffer(own: Subpartition, queue: q.Queue[Message]) -> None:
     own.empty += 1 - s.is_slice_sent(own.unread, 1, own.initial)
     message = q.next_slot(queue)
     message.kind = q.DATA
+    _put_unread(own, message)
+    q.append(queue)
+
+
+def _put_unread(own: Subpartition, message: Message) -> None:
+    """Have a message carry what no slice has carried of the open buffer."""
     message.records = own.tail
+    q.set_marks(message, own.marks)
     message.nbytes = own.unread
     q.forget_checkpoint(message)
-    q.append(queue)
     own.tail = 0
+    if own.marks > 0:
+        own.marks = 0
     own.unread = 0
 
 
@@ -91,6 +106,7 @@ def add_event(
         q.append(queue)
     message.kind = kind
     message.records = 0
+    q.set_marks(message, 0)
     message.nbytes = nbytes
     message.checkpoint = checkpoint
     message.created = created
@@ -184,11 +200,7 @@ def poll_queue(own: Subpartition, queue: q.Queue[Message], message: Message) -> 
             return NOTHING
         found = SLICE
         message.kind = q.DATA
-        message.records = own.tail
-        message.nbytes = own.unread
-        q.forget_checkpoint(message)
-        own.tail = 0
-        own.unread = 0
+        _put_unread(own, message)
         own.sent += 1
     else:
         q.carry(message, q.drop(queue))
@@ -260,6 +272,7 @@ def announce_backlog(own: Subpartition, backlog: int, event: int, message: Messa
     own.announced_backlog = backlog
     message.kind = q.BACKLOG_ANNOUNCEMENT
     message.records = 0
+    q.set_marks(message, 0)
     message.nbytes = 0
     q.forget_checkpoint(message)
     message.backlog = backlog

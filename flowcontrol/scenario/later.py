@@ -98,6 +98,13 @@ def _event_time(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].event_time", what, "leave it out"
 
 
+def _event_time_column(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.event_time is not None and stage.event_time.column is not None:
+            what = f"{stage.event_time.column!r}: event times of replayed rows are"
+            yield f"stages[{index}].event_time.column", what, "leave it out: times are made then"
+
+
 def _watermarks(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.watermark is not None:
@@ -156,6 +163,29 @@ def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
     return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
 
 
+def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
+    """No watermark is put among records that a transport counts, or aside behind a barrier."""
+    transport = scenario.system.transport
+    if scenario.has_event_time and (scenario.system.counts_records or transport == "tcp"):
+        what = f"{transport!r}: event time without credits of buffers is"
+        yield "system.transport", what, "use credit, or leave event_time out"
+
+
+def _event_time_and_throttle(scenario: Scenario) -> Iterator[Refusal]:
+    """The log of a throttle in batches has no stamps."""
+    throttle = scenario.system.throttle
+    if scenario.has_event_time and throttle != "none":
+        what = f"{throttle!r}: event time beside a throttle is"
+        yield "system.throttle", what, "use none, or leave event_time out"
+
+
+def _event_time_and_disks(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if scenario.has_event_time and edge.partition_type in SPILLING:
+            what = f"{edge.partition_type!r}: event time over partitions on disk is"
+            yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
+
+
 def _event_time_and_jobs(scenario: Scenario) -> Iterator[Refusal]:
     has_windows = any(stage.window is not None for stage in scenario.stages)
     if scenario.jobs and (scenario.has_event_time or has_windows):
@@ -172,8 +202,9 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("event time", "any", _event_time),
-    Later("watermarks", "any", _watermarks),
+    Later("event time", "live", _event_time),
+    Later("watermarks", "live", _watermarks),
+    Later("event time of rows", "any", _event_time_column),
     Later("alignment", "any", _alignment),
     *(
         Later(f"{kind} windows", "any", partial(_windows, kind))
@@ -185,5 +216,8 @@ LATER: Final = (
     Later("event time and checkpoints", "any", _event_time_and_checkpoints),
     Later("event time and failures", "any", _event_time_and_failures),
     Later("event time and jobs", "any", _event_time_and_jobs),
+    Later("event time and transports", "any", _event_time_and_transport),
+    Later("event time and throttles", "any", _event_time_and_throttle),
+    Later("event time and disks", "any", _event_time_and_disks),
 )
 """The lines."""

@@ -9,16 +9,32 @@ def _run(m: KernelMemory, number: int) -> f.Run:
     return run_rows(m, m.runs, m.runs_most)[number]
 
 
-def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int) -> None:
-    """Let ``count`` records that a source emitted in a round enter a channel, or a log."""
+def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int, stamp: int = 0) -> None:
+    """Let ``count`` records that a source emitted in a round enter a channel, or a log.
+
+    With event time all of one run have the same ``stamp``.
+    """
     if m.is_tracked == 0:
         return
     tail = runs.tail
     if tail > 0:
         last = _run(m, tail - 1)
-        if last.round == emitted:
+        if last.round == emitted and last.stamp == stamp and last.kind == 0:
             last.count += count
             return
+    _enter(m, runs, emitted, count, stamp, 0)
+
+
+def push_mark(m: KernelMemory, runs: f.RunList, kind: int, watermark: int) -> None:
+    """Let a watermark or a status enter a channel, behind what is in it."""
+    _enter(m, runs, 0, 0, watermark, kind)
+
+
+def _enter(
+    m: KernelMemory, runs: f.RunList, emitted: int, count: int, stamp: int, kind: int
+) -> None:
+    """Let a new run enter a channel, or a log."""
+    tail = runs.tail
     number = m.runs_free
     if number < 0:
         m.flags |= FLAG_RUNS
@@ -28,6 +44,10 @@ def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int) -> None
     fresh.next = 0
     fresh.round = emitted
     fresh.count = count
+    if fresh.stamp != stamp:
+        fresh.stamp = stamp
+    if fresh.kind != kind:
+        fresh.kind = kind
     if tail > 0:
         _run(m, tail - 1).next = number + 1
     else:
@@ -60,6 +80,28 @@ def peek_run(m: KernelMemory, runs: f.RunList) -> int:
     return _run(m, runs.head - 1).round
 
 
+def first_run(m: KernelMemory, runs: f.RunList) -> f.Run:
+    """Return the oldest run of a channel that is not empty."""
+    return _run(m, runs.head - 1)
+
+
+def records_before_mark(m: KernelMemory, runs: f.RunList, most: int) -> int:
+    """Return how many records of a channel, at most ``most``, are before its first mark."""
+    number, count = runs.head, 0
+    while number > 0 and count < most:
+        found = _run(m, number - 1)
+        if found.kind > 0:
+            break
+        count += found.count
+        number = found.next
+    return min(count, most)
+
+
+def drop_mark(m: KernelMemory, runs: f.RunList) -> None:
+    """Take the mark out of a channel that is the oldest in it."""
+    _drop_head(m, runs)
+
+
 def take_run(m: KernelMemory, runs: f.RunList, count: int) -> int:
     """Take records out of the oldest run, at most all; return the round of their emission."""
     if m.is_tracked == 0 or runs.head == 0:
@@ -87,6 +129,8 @@ def take_ages(m: KernelMemory, out: f.KernelSubpartition, task: int, now: int, c
 
 def log_age(m: KernelMemory, task: int, age: int, count: int) -> None:
     """Log that a sink took up ``count`` records of an age, rounds."""
+    if m.drops_ages == 1:
+        return
     number = m.ages_count
     if number > 0:
         last = age_rows(m, m.ages, m.ages_most)[number - 1]

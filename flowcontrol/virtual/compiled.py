@@ -33,9 +33,9 @@ RULES = {
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
-    "alignment_rules",
+    "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
-    "source_log reading",
+    "source_log reading event_time",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -44,7 +44,7 @@ RULES = {
 
 KERNEL = (
     "ages barriers checkpoint_worker connections credits debloat disk ending failing jobs loop "
-    "messages putting_aside reading spilled spilling task turns views wheel"
+    "messages putting_aside reading spilled spilling task timed_worker turns views wheel"
 )
 """Modules of this package whose functions are the kernel's own."""
 
@@ -88,12 +88,13 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
     from flowcontrol.operators import states as operator_states
+    from flowcontrol.operators import timed_states
     from flowcontrol.protocol import state, states
     from flowcontrol.systems.transports import rules
 
     # which transport each part, and where each field is
     yield "parts.yaml", resources.files("flowcontrol.scenario").joinpath("parts.yaml").read_bytes()
-    for module in (state, states, operator_states, rules, *_rule_modules()):
+    for module in (state, states, operator_states, timed_states, rules, *_rule_modules()):
         yield module.__name__, _text(module)
 
 

@@ -33,6 +33,7 @@ from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.task import KernelWorker, worker_of
+from flowcontrol.virtual.timed_worker import end_times
 from flowcontrol.virtual.wheel import wake
 
 
@@ -46,6 +47,8 @@ def finish_when_over(
         _end_reader(m, number, task, end_us)
     if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
         return
+    if task.is_timed == 1:
+        end_times(m, worker_of(m, number, task))
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):

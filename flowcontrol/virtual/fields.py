@@ -90,6 +90,8 @@ class KernelTask(StreamTask):
     """Microseconds during which its job did not run."""
     checkpoints: int = 0
     """Where its state of :mod:`.checkpoint_fields` is; 0: its job has no checkpoints."""
+    time: int = 0
+    """Where its state of :mod:`.time_fields` is; 0: its job has no event time."""
     attention: int = 0
     """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 
@@ -331,14 +333,18 @@ class KernelSubpartition(Subpartition):
 
 @dataclass(slots=True)
 class Run:
-    """Records of a channel that a source emitted in one round."""
+    """Records of a channel that a source emitted in one round, or a mark between such."""
 
     next: int = 0
     """The next run of its list, run + 1; 0: none. Of a free one: the next free run; -1: none."""
     round: int = 0
     """The round."""
     count: int = 0
-    """How many records are left of it."""
+    """How many records are left of it; 0 of a mark."""
+    stamp: int = 0
+    """With event time: stamp of all its records; of a mark that is a watermark: that, ms."""
+    kind: int = 0
+    """Of a mark: ACTIVE, WATERMARK or IDLE (:mod:`flowcontrol.protocol.event_time`); else 0."""
 
 
 @dataclass(slots=True)

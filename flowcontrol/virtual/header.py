@@ -102,6 +102,8 @@ class KernelMemory:
     """Period of the debloaters; 0: off."""
     is_tracked: int = 0
     """1: follow the age of records."""
+    drops_ages: int = 0
+    """1: runs of records are kept for their stamps, and nobody wants their ages."""
     now: int = 0
     """Round being run."""
     debloat_target_us: int = 0

@@ -6,6 +6,7 @@ from flowcontrol.job.checkpoint_settings import event_slots
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.routing import stream_of, weights_of
 from flowcontrol.job.rows import LOCAL, queue_depth
+from flowcontrol.job.timed_settings import pending_marks
 from flowcontrol.job.work import flush_phase_us
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.partitioners import smooth_round_robin
@@ -79,7 +80,7 @@ def _fill_partition(
     p.stream = stream_of(f"{link.name}/{sender}")
     member = job.stage(link.edge.sender).member(link)
     p.operator = member.output
-    p.pending_width = w.FIFO_SLOTS + member.most_outputs
+    p.pending_width = w.FIFO_SLOTS + member.most_outputs + pending_marks(job, count)
     p.pending = build.take(p.pending_width)
     _fill_route(build, link, sender, p, cycle)
 

@@ -46,12 +46,13 @@ from flowcontrol.virtual.failing import fill_log, is_gone, lose_arrivals
 from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
-from flowcontrol.virtual.parts import BUFFERS, EVERYTHING, THROTTLES
+from flowcontrol.virtual.parts import BUFFERS, EVENT_TIME, EVERYTHING, THROTTLES
 from flowcontrol.virtual.putting_aside import take_written
 from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_us, read
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
+from flowcontrol.virtual.timed_worker import next_probe_us, probe
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake
 
@@ -196,6 +197,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         if still == NEVER:
             look_at_events(m, worker, start, end)
         stands = stands_still_for_snapshot(m, worker)
+    if task.is_timed == 1:
+        probe(m, worker, start, end)
     if task.kind == f.SOURCE:
         if task.throttle > 0:
             reason = emit_throttled(m, worker, end)
@@ -309,6 +312,8 @@ def plan(
         plan_server(m, number, task, phases, reason, available, end, end_us)
     if m.has_checkpoints == 1 and task.attention == 1:
         plan_mail(m, worker, now)
+    if task.is_timed == 1:
+        plan_probe(m, worker, available)
 
 
 def plan_server(
@@ -344,6 +349,16 @@ def plan_server(
             wake_at(m, number, first_us_at(phases, ready, end_us))
         else:
             wake_at(m, number, first_us_beyond(phases, ready, end_us))
+
+
+@part_of(EVENT_TIME)
+def plan_probe(m: KernelMemory, worker: KernelWorker, available: int) -> None:
+    """Have a source looked at when it is probed, and one that has ended until all is written."""
+    task, probe_us = worker.task, next_probe_us(m, worker)
+    if probe_us >= 0:
+        wake(m, worker.number, max(m.now + 1, (probe_us + m.round_us - 1) // m.round_us))
+    if task.open_inputs == 0 and task.is_pending == 1 and available == 1:
+        wake(m, worker.number, m.now + 1)
 
 
 def is_in_hand(m: KernelMemory, task: f.KernelTask) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.source_logs import Arrivals, has_log
+from flowcontrol.job.timed_settings import is_timed, writes_together
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS, AnyOperator
@@ -29,6 +30,7 @@ from flowcontrol.virtual.parts import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
+from flowcontrol.virtual.time_memory import fill_times
 from flowcontrol.virtual.wires import connections_of, fill_connections
 
 S = TypeVar("S")
@@ -196,6 +198,8 @@ def fill(
     head.may_fail = int(job.faults is not None)
     if job.checkpoints is not None:
         fill_checkpoints(build, job.checkpoints, reports)
+    if is_timed(job):
+        fill_times(build)
     _fill_globals(build)
     _link(build)
     memory = Memory(np.zeros(build.used, np.int64), build.places)
@@ -239,7 +243,8 @@ def _head(job: Job, track: bool) -> KernelMemory:
         head.debloat_threshold = options.debloat_threshold_percent
         head.min_segment_bytes = options.min_segment_bytes
     head.seed = job.scenario.seed
-    head.is_tracked = int(track)
+    head.is_tracked = int(track or is_timed(job))
+    head.drops_ages = int(not track)
     head.now, head.parts = -1, parts_of(job)
     head.has_readers = int(any(plan.stage.reads_log for plan in job.stages))
     if job.record_transport is not None:
@@ -319,7 +324,7 @@ def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
     places_of_operators = [build.put(cells_of(own)) for own in plan.new_operators()]
     task["operators"] = len(places_of_operators)
     task["operators_at"] = build.put(np.array(places_of_operators, np.int64))
-    task["is_single"] = int(plan.is_single(index))
+    task["is_single"] = int(writes_together(job, plan, index))
     task["union"] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
     task["open_inputs"] = max(1, sum(len(link.incoming(index)) for link in plan.inputs))
     task["limit"], task["last"] = limit, -1

@@ -5,7 +5,7 @@ from typing import Any
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
-from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask
+from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask, Run
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.spill_memory import kinds_of
 
@@ -34,7 +34,10 @@ CHECKPOINTS = 512
 FAILURES = 1024
 """Tasks that fail and restart."""
 
-_FIRST_TRANSPORT = 11
+EVENT_TIME = 2048
+"""Records with event times, and watermarks."""
+
+_FIRST_TRANSPORT = 12
 """Place of the part of the first transport that counts records."""
 
 
@@ -59,11 +62,22 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "has_readers": (LOGS, 0),
         "has_checkpoints": (CHECKPOINTS, 0),
         "may_fail": (FAILURES, 0),
+        "drops_ages": (EVENT_TIME, 0),
     },
-    KernelTask: {"has_checkpoints": (CHECKPOINTS, 0), "withheld": (CHECKPOINTS, 0)},
-    KernelSubpartition: dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
+    KernelTask: {
+        **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
+        **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
+    },
+    KernelSubpartition: {
+        **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
+        "marks": (EVENT_TIME, 0),
+    },
+    Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
     **{
-        message: dict.fromkeys(("checkpoint", "created"), (CHECKPOINTS, 0))
+        message: {
+            **dict.fromkeys(("checkpoint", "created"), (CHECKPOINTS, 0)),
+            "marks": (EVENT_TIME, 0),
+        }
         for message in (Message, ReceivedMessage, KernelMessage)
     },
 }
@@ -107,4 +121,6 @@ def parts_of(job: Job) -> int:
         parts |= CHECKPOINTS
     if job.faults is not None:
         parts |= FAILURES
+    if scenario.has_event_time:
+        parts |= EVENT_TIME
     return parts

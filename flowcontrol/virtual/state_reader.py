@@ -6,8 +6,10 @@ from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import AsideState, CheckpointState
+from flowcontrol.job.time_state import Elements, TimeState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.state import width
@@ -34,6 +36,7 @@ from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.time_fields import KernelTime
 from flowcontrol.virtual.wires import connections_of
 
 _TOLD: dict[int, type[cs.Told]] = {
@@ -165,7 +168,32 @@ class StateReader:
             log=log,
             controller=controller,
             checkpoints=self._checkpoints(place, row),
+            time=self._time(row),
         )
+
+    def _time(self, row: f.KernelTask) -> TimeState | None:
+        """Return what a task holds of event time; None of one without."""
+        if row.time == 0:
+            return None
+        memory, held = self._memory, self._memory.copy(row.time, KernelTime)
+        channels = memory.table(held.channels, held.channel_count, ValveChannel)
+        gates = self._gates[row.first_gate : row.first_gate + row.gates]
+        inputs = [gate.first_channel + i for gate in gates for i in range(gate.channels)]
+        return TimeState(
+            held.own,
+            tuple(memory.copies(channels, ValveChannel)),
+            row.stamp,
+            tuple(self._elements(self._out_rows[self._in_rows[into].out]) for into in inputs),
+        )
+
+    def _elements(self, out: f.KernelSubpartition) -> Elements:
+        """Return what is in a channel."""
+        runs, found, pointer = self._memory.runs, list[tuple[int, int]](), out.runs.head
+        while pointer > 0:
+            run = runs[pointer - 1]
+            found += [(int(run["kind"]), int(run["stamp"]))] * max(1, int(run["count"]))
+            pointer = int(run["next"])
+        return tuple(found)
 
     def _checkpoints(self, number: int, row: f.KernelTask) -> CheckpointState | None:
         """Return what a task holds of checkpoints; None of one without."""

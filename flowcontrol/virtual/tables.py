@@ -290,7 +290,8 @@ class Tables:
         tasks = self._memory.tasks[self._ends_in["receiver"]]
         is_gate = tasks["first_gate"] + tasks["gate"] == self._ends_in["gate"]
         is_own = is_gate & (tasks["channel"] == self._ends_in["index"])
-        has_buffer = (tasks["left"] > 0) & (tasks["buffer"] != KIND_RESTORED)
+        in_hand = tasks["left"] + tasks["marks"] > 0
+        has_buffer = in_hand & (tasks["buffer"] != KIND_RESTORED)
         return np.asarray(has_buffer & is_own, np.int64)
 
     def _channels(self, t_s: float) -> Columns:

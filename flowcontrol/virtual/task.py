@@ -23,18 +23,18 @@ from flowcontrol.protocol.sides import Partition
 from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.ages import log_age, push_run, take_ages, take_run
+from flowcontrol.virtual.ages import first_run, log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.cells import row, rows
-from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.putting_aside import next_of_old
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
+from flowcontrol.virtual.timed_worker import TimedKernelWorker
 
 
-class KernelWorker(CheckpointedWorker):
+class KernelWorker(TimedKernelWorker):
     """A subtask in the kernel's memory: a ``Worker`` of :mod:`flowcontrol.operators.worker`.
 
     Attributes
@@ -78,7 +78,16 @@ class KernelWorker(CheckpointedWorker):
                 v.set_bit(m, writer.dirty, other)
         if m.counts_records == 1:
             return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
-        return write_buffers(m, writer, partition, channel, nbytes)
+        return write_buffers(m, writer, partition, channel, nbytes, 0)
+
+    def write_mark(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
+        """Write bytes of a watermark or a status; return those left over."""
+        m = self.m
+        v.set_bit(m, writer.dirty, channel)
+        if writer.is_broadcast == 1:
+            for other in range(writer.channels):
+                v.set_bit(m, writer.dirty, other)
+        return write_buffers(m, writer, v.partition_at(m, writer), channel, nbytes, 1)
 
     def write_whole(self, writer: f.KernelPartition, most: int) -> int:
         """Write all that fit into the one open buffer without filling it; return how many."""
@@ -102,7 +111,8 @@ class KernelWorker(CheckpointedWorker):
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             m[writer.routed + each] += count
-            push_run(m, v.out_row(m, writer.first_channel + each).runs, self.task.emitted, count)
+            runs = v.out_row(m, writer.first_channel + each).runs
+            push_run(m, runs, self.task.emitted, count, self.task.stamp)
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
@@ -112,6 +122,14 @@ class KernelWorker(CheckpointedWorker):
         first = uniform(m.seed, task.stream, 2 * number)
         second = uniform(m.seed, task.stream, 2 * number + 1)
         return service_work(task.distribution, task.cv / 1000000.0, first, second, task.unit)
+
+    def draw_below(self, number: int, width: int) -> int:
+        """Return the ``number``-th whole number of the stream of event time, below ``width``."""
+        return mix_modulo(self.m.seed, self.task_time().stream, number, width)
+
+    def draw_share(self, number: int) -> float:
+        """Return the ``number``-th number of that stream, in [0, 1)."""
+        return uniform(self.m.seed, self.task_time().stream, number)
 
     def next_input(self, gates: Any, union: Any) -> int:
         """Make sure that the task has a record in hand, if there is one."""
@@ -129,6 +147,8 @@ class KernelWorker(CheckpointedWorker):
             take_ages(m, out, self.number, m.now, count)
             m.arrived += count
         else:
+            if task.is_timed == 1:
+                task.stamp = first_run(m, out.runs).stamp
             task.emitted = take_run(m, out.runs, 1)
             self.note_emitted(count)
 
@@ -159,14 +179,19 @@ def worker_of(m: KernelMemory, number: int, task: f.KernelTask) -> KernelWorker:
 
 @part_of(BUFFERS)
 def write_buffers(
-    m: KernelMemory, writer: f.KernelPartition, partition: Partition, channel: int, nbytes: int
+    m: KernelMemory,
+    writer: f.KernelPartition,
+    partition: Partition,
+    channel: int,
+    nbytes: int,
+    is_mark: int,
 ) -> int:
-    """Write bytes of a record into buffers; return those left over."""
+    """Write bytes of a record, or of a mark, into buffers; return those left over."""
     if writer.is_broadcast == 1:
-        return write_broadcast(partition, nbytes, m.quota, m.segment_bytes)
+        return write_broadcast(partition, nbytes, m.quota, m.segment_bytes, is_mark)
     if writer.is_stopped == 1:
         return nbytes
-    left = write_bytes(partition, channel, nbytes, quota_of(m, writer), m.segment_bytes)
+    left = write_bytes(partition, channel, nbytes, quota_of(m, writer), m.segment_bytes, is_mark)
     if left > 0 and writer.kind == SORTED:
         stop(m, writer)
     return left

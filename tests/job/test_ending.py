@@ -89,7 +89,7 @@ def test_an_end_needs_no_credit_and_stands_behind_the_data(jobs: ModuleType) -> 
     ]
     assert held[3].to_dict()["tasks"][1]["gates"][0]["channels"][0]["queue"][3] == {
         "kind": "end_of_partition", "records": 0, "nbytes": END_BYTES, "backlog": 0,
-        "checkpoint": 0, "created": 0, "buffer": "none",
+        "checkpoint": 0, "created": 0, "marks": 0, "buffer": "none",
     }  # fmt: skip
     assert held[-1].task("sink").state.is_finished == 0
     stages = [jobs.source(once(20), record_bytes=4096), jobs.sink(0)]

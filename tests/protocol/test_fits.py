@@ -11,14 +11,15 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from itertools import product
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from flowcontrol.job.limits import MOST_BYTES, MOST_RECORDS
-from flowcontrol.operators import pacing, selectivity, source_log
+from flowcontrol.operators import event_time, pacing, selectivity, source_log
 from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol import (
     debloating,
     partition_kinds,
@@ -33,7 +34,14 @@ from flowcontrol.protocol import (
 )
 from flowcontrol.protocol.checkpoints import barriers, tracker
 from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, bounds, generator_rules
+from flowcontrol.protocol.event_time import (
+    MAX_TIME,
+    MIN_TIME,
+    bounds,
+    generator_rules,
+    marks,
+    stamps,
+)
 from flowcontrol.protocol.event_time.states import ActivityClock, Generator
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
@@ -95,6 +103,8 @@ RANGES = {
     "number": (1, MOST),
     "time": (MIN_TIME, MAX_TIME),
     "duration": (0, MAX_TIME),
+    "id": (0, stamps.IDS - 1),
+    "channel": (0, MAX_PARALLELISM - 1),
 }
 """How large a quantity can be in a run of a scenario that validates."""
 
@@ -151,6 +161,8 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     bounds.later: ("time duration", None),
     bounds.earlier: ("time duration", None),
     generator_rules.bounded_watermark: ("time duration", None),
+    stamps.stamp_of: ("time id", None),
+    marks.pending_mark: ("channel flag", None),
     tcp_connection.high_mark: ("segments segment_bytes", None),
     tcp_connection.low_mark: ("segments segment_bytes bytes", None),
     tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
@@ -163,6 +175,7 @@ BY_HAND = {
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
     record_rounds.send_records, record_rounds._fill, barrier_buffer.use_disk,
     selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
+    event_time.begin_event,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -212,6 +225,27 @@ def multiplying() -> Iterator[FunctionType]:
 def test_no_rule_that_multiplies_is_left_out() -> None:
     held = set(CASES) | BY_HAND | NOT_IN_A_RUN | OF_DOUBLES | OF_BITS
     assert [rule.__qualname__ for rule in multiplying() if rule not in held] == []
+
+
+@pytest.mark.parametrize("records", ends("records"))
+@pytest.mark.parametrize("is_exponential", [0, 1])
+def test_the_time_of_a_record_fits(narrow: type[int], records: int, is_exponential: int) -> None:
+    most_ms = MAX_SECONDS * 1000
+    for behind, offset, born in product((0, most_ms), (-most_ms, most_ms), (0, most_ms)):
+        for share in (0.0, 1 - 2.0**-53):
+            time = TaskTime(offset=narrow(offset), spread=narrow(behind))
+            time.is_exponential = is_exponential
+            worker = SimpleNamespace(
+                task_time=lambda time=time: time,
+                born_ms=lambda born=born: narrow(born),
+                draw_share=lambda number, share=share: share,
+                draw_below=lambda number, width: width - 1,
+            )
+            task = StreamTask(taken=narrow(records + 1))
+            event_time.begin_event(worker, task)
+            happened = stamps.time_of(task.stamp)
+            assert happened <= min(born + offset, stamps.LAST_TIME)
+            assert happened == born + offset or behind > 0 or abs(born + offset) > 1 << 42
 
 
 @pytest.mark.parametrize("record_bytes", ends("record_bytes"))

@@ -49,6 +49,14 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "stages[0].watermark",
         ["'source': watermarks are", "leave it out"],
     ),
+    "event time of rows": (
+        [
+            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
+            ("stages/0/event_time", {"column": "time_hour"}),
+        ],
+        "stages[0].event_time.column",
+        ["'time_hour': event times of replayed rows are", "leave it out"],
+    ),
     "alignment": (
         [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
         "stages[0].watermark.alignment",
@@ -97,12 +105,28 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "jobs",
         ["one, two: event time and windows of several jobs are", "state stages and edges"],
     ),
+    "event time and transports": (
+        [TIMES, ("system", "flink-1.4")],
+        "system.transport",
+        ["'tcp': event time without credits of buffers is", "use credit"],
+    ),
+    "event time and throttles": (
+        [TIMES, ("system", {"throttle": "pid_rate"})],
+        "system.throttle",
+        ["'pid_rate': event time beside a throttle is", "use none"],
+    ),
+    "event time and disks": (
+        [TIMES, ("edges/0/partition_type", "hybrid_full")],
+        "edges[0].partition_type",
+        ["'hybrid_full': event time over partitions on disk is", "use pipelined_bounded"],
+    ),
 }
 OWN = {
     "partition types": "failures over",
     "jobs": "failures of",
     "event time": "records with an event time",
     "watermarks": "watermarks are",
+    "event time of rows": "of replayed rows",
     "alignment": "wait for one another",
     **{f"{kind} windows": "windows are" for kind in ("tumbling", "sliding", "session", "global")},
     "triggers": "other triggers",
@@ -110,6 +134,9 @@ OWN = {
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
     "event time and jobs": "event time and windows",
+    "event time and transports": "without credits",
+    "event time and throttles": "beside a throttle",
+    "event time and disks": "over partitions on disk",
 }
 """What only the refusal of a line says, where its scenario asks for other lines too."""
 

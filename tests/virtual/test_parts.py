@@ -23,6 +23,8 @@ from flowcontrol.virtual.recovery import Recovery
 CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
 CHECKPOINTS = "options.execution.checkpointing.interval=1s"
+TIMES = "stages.producer.event_time={out_of_orderness_s: 1}"
+MARKS = "stages.producer.watermark={delay_s: 1}"
 BANDWIDTH = "cluster.bandwidth_bytes_per_s=1000000"
 
 
@@ -42,6 +44,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "logs": ("experiment", ("stages.producer.arrival_rate=5000",), k.BUFFERS | k.LOGS),
     # Too many failed checkpoints are a failure of the job.
     "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
+    "event time": ("experiment", (TIMES, MARKS), k.BUFFERS | k.EVENT_TIME),
     "failures": (
         "recovery",
         ("failures=[{at_s: 14, stage: map, subtask: 0}]",),

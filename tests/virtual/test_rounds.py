@@ -392,6 +392,7 @@ def test_messages_and_kinds_go_by_their_names(jobs: ModuleType) -> None:
             "backlog": 4,
             "checkpoint": 0,
             "created": 0,
+            "marks": 0,
         },
         "arrives": 1,
     }

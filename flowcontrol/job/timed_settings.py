@@ -1,0 +1,63 @@
+"""What each task of a job with event time begins with."""
+
+from flowcontrol.job.graph import JobVertex
+from flowcontrol.job.job import Job
+from flowcontrol.job.routing import stream_of
+from flowcontrol.operators.timed_states import TaskTime
+from flowcontrol.scenario.event_time import SourceTime
+
+MOST_PENDING_MARKS = 4
+"""Marks of a channel that may wait behind a record: two of the last probe, two of MAX_TIME."""
+
+
+def is_timed(job: Job) -> bool:
+    """Tell whether records of a job have event times."""
+    return job.scenario.has_event_time
+
+
+def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
+    """Tell whether a task may write many records at once; with event time each has its own."""
+    return plan.is_single(index) and not is_timed(job)
+
+
+def pending_marks(job: Job, channels: int) -> int:
+    """Return how many marks a result partition of so many channels may have pending."""
+    return MOST_PENDING_MARKS * channels if is_timed(job) else 0
+
+
+def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
+    """Return the event time of a subtask at the start of a run.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        Its stage.
+    index : int
+        Which subtask.
+    """
+    time = TaskTime()
+    stage = plan.stage.name
+    source = job.scenario.event_time_of(stage)
+    if source is None:
+        return time
+    time.stream = stream_of(f"event time {stage}/{index}")
+    time.offset = source.offset_ms[index]
+    time.spread = source.out_of_orderness_ms[index]
+    time.is_exponential = int(source.distribution == "exponential")
+    _fill_generator(time, source)
+    return time
+
+
+def _fill_generator(time: TaskTime, source: SourceTime) -> None:
+    """Say what makes the watermarks of a source; its clock of idleness counts microseconds."""
+    plan = source.watermark
+    if plan is None:
+        return
+    time.has_generator = 1
+    time.generator.out_of_orderness = plan.delay_ms
+    time.generator.is_punctuated = int(plan.is_punctuated)
+    time.generator.idle_after = plan.idle_after_us or 0
+    if plan.interval_us > 0:
+        time.interval = time.next_probe = plan.interval_us

@@ -1,0 +1,184 @@
+"""What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
+
+from dataclasses import dataclass
+from typing import cast
+
+from flowcontrol.job.channel_elements import ChannelElements
+from flowcontrol.job.graph import JobVertex
+from flowcontrol.job.job import Job
+from flowcontrol.job.routing import Output, mix
+from flowcontrol.job.source_logs import Arrivals
+from flowcontrol.job.timed_settings import is_timed, new_time
+from flowcontrol.job.work import uniform
+from flowcontrol.operators import event_time as t
+from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.timed_states import TaskTime
+from flowcontrol.operators.timed_worker import TimedWorker
+from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.sides import Gate, Partition
+
+
+@dataclass(slots=True)
+class TimeRows:
+    """The rows that the rules of event time work on, of one subtask.
+
+    Attributes
+    ----------
+    state : TaskTime
+        Its generator, or its valve.
+    channels : list of ValveChannel
+        The channels of that, of all gates, in order.
+    inputs, outputs : list of list of ChannelElements
+        What is in the channels of each gate and of each result partition.
+    blocked_us : int
+        For how long it has been back-pressured before this round.
+    """
+
+    state: TaskTime
+    channels: list[ValveChannel]
+    inputs: list[list[ChannelElements]]
+    outputs: list[list[ChannelElements]]
+    blocked_us: int = 0
+
+
+class TimedTask:
+    """The side of a subtask that the rules of event time see: a ``TimedWorker``.
+
+    Attributes
+    ----------
+    time : TimeRows or None
+        None: the job has no event time.
+    """
+
+    job: Job
+    plan: JobVertex
+    index: int
+    task: StreamTask
+    gates: list[Gate]
+    partitions: list[Partition]
+    arrivals: Arrivals | None
+    _round: int
+
+    def _prepare_time(self) -> None:
+        """Make the rows of a subtask, if the job has event time."""
+        self.time: TimeRows | None = None
+        if is_timed(self.job):
+            self.task.is_timed = 1
+            inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
+            self.time = TimeRows(
+                new_time(self.job, self.plan, self.index),
+                [ValveChannel() for gate in inputs for _ in gate],
+                inputs,
+                [[ChannelElements() for _ in part.channels] for part in self.partitions],
+            )
+
+    @property
+    def _times(self) -> TimeRows:
+        assert self.time is not None
+        return self.time
+
+    @property
+    def _in_hand(self) -> ChannelElements:
+        """What is in the channel whose buffer the task has in hand."""
+        return self._times.inputs[self.task.gate][self.task.channel]
+
+    def stamps_of(self, gate: int, channel: int, first: int, count: int) -> list[int]:
+        """Return the stamps of records that wait in a channel, by their numbers in it."""
+        return self._times.inputs[gate][channel].stamps_of(first, count)
+
+    def _take_stamps(self, count: int) -> None:
+        """Take records out of the channel in hand; the last one's stamp is that of its outputs."""
+        gate, channel, found = self.task.gate, self.task.channel, self._in_hand
+        if self.task.partitions > 0:
+            [self.task.stamp] = self.stamps_of(gate, channel, found.taken + count - 1, 1)
+        found.take(count)
+
+    def _note_stamps(self, writer: Output, channel: int, count: int) -> None:
+        """Have records with the stamp in hand enter a channel, or all channels of a broadcast."""
+        for elements in self._entered(writer, channel):
+            elements.add_records(self.task.stamp, count)
+
+    def _entered(self, writer: Output, channel: int) -> list[ChannelElements]:
+        number = next(i for i, own in enumerate(self.partitions) if own is writer.partition)
+        outputs = self._times.outputs[number]
+        return outputs if writer.partition.is_broadcast else [outputs[channel]]
+
+    # ------------------------------------------------------------------ as a TimedWorker
+
+    def task_time(self) -> TaskTime:
+        """Return what it holds of event time."""
+        return self._times.state
+
+    def valve_channels(self) -> list[ValveChannel]:
+        """Return the channels of its valve, those of all gates in order."""
+        return self._times.channels
+
+    def valve_place(self) -> int:
+        """Return the place among those of the channel whose buffer it has in hand."""
+        before = self.gates[: self.task.gate]
+        return sum(len(gate.channels) for gate in before) + self.task.channel
+
+    def before_mark(self, most: int) -> int:
+        """Return how many of the next records come before the next mark of the buffer in hand."""
+        found = self._in_hand
+        return min(most, found.marks[0].before - found.taken)
+
+    def mark_kind(self) -> int:
+        """Return what the next mark of the channel in hand is."""
+        return self._in_hand.marks[0].kind
+
+    def mark_watermark(self) -> int:
+        """Return the watermark of that one, ms."""
+        return self._in_hand.marks[0].watermark
+
+    def drop_mark(self) -> None:
+        """Take it out of the channel."""
+        self._in_hand.marks.popleft()
+
+    def note_mark(self, writer: Output, channel: int, kind: int, watermark: int) -> None:
+        """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
+        for elements in self._entered(writer, channel):
+            elements.add_mark(kind, watermark)
+
+    def written_apart(self, writer: Output) -> int:
+        """Return to how many channels a mark is written one by one; 1 of a broadcast."""
+        return 1 if writer.partition.is_broadcast else len(writer.partition.channels)
+
+    def born_ms(self) -> int:
+        """Return when the record that is being emitted came to be, ms of the run."""
+        if self.arrivals is None:
+            return self.run_us() // 1000
+        return self.arrivals.written_us(self.task.taken - 1) // 1000
+
+    def draw_below(self, number: int, width: int) -> int:
+        """Return the ``number``-th whole number of the stream of event time, below ``width``."""
+        return mix(self.job.scenario.seed, self._times.state.stream, number) % width
+
+    def draw_share(self, number: int) -> float:
+        """Return the ``number``-th number of that stream, in [0, 1)."""
+        return uniform(self.job.scenario.seed, self._times.state.stream, number)
+
+    def run_us(self) -> int:
+        """Return the start of the round, microseconds of the run."""
+        return self._round * self.job.round_us
+
+    def blocked_us(self) -> int:
+        """Return for how long it has been back-pressured before this round, microseconds."""
+        return self._times.blocked_us
+
+    def on_mark(self) -> None:
+        """Act on the watermark or the status that comes next in the buffer in hand."""
+        t.on_mark(self._worker, self.task, self.gates)
+
+    def begin_event(self) -> None:
+        """Give the record that it is about to put out its event time."""
+        t.begin_event(self._worker, self.task)
+
+    def end_event(self) -> None:
+        """Take notice that it is put out."""
+        t.end_event(self._worker, self.task)
+
+    @property
+    def _worker(self) -> TimedWorker[Output]:
+        """Itself: a subtask has the rest of a worker."""
+        return cast(TimedWorker[Output], self)

@@ -1,0 +1,146 @@
+"""What a task does about event time in a round; written once, for both clocks.
+
+A source stamps what it emits, and its generator hears of it. Probes are looked at when the task is
+between two records, as Flink's timers in the mailbox. What a valve or a generator gives out is
+written to all outputs like a record, behind all that was put out before.
+"""
+
+from collections.abc import Sequence
+
+from flowcontrol.operators.states import RELAY, SERVER, StreamTask
+from flowcontrol.operators.task import is_between
+from flowcontrol.operators.timed_states import TaskTime
+from flowcontrol.operators.timed_worker import TimedWorker
+from flowcontrol.operators.worker import W
+from flowcontrol.protocol.event_time.bounds import MAX_TIME
+from flowcontrol.protocol.event_time.generator_rules import activity_time, on_event, on_probe
+from flowcontrol.protocol.event_time.marks import mark_bytes, pending_mark
+from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK, advance
+from flowcontrol.protocol.event_time.stamps import IDS, stamp_of, time_of
+from flowcontrol.protocol.event_time.valve_rules import on_status, on_watermark
+from flowcontrol.protocol.rounds import take_mark
+from flowcontrol.protocol.rows import fifo_push
+from flowcontrol.protocol.service import EXPONENTIAL, LONGEST, relative_time
+from flowcontrol.protocol.sides import Gate
+
+
+def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
+    """Give the record that a source is about to put out its stamp."""
+    time = worker.task_time()
+    number = task.taken - 1
+    behind = 0
+    if time.spread > 0:
+        if time.is_exponential == 1:
+            share = relative_time(EXPONENTIAL, 0.0, worker.draw_share(2 * number), 0.0)
+            behind = int(min(share * time.spread, LONGEST))
+        else:
+            behind = worker.draw_below(2 * number, time.spread + 1)
+    happened = worker.born_ms() + time.offset - behind
+    task.stamp = stamp_of(happened, worker.draw_below(2 * number + 1, IDS))
+
+
+def end_event(worker: TimedWorker[W], task: StreamTask) -> None:
+    """Have the generator of a source hear of the record that has been put out."""
+    time = worker.task_time()
+    if time.has_generator == 1:
+        done = on_event(time.generator, time_of(task.stamp))
+        if done > 0:
+            give_out(worker, task, done, time.generator.watermark)
+
+
+def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int) -> None:
+    """Probe the generator of a source if it is due, and the task between two records.
+
+    Parameters
+    ----------
+    worker : TimedWorker
+        The subtask.
+    task : StreamTask
+        Its state.
+    start, end : int
+        Work that its rate allows by the start and by the end of the round, units.
+
+    Notes
+    -----
+    Probes fall due at the multiples of the interval; one that is missed is left out.
+    """
+    time, now = worker.task_time(), worker.run_us()
+    if time.next_probe < 0 or time.next_probe > now or is_between(worker, task, start, end) == 0:
+        return
+    time.next_probe = now - now % time.interval + time.interval
+    _probe(worker, task, time)
+
+
+def _probe(worker: TimedWorker[W], task: StreamTask, time: TaskTime) -> None:
+    """Probe a generator; the clock of its idleness stands while the task is back-pressured."""
+    time.clock.stood = worker.blocked_us()
+    done = on_probe(time.generator, activity_time(time.clock, worker.run_us()))
+    if done > 0:
+        give_out(worker, task, done, time.generator.watermark)
+
+
+def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
+    """Have a source whose last record is written give out MAX_TIME, once.
+
+    Notes
+    -----
+    ``StreamTask.endData``: the generator is probed once more, then comes ``Watermark.MAX``, from
+    a source without a generator too.
+    """
+    time = worker.task_time()
+    if task.kind == SERVER or task.kind == RELAY or time.has_ended == 1:
+        return
+    if task.open_inputs > 0 or task.is_pending == 1:
+        return
+    time.has_ended = 1
+    time.next_probe = -1
+    if time.has_generator == 1:
+        _probe(worker, task, time)
+    give_out(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
+
+
+def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
+    """Take the watermark or the status whose turn it is, and pass on what the valve gives out."""
+    time, kind, watermark = worker.task_time(), worker.mark_kind(), worker.mark_watermark()
+    place = worker.valve_place()
+    worker.drop_mark()
+    take_mark(task, gates)
+    if kind == WATERMARK:
+        done = on_watermark(time.valve, worker.valve_channels(), place, watermark)
+    else:
+        is_idle = 1 if kind == IDLE else 0
+        done = on_status(time.valve, worker.valve_channels(), place, is_idle)
+    if done > 0:
+        give_out(worker, task, done, time.valve.watermark)
+
+
+def give_out(worker: TimedWorker[W], task: StreamTask, done: int, watermark: int) -> None:
+    """Write to all outputs what the bits stand for that a rule has returned, in their order."""
+    if done & ACTIVE:
+        _broadcast(worker, task, ACTIVE, 0)
+    if done & WATERMARK:
+        _broadcast(worker, task, WATERMARK, watermark)
+    if done & IDLE:
+        _broadcast(worker, task, IDLE, 0)
+
+
+def _broadcast(worker: TimedWorker[W], task: StreamTask, kind: int, watermark: int) -> None:
+    """Write a mark to every channel, or leave it pending where there is no buffer for it.
+
+    Notes
+    -----
+    ``RecordWriter.broadcastEmit`` of one output after the other: what blocks in one channel has not
+    been written to those behind it.
+    """
+    may_write, nbytes = 1 - task.is_pending, mark_bytes(kind)
+    for i in range(task.partitions):
+        writer = worker.writer(i)
+        for channel in range(worker.written_apart(writer)):
+            worker.note_mark(writer, channel, kind, watermark)
+            if may_write == 1:
+                writer.left_bytes = worker.write_mark(writer, channel, nbytes)
+                if writer.left_bytes == 0:
+                    continue
+                may_write = 0
+            fifo_push(worker.pending(writer), pending_mark(channel, kind))
+            task.is_pending = 1

@@ -1,0 +1,36 @@
+"""What a task of a job with event time holds."""
+
+from dataclasses import dataclass, field
+
+from flowcontrol.protocol.event_time.states import ActivityClock, Generator, Valve
+
+
+@dataclass(slots=True)
+class TaskTime:
+    """Event time of a task: how a source stamps its records, what makes or takes watermarks.
+
+    Times of the run are microseconds, event times and watermarks milliseconds.
+    """
+
+    generator: Generator = field(default_factory=Generator)
+    """Of a source: what makes its watermarks."""
+    clock: ActivityClock = field(default_factory=ActivityClock)
+    """The clock of its idleness; ``stood`` as of the last probe."""
+    valve: Valve = field(default_factory=Valve)
+    """Of a task with inputs: its valve, over all its channels."""
+    has_generator: int = 0
+    """1: a source with watermarks; one without gives MAX_TIME at its end and no other; constant."""
+    interval: int = 0
+    """Between two probes, microseconds; 0: it is never probed; constant."""
+    next_probe: int = -1
+    """When the next one falls due, microseconds of the run; -1: never."""
+    has_ended: int = 0
+    """1: a source has given out MAX_TIME: no record of it comes any more."""
+    stream: int = 0
+    """Of its random numbers; constant."""
+    offset: int = 0
+    """Added to the event time of each record, ms; constant."""
+    spread: int = 0
+    """How far records lie behind, ms: at most, or in the mean; constant."""
+    is_exponential: int = 0
+    """1: in the mean; constant."""

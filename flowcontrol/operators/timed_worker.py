@@ -1,0 +1,54 @@
+"""What event time asks of a clock, beside what the loop of a task does."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from flowcontrol.operators.timed_states import TaskTime
+from flowcontrol.operators.worker import W, Worker
+from flowcontrol.protocol.event_time.states import ValveChannel
+
+
+class TimedWorker(Worker[W], Protocol[W]):
+    """A subtask of a job with event time."""
+
+    def task_time(self) -> TaskTime:
+        """Return what it holds of event time."""
+
+    def valve_channels(self) -> Sequence[ValveChannel]:
+        """Return the channels of its valve, those of all gates in order."""
+
+    def valve_place(self) -> int:
+        """Return the place among those of the channel whose buffer it has in hand."""
+
+    def mark_kind(self) -> int:
+        """Return what the next mark of that channel is: ACTIVE, WATERMARK or IDLE."""
+
+    def mark_watermark(self) -> int:
+        """Return the watermark of that one, ms."""
+
+    def drop_mark(self) -> None:
+        """Take it out of the channel."""
+
+    def note_mark(self, writer: W, channel: int, kind: int, watermark: int) -> None:
+        """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
+
+    def written_apart(self, writer: W) -> int:
+        """Return to how many channels a mark is written one by one; 1 of a broadcast."""
+
+    def born_ms(self) -> int:
+        """Return when the record that is being emitted came to be, ms of the run.
+
+        The start of the round, or when it was written to the log that the source reads.
+        """
+
+    def draw_below(self, number: int, width: int) -> int:
+        """Return the ``number``-th whole number of the stream of event time, below ``width``."""
+
+    def draw_share(self, number: int) -> float:
+        """Return the ``number``-th number of that stream, in [0, 1)."""
+
+    def run_us(self) -> int:
+        """Return the start of the round, microseconds of the run."""
+
+    def blocked_us(self) -> int:
+        """Return for how long it has been back-pressured before this round, microseconds."""

@@ -1,0 +1,17 @@
+"""What the kernel keeps of event time, of each task."""
+
+from dataclasses import dataclass, field
+
+from flowcontrol.operators.timed_states import TaskTime
+
+
+@dataclass(slots=True)
+class KernelTime:
+    """Event time of a task, and where the channels of its valve are."""
+
+    own: TaskTime = field(default_factory=TaskTime)
+    """Its generator, or its valve."""
+    channels: int = 0
+    """Where the channels of that are, those of all gates in order."""
+    channel_count: int = 0
+    """How many there are."""
