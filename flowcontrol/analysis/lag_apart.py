@@ -8,6 +8,7 @@ comparing watermarks; beside them stands this closed form.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _US_PER_MS: Final = 1000
+_MS_PER_S: Final = 1000.0
 
 _BELOW_MS: Final = 1.0
 """A watermark is below the largest event time, less the delay, by this (Flink's ``- 1``)."""
@@ -83,7 +85,8 @@ class Apart:
     at_source_ms : float, ms
         What is left of the source's own lag: probes, the time between records, being blocked.
     at_source_expected_ms : float or None, ms
-        The closed form of it: 1 ms, and half an interval of probes.
+        The closed form of it: 1 ms, half an interval of probes (where samples and probes are in
+        step, anything from none to a whole one), and the age of the largest event time.
     source_rate : float, records/s
         What the source's subtask emitted.
     stands_at_s, stands_since_s : float or None, s
@@ -230,13 +233,14 @@ class _Stated:
         own = marks.scenario.event_time_of(source[0])
         if relative or own is None or own.watermark is None:
             return cls()
+        delay_ms, offset_ms = float(own.watermark.delay_ms), 0.0 - own.offset_ms[source[1]]
         is_periodic = not own.watermark.is_punctuated and marks.scenario.time_model == "flink"
+        rate = marks.rate(source, "records_out")
+        if not is_periodic or rate <= 0:
+            return cls(delay_ms, offset_ms)
         probes_ms = own.watermark.interval_us / _US_PER_MS / 2
-        return cls(
-            delay_ms=float(own.watermark.delay_ms),
-            offset_ms=0.0 - own.offset_ms[source[1]],
-            at_source_ms=_BELOW_MS + probes_ms if is_periodic else None,
-        )
+        age_ms = _age_ms(own.out_of_orderness_ms[source[1]], rate)
+        return cls(delay_ms, offset_ms, _BELOW_MS + probes_ms + age_ms)
 
     @property
     def expected_ms(self) -> float | None:
@@ -244,6 +248,19 @@ class _Stated:
         if self.at_source_ms is None:
             return None
         return self.delay_ms + self.offset_ms + self.at_source_ms
+
+
+def _age_ms(out_of_orderness_ms: int, rate: float) -> float:
+    """Return how old the largest event time of a source is in the mean, ms.
+
+    Notes
+    -----
+    Of a rate r of records that lie behind by up to D, evenly, r x dx / D lie within x to x + dx of
+    now. So none lies within x with probability exp(-r x^2 / (2 D)), whose integral over x is the
+    mean, sqrt(pi D / (2 r)). It holds as well for an exponential D that is long against that.
+    """
+    longest_s = out_of_orderness_ms / _MS_PER_S
+    return _MS_PER_S * math.sqrt(math.pi * longest_s / (2.0 * rate))
 
 
 def _watermarks_of(marks: Watermarks, who: Subtask) -> pd.DataFrame:

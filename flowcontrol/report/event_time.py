@@ -189,7 +189,8 @@ def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
         f'<div class="scroll">{html_table(_PARTS, rows)}</div>'
         '<p class="how">Means of the second half of the run. Measured: by how much the watermark '
         "is older at the receiver than at the sender. By the closed form: the records in flight on "
-        "the channel over those taken off it; at the source half an interval of probes.</p>"
+        "the channel over those taken off it; at the source half an interval of "
+        "probes, and how long no record came that hardly lies behind.</p>"
     )
 
 
