@@ -22,6 +22,7 @@ from flowcontrol.records import (
     RESULTS,
     STAGES,
     STATE,
+    TIME,
     Column,
     Table,
 )
@@ -71,8 +72,9 @@ NULLABLE = {
     ),
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
+    "time": "watermark_s watermark_lag_ms",
 }
-RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY)
+RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY, TIME)
 TABLES = [*RUNS, LEDGER, STATE]
 
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcontrol.analysis.wording import NAMED, seconds
+from flowcontrol.analysis.wording import size as _size
 from flowcontrol.scenario import Scenario
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[str]:
@@ -187,10 +186,3 @@ def _time(ms: float) -> str:
     if ms >= 1000:
         return f"{ms / 1000:,.{2 if ms < 10_000 else 1 if ms < 100_000 else 0}f} s"
     return f"{ms:,.0f} ms" if ms >= 1 else "under 1 ms"
-
-
-def _size(nbytes: float) -> str:
-    size, unit = nbytes, 0
-    while size >= 1024 and unit + 1 < len(_UNITS):
-        size, unit = size / 1024, unit + 1
-    return f"{size:,.0f} {_UNITS[unit]}" if size >= 10 or not unit else f"{size:.1f} {_UNITS[unit]}"

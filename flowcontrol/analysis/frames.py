@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from flowcontrol.records import RESULTS
+from flowcontrol.records import RESULTS, TIME
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ def result_frame(tables: Tables, name: str) -> pd.DataFrame:
     ----------
     tables : mapping of str to pyarrow.Table
         Results of a run by table name; a missing table counts as empty.
-    name : {"stages", "channels", "latency"}
+    name : {"stages", "channels", "latency", "time"}
         Name of the table.
 
     Returns
     -------
     pandas.DataFrame
-        The columns of :data:`flowcontrol.records.RESULTS` and ``interval_s`` (float64, s, the
+        The columns of :mod:`flowcontrol.records` and ``interval_s`` (float64, s, the
         time since the previous sample), ordered by time, otherwise in the order of the table.
 
     Raises
@@ -43,7 +43,7 @@ def result_frame(tables: Tables, name: str) -> pd.DataFrame:
     ValueError
         If a column is missing.
     """
-    expected = RESULTS[name]
+    expected = TIME if name == TIME.name else RESULTS[name]
     table = tables.get(name)
     if table is None:
         table = expected.arrow_schema().empty_table()

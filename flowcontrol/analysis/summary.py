@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
 from flowcontrol.analysis.checkpoints import checkpoint_summary
+from flowcontrol.analysis.event_time import event_time_summary
 from flowcontrol.analysis.frames import (
     Tables,
     end_of,
@@ -86,7 +87,9 @@ def summarise(
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
         ``bottleneck_detail``, ``stages`` and ``edges``; ``lags`` of sources that read a log
         (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the subtask with the most records of each
-        stage where they are uneven (:class:`flowcontrol.analysis.hot.Hot`). A stage has
+        stage where they are uneven (:class:`flowcontrol.analysis.hot.Hot`); with such tables
+        ``checkpoints`` and ``event_time``, whose sentences join ``sentence`` where they matter
+        (:func:`flowcontrol.analysis.event_time.event_time_summary`). A stage has
         ``parallelism``, ``pressure``, ``whole`` and ``second_half``, an edge ``channels``,
         ``whole`` and ``second_half``; the figures are named as the columns they come from.
 
@@ -99,7 +102,7 @@ def summarise(
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
     found, lags = find_bottleneck(tables, scenario), find_lags(tables, scenario)
     hot = find_hot(tables, scenario)
-    summary = {
+    summary: dict[str, Any] = {
         "name": scenario.name,
         "clock": clock,
         "rounds": rounds,
@@ -118,6 +121,9 @@ def summarise(
     }
     if "checkpoints" in tables:
         summary["checkpoints"] = checkpoint_summary(tables, scenario, round_ms)
+    if "time" in tables:
+        summary["event_time"] = event_time_summary(tables, scenario, round_ms)
+        summary["sentence"] = " ".join([found.sentence, *summary["event_time"]["matter"]])
     rounded: dict[str, Any] = _rounded(summary)
     return rounded
 

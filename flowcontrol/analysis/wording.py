@@ -28,6 +28,8 @@ _MORE_LOAD = 1.5
 NAMED = 0.005
 """Blocked share from which a stage is named as blocked."""
 
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
 _MOST_NAMED = 3
 """Stages named in a list before the rest is only counted."""
 
@@ -368,6 +370,15 @@ def seconds(length_s: float) -> str:
     decimals = 0 if length_s >= 10 else 1 if length_s >= 1 else 3
     text = f"{length_s:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def size(nbytes: float) -> str:
+    """Return a size with a binary unit: ``320 KiB``, ``1.5 MiB``."""
+    value, unit = nbytes, 0
+    while value >= 1024 and unit + 1 < len(_UNITS):
+        value, unit = value / 1024, unit + 1
+    decimals = 0 if value >= 10 or not unit else 1
+    return f"{value:,.{decimals}f} {_UNITS[unit]}"
 
 
 def join_words(words: Sequence[str]) -> str:

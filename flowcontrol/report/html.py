@@ -15,6 +15,8 @@ from flowcontrol.report.charts import all_charts
 from flowcontrol.report.checkpoint_charts import checkpoint_charts
 from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
 from flowcontrol.report.deliveries import delivery_charts, delivery_section, delivery_sentences
+from flowcontrol.report.event_time import event_time_figures, event_time_section
+from flowcontrol.report.event_time_charts import event_time_charts
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.heat import heat_charts
 from flowcontrol.report.keyfigures import (
@@ -62,13 +64,14 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
     """Return the report page as text; parameters and errors as :func:`write_report`."""
     run = RunData.of(tables, scenario, summary["bottleneck"])
     charts = [*all_charts(run), *heat_charts(run)]
+    of_time = event_time_charts(run, tables)
     of_checkpoints = checkpoint_charts(run, tables)
     of_readers = delivery_charts(run, summary)
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return page(
         "flowcontrol.report",
-        [*charts, *of_checkpoints, *of_readers],
+        [*charts, *of_time, *of_checkpoints, *of_readers],
         scripts=_SCRIPTS,
         title=scenario.name,
         run=run_line(summary, scenario),
@@ -76,12 +79,13 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         headline_class=" limited" if is_limited else "",
         below="".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
-        key_figures="".join(key_figures(summary, scenario)),
+        key_figures="".join([*key_figures(summary, scenario), *event_time_figures(summary)]),
         player=player(run),
         graph=job_graph(summary, scenario),
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
         charts="".join(map(chart_section, charts)),
+        event_time=event_time_section(summary, scenario) + "".join(map(chart_section, of_time)),
         checkpoints=checkpoint_section(tables, summary)
         + "".join(map(chart_section, of_checkpoints))
         + restart_section(summary)

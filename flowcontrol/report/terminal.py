@@ -17,6 +17,7 @@ from rich.text import Text
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.checkpoints import checkpoint_sentences
 from flowcontrol.report.deliveries import delivery_sentences
+from flowcontrol.report.event_time import event_time_lines
 from flowcontrol.report.keyfigures import (
     hot_sentences,
     job_sentences,
@@ -194,7 +195,7 @@ def print_summary(
     console.print(Text(summary["sentence"]))
     for sentence in [*lag_sentences(summary), *hot_sentences(summary)]:
         console.print(Text(sentence))
-    for line in partition_lines(summary):
+    for line in [*event_time_lines(summary), *partition_lines(summary)]:
         console.print(Text(line))
     if "heap_exhausted_s" in summary:
         when = number(summary["heap_exhausted_s"])

@@ -73,6 +73,12 @@ def empty(experiment: Run) -> Run:
 
 
 @pytest.fixture(scope="session")
+def timed() -> Run:
+    """Return a run with event time, aligned sources and windows."""
+    return summarised(*load("tests/report/timed_run.py").timed())
+
+
+@pytest.fixture(scope="session")
 def hostile(synthetic: ModuleType) -> Run:
     """Return a run whose names are markup, which no scenario file can say."""
     tables, scenario = synthetic.experiment()

@@ -1,0 +1,166 @@
+"""Event time of a run in figures: how far watermarks lag, what is late, what windows hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol.analysis.event_time_wording import event_time_sentences, run_sentences
+from flowcontrol.analysis.frames import (
+    Tables,
+    end_of,
+    mean_over_time,
+    result_frame,
+    second_half_start,
+    summed,
+)
+from flowcontrol.analysis.lag_apart import take_apart
+from flowcontrol.analysis.watermarks import Watermarks, is_relative
+from flowcontrol.analysis.windows import growth, within
+from flowcontrol.scenario import Scenario, Stage
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def time_frame(tables: Tables, scenario: Scenario) -> pd.DataFrame:
+    """Return the table ``time`` with the lag of each watermark.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run; a missing table counts as empty.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Its columns, ``interval_s``, and ``lag_ms``: ``watermark_lag_ms``, or, where the rows of a
+        source before the stage bring their own event time, by how much the watermark is behind the
+        furthest one of these sources, ms of event time. NaN without a watermark.
+    """
+    frame = result_frame(tables, "time")
+    lags = frame["watermark_lag_ms"].astype("float64")
+    for stage in scenario.stages:
+        if not is_relative(scenario, stage.name):
+            continue
+        before = [stage.name, *scenario.upstream(stage.name)]
+        sources = [source.name for source in scenario.sources if source.name in before]
+        marks = frame[frame["stage"].isin(sources)].groupby("t_s")["watermark_s"].max()
+        furthest = marks.astype("float64").cummax().ffill()
+        own = frame["stage"] == stage.name
+        behind = frame["t_s"].map(furthest) - frame["watermark_s"].astype("float64")
+        lags = lags.mask(own, 1000.0 * behind)
+    return frame.assign(lag_ms=lags)
+
+
+def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0) -> dict[str, Any]:
+    """Return what ``summary.json`` says of event time.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run, with ``time``.
+    scenario : Scenario
+        What was run.
+    round_ms : float, ms
+        Length of a round.
+
+    Returns
+    -------
+    dict
+        ``stages``, of each by its name:
+
+        - ``lag``: of the subtask furthest behind at each sample ``mean_ms``, ``second_half_ms``
+          (null if all had ended), ``max_ms`` and ``end_ms`` (of the last sample with one); null
+          without a watermark.
+        - ``relative``: whether ``lag`` is behind the sources, as rows bring their own time.
+        - ``furthest_behind``: the subtask, or null; ``held_by``: which of its inputs holds it
+          back, with ``edge``, ``stage``, ``subtask``, ``is_silent`` (it has sent no watermark),
+          ``lag_ms`` and ``wait_ms``, or null; both of the second half.
+        - ``late_records``, ``records_in`` and ``fired``, in all; ``max_fired``, most results
+          between two samples; ``max_open_windows`` and ``max_window_state_bytes``, of all subtasks
+          together.
+        - ``paused_ms_per_s``, mean of the subtasks; ``most_paused``, the one paused for the longest
+          time, and ``most_paused_ms_per_s``; ``waits_for``, the ``stage`` and ``subtask`` of its
+          group that it waits for, or null; ``idle_share``, of subtasks and samples.
+
+        ``apart``: the longest lag of a stage, taken apart
+        (:class:`flowcontrol.analysis.lag_apart.Apart`), or null; ``silent``: a stage that no
+        watermark has reached, and whom it waits for, or null; ``sentences``, and which of them
+        ``matter`` to the run.
+    """
+    frame, samples = time_frame(tables, scenario), result_frame(tables, "stages")
+    window = (second_half_start(tables), end_of(tables))
+    marks = Watermarks(frame, samples, result_frame(tables, "channels"), scenario, window)
+    stages = {
+        stage.name: _stage(stage, frame[frame["stage"] == stage.name], samples, marks)
+        for stage in scenario.stages
+    }
+    apart = take_apart(marks)
+    found: dict[str, Any] = {
+        "stages": stages,
+        "apart": None if apart is None else apart.document(),
+        "silent": marks.silent_stage(),
+    }
+    found["sentences"] = event_time_sentences(found, scenario)
+    found["matter"] = run_sentences(found, scenario, round_ms)
+    return found
+
+
+def _stage(
+    stage: Stage, rows: pd.DataFrame, samples: pd.DataFrame, marks: Watermarks
+) -> dict[str, Any]:
+    """Return the figures of one stage."""
+    worst = marks.furthest_behind(stage.name)
+    holder = None if worst is None else marks.holder(stage.name, worst)
+    whole = (0.0, marks.window[1])
+    taken = samples[samples["stage"] == stage.name]
+    paused = {int(str(n)): mean_over_time(p, "paused_ms_per_s") for n, p in rows.groupby("subtask")}
+    longest = max(paused, key=lambda subtask: paused[subtask], default=None)
+    most = longest if longest is not None and paused[longest] > 0 else None
+    levels = summed(rows, ["open_windows", "window_state_bytes", "fired"])
+    return {
+        "lag": _lag(rows, marks.window),
+        "relative": is_relative(marks.scenario, stage.name),
+        "furthest_behind": worst,
+        "held_by": None if holder is None else holder.document(),
+        "late_records": growth(rows, ["subtask"], "late_records", whole),
+        "records_in": growth(taken, ["subtask"], "records_in", whole),
+        "fired": growth(rows, ["subtask"], "fired", whole),
+        "max_fired": _largest(levels["fired"].diff().fillna(levels["fired"])),
+        "max_open_windows": _largest(levels["open_windows"]),
+        "max_window_state_bytes": _largest(levels["window_state_bytes"]),
+        "paused_ms_per_s": mean_over_time(rows, "paused_ms_per_s"),
+        "most_paused": most,
+        "most_paused_ms_per_s": max(paused.values(), default=0.0),
+        "waits_for": None if most is None else _slowest(stage, marks),
+        "idle_share": mean_over_time(rows, "is_idle"),
+    }
+
+
+def _slowest(stage: Stage, marks: Watermarks) -> dict[str, Any] | None:
+    """Return whom a paused source waits for."""
+    if stage.watermark is None or stage.watermark.alignment is None:
+        return None
+    found = marks.slowest(stage.watermark.alignment.group)
+    return None if found is None else {"stage": found[0], "subtask": found[1]}
+
+
+def _lag(rows: pd.DataFrame, window: tuple[float, float]) -> dict[str, float | None] | None:
+    """Return the lag of the subtask that is furthest behind at each sample."""
+    known = rows[rows["lag_ms"].notna() & ~rows["is_idle"]]
+    if known.empty:
+        return None
+    worst = summed(known, "lag_ms", "max")
+    half = within(worst, window)
+    return {
+        "mean_ms": mean_over_time(worst, "lag_ms"),
+        "second_half_ms": mean_over_time(half, "lag_ms") if len(half) else None,
+        "max_ms": float(worst["lag_ms"].max()),
+        "end_ms": float(worst["lag_ms"].iloc[-1]),
+    }
+
+
+def _largest(values: pd.Series[int]) -> int:
+    return int(values.max()) if len(values) else 0

@@ -1,0 +1,248 @@
+"""Which watermark is furthest behind in a part of a run, and which input holds it back.
+
+A task's watermark is the least of its inputs' that are not idle (Flink's ``StatusWatermarkValve``).
+The tables have the watermark of each subtask, not of each channel: that of a channel is its
+sender's, and older by the time that records wait on it, which is how many are in flight over how
+many are taken off it (Little's law).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from flowcontrol.analysis.frames import mean_over_time
+from flowcontrol.analysis.windows import Window, growth, within
+from flowcontrol.scenario import Edge, Scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Subtask = tuple[str, int]
+"""Stage and index."""
+
+Why = Literal["no_event_time", "no_watermark", "no_probes", "no_records", "on_way"]
+"""What keeps a watermark from a stage: its source has no event time, no watermark or no probes, it
+has emitted nothing, or the first one is on its way."""
+
+
+def is_relative(scenario: Scenario, stage: str) -> bool:
+    """Return whether rows that reach a stage bring an event time of their own.
+
+    Such a time has nothing to do with the clock of the run, so watermarks are compared with those
+    of the sources.
+    """
+    times = [scenario.stage(name).event_time for name in (stage, *scenario.upstream(stage))]
+    return any(one is not None and one.column is not None for one in times)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """An input of a subtask, from one sender.
+
+    Attributes
+    ----------
+    edge : str
+        Name of the edge.
+    stage : str
+        The sender's.
+    subtask : int
+        The sender's.
+    is_silent : bool
+        The sender has sent no watermark, and is not idle.
+    lag_ms : float or None, ms
+        How far the sender's watermark lags, the mean; None if it is silent.
+    wait_ms : float or None, ms
+        How long records wait on the channel; None if nothing is taken off it.
+    in_flight_records : float, records
+        How many do, the mean.
+    rate : float, records/s
+        How many are taken off it.
+    """
+
+    edge: str
+    stage: str
+    subtask: int
+    is_silent: bool
+    lag_ms: float | None
+    wait_ms: float | None
+    in_flight_records: float
+    rate: float
+
+    def document(self) -> dict[str, Any]:
+        """Return it as it stands in summary.json."""
+        return asdict(self)
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """The greater, the more it holds a watermark back."""
+        wait_ms = math.inf if self.wait_ms is None else self.wait_ms
+        return self.is_silent, (self.lag_ms or 0.0) + wait_ms, self.in_flight_records
+
+
+@dataclass(frozen=True)
+class Watermarks:
+    """The watermarks of a run in a part of it.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        From :func:`flowcontrol.analysis.event_time.time_frame`.
+    samples, channels : pandas.DataFrame
+        The tables ``stages`` and ``channels`` with ``interval_s``.
+    scenario : Scenario
+        What was run.
+    window : tuple of (float, float), s
+        The part.
+    """
+
+    frame: pd.DataFrame
+    samples: pd.DataFrame
+    channels: pd.DataFrame
+    scenario: Scenario
+    window: Window
+
+    @cached_property
+    def lag_ms(self) -> dict[Subtask, float]:
+        """Mean lag of each subtask that has a watermark and is not idle all the time, ms."""
+        rows = within(self.frame, self.window)
+        known = rows[rows["lag_ms"].notna() & ~rows["is_idle"]]
+        return {
+            (str(stage), int(str(subtask))): mean_over_time(part, "lag_ms")
+            for (stage, subtask), part in known.groupby(["stage", "subtask"])
+        }
+
+    @cached_property
+    def silent(self) -> frozenset[Subtask]:
+        """Subtasks that have sent no watermark until the end of the part, and are not idle."""
+        rows = self.frame[self.frame["t_s"] <= self.window[1]]
+        parts = rows.groupby(["stage", "subtask"])
+        has_none = parts["watermark_s"].count() == 0
+        is_active = ~parts["is_idle"].last().astype(bool)
+        found = has_none[has_none & is_active].index
+        return frozenset((str(stage), int(subtask)) for stage, subtask in found)
+
+    def furthest_behind(self, stage: str) -> int | None:
+        """Return the subtask of a stage that others wait for the longest; None if for none."""
+        silent = [subtask for name, subtask in self.silent if name == stage]
+        if silent:
+            return min(silent)
+        lags = {subtask: ms for (name, subtask), ms in self.lag_ms.items() if name == stage}
+        return max(lags, key=lambda subtask: lags[subtask], default=None)
+
+    def holder(self, stage: str, subtask: int) -> Hold | None:
+        """Return the input that holds a subtask back; None of a source, or if all are idle."""
+        return max(self._holds(stage, subtask), key=lambda hold: hold.rank, default=None)
+
+    def _holds(self, stage: str, subtask: int) -> Iterator[Hold]:
+        """Yield the inputs of a subtask that it waits for."""
+        inputs = [
+            (edge, sender, rows)
+            for edge in self.scenario.inputs(stage)
+            for sender, rows in self._channels(edge, subtask)
+        ]
+        weights = [self._messages(edge, rows) for edge, _, rows in inputs]
+        total = sum(weights)
+        rate = self.rate((stage, subtask), "records_in")
+        for (edge, sender, rows), weight in zip(inputs, weights, strict=True):
+            who = edge.sender, sender
+            if who not in self.lag_ms and who not in self.silent:
+                continue  # idle or at its end: nobody waits for it
+            held = mean_over_time(within(rows, self.window), "in_flight_records")
+            own_rate = rate * weight / total if total else 0.0
+            wait_ms = 0.0 if not held else 1000.0 * held / own_rate if own_rate else None
+            yield Hold(
+                edge=edge.name,
+                stage=edge.sender,
+                subtask=sender,
+                is_silent=who in self.silent,
+                lag_ms=self.lag_ms.get(who),
+                wait_ms=wait_ms,
+                in_flight_records=held,
+                rate=own_rate,
+            )
+
+    def _channels(self, edge: Edge, receiver: int) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Yield sender and samples of each channel into a subtask; of a chained one no samples."""
+        rows = self.channels[self.channels["edge"] == edge.name]
+        if rows.empty:
+            yield receiver, rows
+            return
+        for sender, part in rows[rows["receiver"] == receiver].groupby("sender"):
+            yield int(str(sender)), part
+
+    def _messages(self, edge: Edge, rows: pd.DataFrame) -> float:
+        """Return what was taken off a channel, in a unit that all edges into a task share."""
+        messages = growth(rows, ["sender", "receiver"], "consumed", self.window)
+        if self.scenario.system.counts_records:
+            return messages
+        return messages / self.scenario.stage(edge.sender).record_bytes
+
+    def rate(self, who: Subtask, counter: str) -> float:
+        """Return what a subtask took up (``records_in``) or emitted in the part, records/s."""
+        length = self.window[1] - self.window[0]
+        grown = growth(self._samples_of(who), ["subtask"], counter, self.window)
+        return grown / length if length > 0 else 0.0
+
+    def _samples_of(self, who: Subtask) -> pd.DataFrame:
+        is_own = (self.samples["stage"] == who[0]) & (self.samples["subtask"] == who[1])
+        found: pd.DataFrame = self.samples[is_own]
+        return found
+
+    def slowest(self, group: str) -> Subtask | None:
+        """Return the subtask of a group of aligned sources that the others wait for."""
+        members = [
+            stage.name
+            for stage in self.scenario.sources
+            if stage.watermark is not None
+            and stage.watermark.alignment is not None
+            and stage.watermark.alignment.group == group
+        ]
+        rows = within(self.frame, self.window)
+        rows = rows[rows["stage"].isin(members) & rows["watermark_s"].notna() & ~rows["is_idle"]]
+        if rows.empty:
+            return None
+        means = rows.groupby(["stage", "subtask"])["watermark_s"].mean()
+        stage, subtask = means.sort_values(kind="stable").index[0]
+        return str(stage), int(subtask)
+
+    def silent_stage(self) -> dict[str, Any] | None:
+        """Return the first stage with inputs that no watermark has reached, and whom it waits for.
+
+        Returns
+        -------
+        dict or None
+            ``stage``; ``source`` and ``subtask``, from which none has come; ``why``
+            (:data:`Why`). None: each has a watermark, or nobody waits for it.
+        """
+        for stage in self.scenario.topological():
+            worst = self.furthest_behind(stage.name)
+            if worst is None or (stage.name, worst) not in self.silent:
+                continue
+            if self.scenario.inputs(stage.name):
+                return {"stage": stage.name} | self._silent_source(stage.name, worst)
+        return None
+
+    def _silent_source(self, stage: str, subtask: int) -> dict[str, Any]:
+        found: Why = "on_way"
+        while (hold := self.holder(stage, subtask)) is not None:
+            stage, subtask = hold.stage, hold.subtask
+            if not hold.is_silent:
+                break
+        else:
+            found = self._why_silent(stage, subtask)
+        return {"source": stage, "subtask": subtask, "why": found}
+
+    def _why_silent(self, source: str, subtask: int) -> Why:
+        own = self.scenario.stage(source)
+        if own.event_time is None:
+            return "no_event_time"
+        if own.watermark is None:
+            return "no_watermark"
+        if not self.scenario.options.watermark_interval_us and not own.watermark.punctuated:
+            return "no_probes"
+        emitted = self._samples_of((source, subtask))["records_out"].max()
+        return "on_way" if emitted > 0 else "no_records"

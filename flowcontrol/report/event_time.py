@@ -1,0 +1,206 @@
+"""What the page and the terminal show of event time, but for its charts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any, Final
+
+from flowcontrol.analysis.event_time_wording import subtask_name, time_text
+from flowcontrol.report.markup import html_table, key_figure
+from flowcontrol.report.numbers import bytes_text, number, percent, rate, share_of_time
+from flowcontrol.scenario import Scenario
+
+_PARTS: Final = (
+    "Part of the lag", "Measured", "By the closed form", "In flight ahead", "Taken up",
+)  # fmt: skip
+
+
+def event_time_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the terminal: lag, windows, pauses; none without event time.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json.
+    """
+    stages = summary.get("event_time", {}).get("stages", {})
+    return [*_lag_line(summary), *_windows_line(stages), *_paused_line(stages)]
+
+
+def _furthest(stages: Mapping[str, Any]) -> tuple[str, Mapping[str, float]] | None:
+    """Return the stage with the longest mean lag, of several the last one, and its lag."""
+    lags = [(name, own["lag"]) for name, own in stages.items() if own["lag"] is not None]
+    return max(reversed(lags), key=lambda one: float(one[1]["mean_ms"]), default=None)
+
+
+def _lag_line(summary: Mapping[str, Any]) -> list[str]:
+    found = summary.get("event_time")
+    if found is None:
+        return []
+    if found["silent"] is not None:
+        return [f"Watermarks: none has reached {found['silent']['stage']}."]
+    furthest = _furthest(found["stages"])
+    if furthest is None:
+        return []
+    name, lag = furthest
+    mean, most, end = (time_text(lag[key]) for key in ("mean_ms", "max_ms", "end_ms"))
+    return [f"Watermarks: {name} lags {mean} on average, {most} at most, {end} at the end."]
+
+
+def _windows_line(stages: Mapping[str, Any]) -> list[str]:
+    own = [one for one in stages.values() if _has_windows(one)]
+    if not own:
+        return []
+    late = sum(one["late_records"] for one in own)
+    held = sum(one["max_open_windows"] for one in own)
+    size = bytes_text(sum(one["max_window_state_bytes"] for one in own))
+    fired = sum(one["fired"] for one in own)
+    text = f"Windows: up to {number(held)} open, {size}; {number(fired)} results"
+    return [f"{text}; {number(late)} records too late." if late else f"{text}; nothing too late."]
+
+
+def _has_windows(own: Mapping[str, Any]) -> bool:
+    return bool(own["max_open_windows"] or own["fired"] or own["late_records"])
+
+
+def _paused_line(stages: Mapping[str, Any]) -> list[str]:
+    paused = {name: one["most_paused_ms_per_s"] for name, one in stages.items()}
+    texts = [f"{name} {share_of_time(share)}" for name, share in paused.items() if share > 0]
+    return [f"Paused by alignment, the most of a subtask: {', '.join(texts)}."] if texts else []
+
+
+def event_time_figures(summary: Mapping[str, Any]) -> list[str]:
+    """Return the key figure of the page, as markup; none without a watermark."""
+    stages = summary.get("event_time", {}).get("stages", {})
+    furthest = _furthest(stages)
+    if furthest is None:
+        return []
+    name, lag = furthest
+    note = f"{name}, {time_text(lag['max_ms'])} at most"
+    return [key_figure("Watermark lag", time_text(lag["mean_ms"]), note)]
+
+
+def event_time_section(summary: Mapping[str, Any], scenario: Scenario) -> str:
+    """Return the section of the page: sentences, the stages, the parts of the longest lag.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    str
+        Markup; empty without event time.
+    """
+    found = summary.get("event_time")
+    if found is None:
+        return ""
+    sentences = "".join(f"<p>{escape(text)}</p>" for text in found["sentences"])
+    tables = _stages(found["stages"], scenario) + _parts(found["apart"], scenario)
+    if not sentences and not tables:
+        return ""
+    return f'<section id="event-time"><h2>Event time</h2>{sentences}{tables}</section>\n'
+
+
+_Cell = Callable[[Mapping[str, Any]], str]
+
+
+def _lag_cell(key: str) -> _Cell:
+    def cell(own: Mapping[str, Any]) -> str:
+        lag = own["lag"]
+        return "" if lag is None else time_text(lag[key])
+
+    return cell
+
+
+def _if_any(key: str, text: Callable[[float], str] = number) -> _Cell:
+    return lambda own: text(own[key]) if own[key] else ""
+
+
+_LAGS: Final = {"Lag, mean": "mean_ms", "at most": "max_ms", "at the end": "end_ms"}
+_COLUMNS: Final[tuple[tuple[str, _Cell], ...]] = (
+    *((head, _lag_cell(key)) for head, key in _LAGS.items()),
+    ("Idle", _if_any("idle_share", percent)),
+    ("Paused", _if_any("paused_ms_per_s", share_of_time)),
+    ("Most of a subtask", _if_any("most_paused_ms_per_s", share_of_time)),
+    ("Too late", _if_any("late_records")),
+    ("Windows at most", _if_any("max_open_windows")),
+    ("State at most", _if_any("max_window_state_bytes", bytes_text)),
+    ("Results", _if_any("fired")),
+)
+"""Head and cell of a column; those without any figure are left out."""
+
+
+def _stages(stages: Mapping[str, Any], scenario: Scenario) -> str:
+    """Return the table of the stages; empty if there is nothing to say of any."""
+    columns = [
+        (head, cells)
+        for head, cell in _COLUMNS
+        if any(cells := [cell(own) for own in stages.values()])
+    ]
+    if not columns:
+        return ""
+    place = sum(head in _LAGS for head, _ in columns)
+    columns[place:place] = _who(stages, scenario)
+    rows = [
+        [escape(name), *(escape(cells[index]) for _, cells in columns)]
+        for index, name in enumerate(stages)
+    ]
+    heads = ["Stage", *(head for head, _ in columns)]
+    return (
+        f'<div class="scroll">{html_table(heads, rows)}</div>'
+        '<p class="how">Lag: of the subtask that is furthest behind. Held back by: the input that '
+        "this subtask waited for in the second half of the run. Paused: share of the time in which "
+        "alignment stopped a source. Too late: records that were in no window any more.</p>"
+    )
+
+
+def _who(stages: Mapping[str, Any], scenario: Scenario) -> list[tuple[str, list[str]]]:
+    """Return the columns that name subtasks: who is furthest behind, and who holds it back."""
+    behind, held = [], []
+    for name, own in stages.items():
+        has_several = scenario.stage(name).parallelism > 1 and own["furthest_behind"] is not None
+        behind.append(f"subtask {own['furthest_behind']}" if has_several else "")
+        by = own["held_by"]
+        held.append("" if by is None else subtask_name(scenario, by["stage"], by["subtask"]))
+    found = (("Furthest behind", behind), ("Held back by", held))
+    return [(head, cells) for head, cells in found if any(cells)]
+
+
+def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
+    """Return the table of what the longest lag consists of; empty if it is not known."""
+    if apart is None or apart["stands_since_s"] is not None:
+        return ""
+    source = subtask_name(scenario, apart["source"], apart["source_subtask"])
+    delay, offset, rest = (apart[f"{name}_ms"] for name in ("delay", "offset", "at_source"))
+    rows = [_part(f"Delay of {apart['source']}", delay, delay)] if delay else []
+    rows += [_part(f"Offset of {source}", offset, offset)] if offset else []
+    label = "Until the batch that uses it" if scenario.time_model == "spark" else f"At {source}"
+    rows.append(_part(label, rest, apart["at_source_expected_ms"]))
+    for hop in apart["hops"]:
+        ends = f" [{hop['sender']} to {hop['receiver']}]" if _is_several(hop, scenario) else ""
+        ahead = [f"{number(hop['in_flight_records'])} records", rate(hop["rate"])]
+        rows.append(_part(f"{hop['edge']}{ends}", hop["wait_ms"], hop["expected_ms"], ahead))
+    target = subtask_name(scenario, apart["stage"], apart["subtask"])
+    rows.append(_part(f"Lag at {target}", apart["lag_ms"], apart["expected_ms"]))
+    return (
+        f'<div class="scroll">{html_table(_PARTS, rows)}</div>'
+        '<p class="how">Means of the second half of the run. Measured: by how much the watermark '
+        "is older at the receiver than at the sender. By the closed form: the records in flight on "
+        "the channel over those taken off it; at the source half an interval of "
+        "probes, and how long no record came that hardly lies behind.</p>"
+    )
+
+
+def _is_several(hop: Mapping[str, Any], scenario: Scenario) -> bool:
+    edge = next(one for one in scenario.edges if one.name == hop["edge"])
+    return any(scenario.stage(name).parallelism > 1 for name in (edge.sender, edge.receiver))
+
+
+def _part(
+    label: str, measured: float, expected: float | None, ahead: Sequence[str] = ("", "")
+) -> list[str]:
+    form = "" if expected is None else time_text(expected)
+    return list(map(escape, [label, time_text(measured), form, *ahead]))
