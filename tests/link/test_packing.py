@@ -379,3 +379,30 @@ def test_a_column_that_cannot_become_what_it_should_be_says_so(tmp_path):
     file = pack(storage, table, [0])
     with pytest.raises(LinkError, match=rf"{file.path} cannot be read: Failed to parse string"):
         read(storage, file, pa.schema([("text", pa.int64())]))
+
+
+# ---------------------------------------------------------------------- event time
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_every_piece_has_the_latest_time_of_its_rows(tmp_path, is_keyed):
+    random, count = np.random.default_rng(1), 500
+    times = [None if n % 7 == 0 else int(t) for n, t in enumerate(random.integers(-99, 99, count))]
+    table = pa.table({"n": range(count), "at": pa.array(times, pa.timestamp("ms", "UTC"))})
+    work = PackRows(Storage(tmp_path), 0, 1024, channels=None if is_keyed else 3)
+    work.event_time_column = "at"
+    if is_keyed:
+        table = table.append_column(CHANNEL, pa.array(random.integers(0, 3, count), pa.int32()))
+    report = {"task": 0, "number": 0, **work.write(table)}
+    file = packed_rows([json.dumps(report)])[0]
+    written = pq.ParquetFile(tmp_path / file.path).read(["at"]).column("at").cast(pa.int64())
+    row, wanted = 0, list[int | None]()
+    for _, pieces in file.channels:
+        for rows, _ in pieces:
+            known = [one for one in written[row : row + rows].to_pylist() if one is not None]
+            wanted.append(max(known, default=None))
+            row += rows
+    assert list(file.latest) == wanted
+    assert len(wanted) > 6
+    work.event_time_column = None
+    assert work.write(table)["latest"] == []
