@@ -22,7 +22,6 @@ from flowcontrol.records import (
     RESULTS,
     STAGES,
     STATE,
-    TIME,
     Column,
     Table,
 )
@@ -72,9 +71,8 @@ NULLABLE = {
     ),
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
-    "time": "watermark_s watermark_lag_ms",
 }
-RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY, TIME)
+RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY)
 TABLES = [*RUNS, LEDGER, STATE]
 
 

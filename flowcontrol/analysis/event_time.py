@@ -86,7 +86,8 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
           group that it waits for, or null; ``idle_share``, of subtasks and samples.
 
         ``apart``: the longest lag of a stage, taken apart
-        (:class:`flowcontrol.analysis.lag_apart.Apart`), or null; ``silent``: a stage that no
+        (:class:`flowcontrol.analysis.lag_apart.Apart`), or null, also if a watermark has not come
+        to all stages; ``silent``: a stage that no
         watermark has reached, and whom it waits for, or null; ``sentences``, and which of them
         ``matter`` to the run.
     """
@@ -97,11 +98,12 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
         stage.name: _stage(stage, frame[frame["stage"] == stage.name], samples, marks)
         for stage in scenario.stages
     }
-    apart = take_apart(marks)
+    silent = marks.silent_stage()
+    apart = take_apart(marks) if silent is None else None
     found: dict[str, Any] = {
         "stages": stages,
         "apart": None if apart is None else apart.document(),
-        "silent": marks.silent_stage(),
+        "silent": silent,
     }
     found["sentences"] = event_time_sentences(found, scenario)
     found["matter"] = run_sentences(found, scenario, round_ms)

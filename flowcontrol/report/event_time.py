@@ -133,6 +133,17 @@ _COLUMNS: Final[tuple[tuple[str, _Cell], ...]] = (
 """Head and cell of a column; those without any figure are left out."""
 
 
+_NOTES: Final = {
+    "Lag, mean": "Lag: of the subtask that is furthest behind.",
+    "Held back by": "Held back by: the input that this subtask waited for in the second half of "
+    "the run.",
+    "Paused": "Paused: share of the time for which alignment stopped a source.",
+    "Too late": "Too late: records that were in no window any more.",
+    "Windows at most": "Windows: each key's by itself.",
+}
+"""What a column means, by its head."""
+
+
 def _stages(stages: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the table of the stages; empty if there is nothing to say of any."""
     columns = [
@@ -149,12 +160,8 @@ def _stages(stages: Mapping[str, Any], scenario: Scenario) -> str:
         for index, name in enumerate(stages)
     ]
     heads = ["Stage", *(head for head, _ in columns)]
-    return (
-        f'<div class="scroll">{html_table(heads, rows)}</div>'
-        '<p class="how">Lag: of the subtask that is furthest behind. Held back by: the input that '
-        "this subtask waited for in the second half of the run. Paused: share of the time in which "
-        "alignment stopped a source. Too late: records that were in no window any more.</p>"
-    )
+    notes = " ".join(text for head, text in _NOTES.items() if head in heads)
+    return f'<div class="scroll">{html_table(heads, rows)}</div><p class="how">{notes}</p>'
 
 
 def _who(stages: Mapping[str, Any], scenario: Scenario) -> list[tuple[str, list[str]]]:
@@ -189,8 +196,9 @@ def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
         f'<div class="scroll">{html_table(_PARTS, rows)}</div>'
         '<p class="how">Means of the second half of the run. Measured: by how much the watermark '
         "is older at the receiver than at the sender. By the closed form: the records in flight on "
-        "the channel over those taken off it; at the source half an interval of "
-        "probes, and how long no record came that hardly lies behind.</p>"
+        "the channel over those taken off it; at the source half an interval of probes, and how "
+        "long no record came that hardly lies behind. Where rates changed in that time, the two "
+        "differ.</p>"
     )
 
 

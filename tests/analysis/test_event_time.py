@@ -219,6 +219,7 @@ def test_a_sender_without_a_record_that_is_not_idle_stops_event_time(builder: Mo
         "stage": "sink", "source": "source", "subtask": 1, "why": "no_records",
     }  # fmt: skip
     assert found["stages"]["sink"]["held_by"]["is_silent"]
+    assert found["apart"] is None  # what source 0 lags explains nothing
     assert found["stages"]["sink"]["lag"] is None
     text = (
         "No watermark has reached sink: subtask 1 of source has emitted no record, and is not "

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from flowcontrol import rounds
 from flowcontrol.analysis import summarise
-from flowcontrol.protocol.event_time import MIN_TIME
-from flowcontrol.records import TIME
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
 
@@ -47,26 +43,8 @@ def scenario(service_rate: int, parallelism: int = 1) -> Scenario:
 
 
 def event_time(job: Scenario) -> dict[str, Any]:
-    """Return what is said of a run; its watermarks are those of the states at the samples."""
-    rows = []
-    for state in rounds(job):
-        if state.end_us % 1_000_000:
-            continue
-        t_s = state.end_us / 1e6
-        for task in state.tasks:
-            assert task.time is not None
-            known = task.time.watermark > MIN_TIME
-            lag_ms = state.end_us / 1000 - task.time.watermark
-            rows.append(
-                {
-                    **dict.fromkeys(TIME.names, 0), "t_s": t_s, "stage": task.stage,
-                    "subtask": task.subtask, "is_idle": task.time.is_idle,
-                    "watermark_s": task.time.watermark / 1000 if known else None,
-                    "watermark_lag_ms": lag_ms if known else None,
-                }
-            )  # fmt: skip
+    """Return what is said of a run, and the sentence of the run."""
     tables = simulate(job).tables
-    tables = {**tables, "time": pa.Table.from_pylist(rows, schema=TIME.arrow_schema())}
     found = summarise(tables, job, clock="virtual", rounds=400, wall_s=1, round_ms=ROUND_MS)
     told: dict[str, Any] = found["event_time"]
     return told | {"sentence": found["sentence"]}

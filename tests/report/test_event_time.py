@@ -244,6 +244,16 @@ def test_rows_with_their_own_times_have_an_axis_of_event_time(timed: Any) -> Non
     assert not any(trace["name"].startswith("delay") for trace in chart.figure["data"])
 
 
+def test_only_what_is_shown_is_explained(timed: Any) -> None:
+    tables = without(timed, "paused_ms_per_s", "late_records", "open_windows", "fired")
+    quiet = event_time_section(summary_of(timed, tables), timed.scenario)
+    whole = event_time_section(timed.summary, timed.scenario)
+    for text in ("Paused:", "Too late:", "Windows:"):
+        assert text in whole
+        assert text not in quiet
+    assert "Held back by: the input" in quiet
+
+
 def test_names_are_escaped() -> None:
     evil = "<b>x</b>"
     job = parse_scenario(

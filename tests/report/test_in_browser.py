@@ -7,6 +7,7 @@ second or more to load, so the tests of one share it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,23 @@ def test_without_scripts_the_rows_of_the_subtasks_are_shown(browser: Any, page: 
         assert browser.evaluate("document.getElementById('player').hidden")
     finally:
         browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_event_time_is_drawn_within_the_window(
+    browser: Any, timed: Any, tmp_path: Path, width: int
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(report_page(timed.tables, timed.summary, timed.scenario), encoding="utf-8")
+    browser.show(width)
+    browser.open(path)
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    for name, axes in (("watermark-lag", 1), ("paused", 1), ("windows", 4)):
+        chart = f"document.querySelector('#{name}')"
+        texts = f"[...{chart}.querySelectorAll('text[class]')]"
+        titles = f"{texts}.map((text) => text.getAttribute('class'))"
+        drawn = [title for title in browser.evaluate(titles) if re.fullmatch(r"y\d*title", title)]
+        assert len(drawn) == axes, name
+        right = f"{chart}.querySelector('.main-svg').getBoundingClientRect().right"
+        assert browser.evaluate(right) <= width
+    assert browser.errors == []
