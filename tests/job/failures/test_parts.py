@@ -9,6 +9,11 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 
+def task(victim: str | dict[str, Any]) -> dict[str, Any]:
+    """Return what fails, by the name of a stage or as a scenario has it."""
+    return {"stage": victim, "subtask": 0} if isinstance(victim, str) else victim
+
+
 def job_of(
     sources: dict[str, Any], edges: list[tuple[str, str]], failures: Any, **rest: Any
 ) -> Job:
@@ -25,7 +30,7 @@ def job_of(
             "restart-strategy.fixed-delay.attempts": 9,
             "restart-strategy.fixed-delay.delay": "200ms",
         },
-        "failures": [{"at_s": at_s, **victim} for at_s, victim in failures],
+        "failures": [{"at_s": at_s, **task(victim)} for at_s, victim in failures],
         "stages": [
             *({"name": name, "emit_rate": rate} for name, rate in sources.items()),
             *({"name": name, "service_rate": 900} for name in sinks),
@@ -36,14 +41,10 @@ def job_of(
     return build_physical_graph(parse_scenario(mapping))
 
 
-def task(stage: str) -> dict[str, Any]:
-    return {"stage": stage, "subtask": 0}
-
-
 def test_a_part_fails_in_the_moment_in_which_another_begins_anew(failing: ModuleType) -> None:
     """What its source sent in the round before arrives."""
     sources, edges = {"one": 150, "two": 150}, [("one", "first"), ("two", "second")]
-    run = failing.FailingRun(job_of(sources, edges, [(0.85, task("one")), (1.2, task("two"))]))
+    run = failing.FailingRun(job_of(sources, edges, [(0.85, "one"), (1.2, "two")]))
     rounds = run.run()
     assert [one.failed for one in run.control.restarts] == [9, 12]
     assert run.control.restarts[0].running == 12
@@ -55,7 +56,7 @@ def test_a_part_fails_in_the_moment_in_which_another_begins_anew(failing: Module
 def test_records_of_a_source_that_had_finished_do_not_come_again(failing: ModuleType) -> None:
     short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
     sources, edges = {"short": short, "long": 200}, [("short", "sink"), ("long", "sink")]
-    run = failing.FailingRun(job_of(sources, edges, [(1.75, task("long"))]))
+    run = failing.FailingRun(job_of(sources, edges, [(1.75, "long")]))
     last = run.run()[17].state
     assert last.task("short", 0).state.is_finished == 1
     [restart] = run.control.restarts
@@ -66,9 +67,7 @@ def test_records_of_a_source_that_had_finished_do_not_come_again(failing: Module
 def stopping_job() -> Job:
     """A part fails while a savepoint is under way with which all of the job stops."""
     sources, edges = {"one": 150, "two": 150}, [("one", "first"), ("two", "second")]
-    return job_of(
-        sources, edges, [(0.95, task("first"))], savepoints=[{"at_s": 0.85, "stop": True}]
-    )
+    return job_of(sources, edges, [(0.95, "first")], savepoints=[{"at_s": 0.85, "stop": True}])
 
 
 def test_a_part_that_fails_while_the_job_stops_fails_the_others(failing: ModuleType) -> None:
@@ -125,7 +124,7 @@ def overlapping_job() -> Job:
     cluster = {"restore_bytes_per_s": 1_000_000, "slots": 4, "task_managers": 1}
     edges = [("one", "first"), ("two", "second")]
     rest = {"options": options, "stages": stages, "cluster": cluster, "duration_s": 4}
-    return job_of({}, edges, [(0.85, {"task_manager": 0}), (1.45, task("one"))], **rest)
+    return job_of({}, edges, [(0.85, {"task_manager": 0}), (1.45, "one")], **rest)
 
 
 def test_what_another_failure_does_not_touch_restarts_all_the_same(failing: ModuleType) -> None:
