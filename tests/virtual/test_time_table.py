@@ -10,9 +10,12 @@ import pytest
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.reference import run_reference
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.event_time.output_rules import WATERMARK
+from flowcontrol.protocol.event_time.stamps import time_of
 from flowcontrol.records import TIME
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
+from flowcontrol.virtual.running import step
 
 
 def job(*, is_chained: bool) -> Job:
@@ -100,3 +103,40 @@ def test_the_other_tables_are_the_reference_runs(
 
 def test_ages_that_nobody_asked_for_are_not_logged() -> None:
     assert len(run_job(job(is_chained=True), track=False).tables["latency"]) == 0
+
+
+DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "options"),
+    [
+        ({"network_latency_ms": 230}, {}),
+        ({"bandwidth_bytes_per_s": 60_000}, {}),
+        ({"network_latency_ms": 120}, {DEBLOAT: True}),
+    ],
+    ids=["latency", "bandwidth", "debloating"],
+)
+def test_watermarks_come_through_what_this_clock_alone_does(
+    cluster: dict[str, Any], options: dict[str, Any]
+) -> None:
+    """All arrive in order, the last one behind the last record, and nothing is late."""
+    given = job(is_chained=True).scenario.canonical()
+    given["cluster"] |= cluster
+    given.setdefault("options", {}).update(options)
+    given["stages"][0]["emit_rate"] = [{"at_s": 0, "rate": 50}, {"at_s": 3, "rate": 0}]
+    given["stages"][0]["watermark"] = {"delay_s": 0.2}
+    given["stages"][2]["service_rate"] = 120
+    previous, ends = MIN_TIME, []
+    for state in step(build_physical_graph(parse_scenario(given))):
+        sink = state.task("sink")
+        assert sink.time is not None
+        for elements in sink.time.in_flight:
+            marks = [value for kind, value in elements if kind == WATERMARK]
+            assert marks == sorted(set(marks))
+            times = [time_of(value) for kind, value in elements if kind == 0]
+            assert all(time > sink.time.watermark for time in times)
+        assert sink.time.watermark >= previous
+        previous = sink.time.watermark
+        ends.append((sink.state.taken, previous == MAX_TIME, sink.state.is_finished == 1))
+    assert ends[-1] == (300, True, True)
