@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from flowcontrol.analysis.frames import mean_over_time
-from flowcontrol.analysis.windows import Window, growth, within
+from flowcontrol.analysis.windows import Window, growth, growth_by, within
 from flowcontrol.scenario import Edge, Scenario
 
 if TYPE_CHECKING:
@@ -140,19 +140,17 @@ class Watermarks:
     def _holds(self, stage: str, subtask: int) -> Iterator[Hold]:
         """Yield the inputs of a subtask that it waits for."""
         inputs = [
-            (edge, sender, rows)
+            (edge, sender, messages, held)
             for edge in self.scenario.inputs(stage)
-            for sender, rows in self._channels(edge, subtask)
+            for sender, messages, held in self._flows(edge, subtask)
         ]
-        weights = [self._messages(edge, rows) for edge, _, rows in inputs]
-        total = sum(weights)
+        total = sum(messages for _, _, messages, _ in inputs)
         rate = self.rate((stage, subtask), "records_in")
-        for (edge, sender, rows), weight in zip(inputs, weights, strict=True):
+        for edge, sender, messages, held in inputs:
             who = edge.sender, sender
             if who not in self.lag_ms and who not in self.silent:
                 continue  # idle or at its end: nobody waits for it
-            held = mean_over_time(within(rows, self.window), "in_flight_records")
-            own_rate = rate * weight / total if total else 0.0
+            own_rate = rate * messages / total if total else 0.0
             wait_ms = 0.0 if not held else 1000.0 * held / own_rate if own_rate else None
             yield Hold(
                 edge=edge.name,
@@ -165,21 +163,34 @@ class Watermarks:
                 rate=own_rate,
             )
 
-    def _channels(self, edge: Edge, receiver: int) -> Iterator[tuple[int, pd.DataFrame]]:
-        """Yield sender and samples of each channel into a subtask; of a chained one no samples."""
-        rows = self.channels[self.channels["edge"] == edge.name]
-        if rows.empty:
-            yield receiver, rows
-            return
-        for sender, part in rows[rows["receiver"] == receiver].groupby("sender"):
-            yield int(str(sender)), part
+    @cached_property
+    def _rows_of_channels(self) -> dict[tuple[str, int], pd.DataFrame]:
+        """Samples of channels, by edge and receiver."""
+        parts = self.channels.groupby(["edge", "receiver"])
+        return {(str(edge), int(str(receiver))): rows for (edge, receiver), rows in parts}
 
-    def _messages(self, edge: Edge, rows: pd.DataFrame) -> float:
-        """Return what was taken off a channel, in a unit that all edges into a task share."""
-        messages = growth(rows, ["sender", "receiver"], "consumed", self.window)
-        if self.scenario.system.counts_records:
-            return messages
-        return messages / self.scenario.stage(edge.sender).record_bytes
+    def _flows(self, edge: Edge, receiver: int) -> Iterator[tuple[int, float, float]]:
+        """Yield of each channel its sender, what was taken off it, and mean records in flight.
+
+        What was taken off is in a unit that all edges into a task share. A chained edge has no
+        channels, and nothing in flight.
+        """
+        rows = self._rows_of_channels.get((edge.name, receiver))
+        if rows is None:
+            if all(name != edge.name for name, _ in self._rows_of_channels):
+                yield receiver, 0.0, 0.0
+            return
+        taken = growth_by(rows, ["sender"], ["consumed"], self.window)["consumed"]
+        inside = within(rows, self.window)
+        weighted = inside.assign(held=inside["in_flight_records"] * inside["interval_s"])
+        sums = weighted.groupby("sender")[["held", "interval_s"]].sum()
+        means = (sums["held"] / sums["interval_s"]).fillna(0.0)
+        unit = 1 if self.scenario.system.counts_records else self._record_bytes(edge)
+        for sender, messages in taken.items():
+            yield int(str(sender)), float(messages) / unit, float(means.get(sender, 0.0))
+
+    def _record_bytes(self, edge: Edge) -> int:
+        return self.scenario.stage(edge.sender).record_bytes
 
     def rate(self, who: Subtask, counter: str) -> float:
         """Return what a subtask took up (``records_in``) or emitted in the part, records/s."""
