@@ -209,3 +209,30 @@ class Killed(DeliveryControl):
         fresh.advance(number)
         self.kept += fresh.rows
         self.restore(json.loads(json.dumps(fresh.state())))
+
+
+@pytest.mark.parametrize("every", [7, 1000])
+def test_looking_late_gives_the_same_rows(every: int) -> None:
+    """The kernel's control is looked at when enough has happened, not when it happens."""
+    failures = [{"at_s": 2.1, "stage": "m", "subtask": 1}, {"at_s": 4.2, **_LEADER}]
+    job = job_of(failures=failures, sink={"transaction_timeout_s": 3})
+    whole, late = run(job), Late(job, every)
+    for _ in run_reference(job, delivery=late):
+        pass
+    assert late.looked < job.rounds // 5
+    assert late.rows == whole.rows
+    assert late.state() == whole.state()
+
+
+class Late(DeliveryControl):
+    """One that is looked at every so many rounds, and at the end."""
+
+    def __init__(self, job: Job, every: int) -> None:
+        super().__init__(job)
+        self.every, self.looked = every, 0
+
+    def advance(self, number: int) -> None:
+        """Leave most rounds out."""
+        if number % self.every == 0 or number == self._job.rounds:
+            self.looked += 1
+            super().advance(number)
