@@ -45,6 +45,7 @@ from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPoo
 from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
 from flowcontrol.protocol.sizing import gate_spec, partition_spec
 from flowcontrol.protocol.subpartition import Message, Subpartition
+from flowcontrol.protocol.windows import WindowOperator, window_start
 
 __all__ = [
     "BarrierAligner",
@@ -75,6 +76,7 @@ __all__ = [
     "TwoPhaseCommitSink",
     "WatermarkGenerator",
     "WatermarkValve",
+    "WindowOperator",
     "checkpoint_plan",
     "default_max_parallelism",
     "failover_tasks",
@@ -84,4 +86,5 @@ __all__ = [
     "key_group_range",
     "murmur",
     "partition_spec",
+    "window_start",
 ]

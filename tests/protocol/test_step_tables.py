@@ -13,14 +13,15 @@ TABLES = {
     "barriers": ["checkpoints/tables.py"],
     "coordinator": ["checkpoints/test_triggers.py", "checkpoints/test_ends.py"],
     "restart strategies": ["restarts/test_strategies.py"],
+    "windows": ["windows/tables.py", "windows/trigger_tables.py"],
     "watermarks": ["event_time/valve_tables.py", "event_time/source_tables.py"],
 }
 """Modules whose ``TABLES`` are steps and their answers."""
 PHASES = ("commits/test_two_phase.py", "commits/test_committer.py")
 """Modules in which a test is a table: calls of a sink, and after each what must be so."""
 LEAST = 60
-EVENT_TIME = {"watermarks"}
-LEAST_OF_EVENT_TIME = 50
+EVENT_TIME = {"watermarks", "windows"}
+LEAST_OF_EVENT_TIME = 80
 STEPS = 3
 
 
