@@ -134,6 +134,7 @@ LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
 QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
+TIME = _TABLES["time"]
 
 RESULTS: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (STAGES, CHANNELS, LATENCY)}
@@ -152,5 +153,9 @@ FAULT_TOLERANCE: Mapping[str, Table] = MappingProxyType(
 something fails in it (``Scenario.is_fault_tolerant``); ``delivery`` also if one of its sinks has
 another guarantee than at-least-once."""
 
-FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE})
+EVENT_TIME: Mapping[str, Table] = MappingProxyType({TIME.name: TIME})
+"""Tables that a run writes besides if records of its scenario have event times
+(``Scenario.has_event_time``)."""
+
+FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME})
 """Folders of a run that hold its tables."""

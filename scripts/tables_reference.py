@@ -38,6 +38,7 @@ PLACES = {
     "checkpoint_tasks": "`checkpoint_tasks` likewise",
     "restarts": "`restarts` likewise",
     "delivery": "`delivery` likewise",
+    "time": "`time` in the folder of a run with event time",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",
     "query_progress": "where [a listener](../monitoring.md) writes it",
@@ -64,11 +65,18 @@ def page() -> str:
     from flowcontrol.experiments.compare.columns import RATES
     from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
     from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
-    from flowcontrol.records import FAULT_TOLERANCE, LEDGER, QUERY_PROGRESS, RESULTS, STATE
+    from flowcontrol.records import (
+        EVENT_TIME,
+        FAULT_TOLERANCE,
+        LEDGER,
+        QUERY_PROGRESS,
+        RESULTS,
+        STATE,
+    )
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
-    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values())
+    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values())
     found = {one.name: one for one in (*runs, LEDGER, STATE, QUERY_PROGRESS)}
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [

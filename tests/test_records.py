@@ -53,6 +53,10 @@ CONTRACT = {
     "delivery": (
         "t_s stage subtask written committed visible_twice lost visibility_p50_ms visibility_max_ms"
     ),
+    "time": (
+        "t_s stage subtask watermark_s watermark_lag_ms is_idle paused_ms_per_s late_records "
+        "open_windows window_state_bytes fired"
+    ),
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
         "floating_held credit backlog pool_used pool_size rows bytes committed_at channel_state "

@@ -190,8 +190,8 @@ def _task_document(
         if task.checkpoints.aside is None:
             del state["checkpoints"]["aside"]
     if task.time is not None:
-        state["time"] = asdict(task.time)
-        del state["time"]["in_flight"]
+        channels = [as_dict(channel) for channel in task.time.channels]
+        state["time"] = {"state": as_dict(task.time.state), "channels": channels}
     if latency is not None:
         state["latency"] = latency
     if control is not None:

@@ -9,7 +9,6 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
 from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.job.timed_settings import is_timed, new_time
-from flowcontrol.job.work import uniform
 from flowcontrol.operators import event_time as t
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.timed_states import TaskTime
@@ -150,13 +149,9 @@ class TimedTask:
             return self.run_us() // 1000
         return self.arrivals.written_us(self.task.taken - 1) // 1000
 
-    def draw_below(self, number: int, width: int) -> int:
-        """Return the ``number``-th whole number of the stream of event time, below ``width``."""
-        return mix(self.job.scenario.seed, self._times.state.stream, number) % width
-
-    def draw_share(self, number: int) -> float:
-        """Return the ``number``-th number of that stream, in [0, 1)."""
-        return uniform(self.job.scenario.seed, self._times.state.stream, number)
+    def draw_bits(self, stream: int, number: int) -> int:
+        """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
+        return mix(self.job.scenario.seed, stream, number) >> 1
 
     def run_us(self) -> int:
         """Return the start of the round, microseconds of the run."""

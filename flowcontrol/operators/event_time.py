@@ -16,27 +16,31 @@ from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.event_time.generator_rules import activity_time, on_event, on_probe
 from flowcontrol.protocol.event_time.marks import mark_bytes, pending_mark
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK, advance
-from flowcontrol.protocol.event_time.stamps import IDS, stamp_of, time_of
+from flowcontrol.protocol.event_time.stamps import ID_BITS, id_of, stamp_of, time_of
 from flowcontrol.protocol.event_time.valve_rules import on_status, on_watermark
 from flowcontrol.protocol.rounds import take_mark
 from flowcontrol.protocol.rows import fifo_push
 from flowcontrol.protocol.service import EXPONENTIAL, LONGEST, relative_time
 from flowcontrol.protocol.sides import Gate
 
+_SHARE = 2.0 ** (ID_BITS - 63)
+"""The least share of one that the bits above an id's can tell apart."""
+
 
 def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
-    """Give the record that a source is about to put out its stamp."""
+    """Give the record that a source is about to put out its stamp.
+
+    One number of its stream says both how far it lies behind and which id it has.
+    """
     time = worker.task_time()
-    number = task.taken - 1
+    drawn = worker.draw_bits(time.stream, task.taken - 1)
     behind = 0
-    if time.spread > 0:
-        if time.is_exponential == 1:
-            share = relative_time(EXPONENTIAL, 0.0, worker.draw_share(2 * number), 0.0)
-            behind = int(min(share * time.spread, LONGEST))
-        else:
-            behind = worker.draw_below(2 * number, time.spread + 1)
-    happened = worker.born_ms() + time.offset - behind
-    task.stamp = stamp_of(happened, worker.draw_below(2 * number + 1, IDS))
+    if time.is_exponential == 1:
+        share = (drawn >> ID_BITS) * _SHARE
+        behind = int(min(relative_time(EXPONENTIAL, 0.0, share, 0.0) * time.spread, LONGEST))
+    elif time.spread > 0:
+        behind = (drawn >> ID_BITS) % (time.spread + 1)
+    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(drawn))
 
 
 def end_event(worker: TimedWorker[W], task: StreamTask) -> None:

@@ -41,11 +41,8 @@ class TimedWorker(Worker[W], Protocol[W]):
         The start of the round, or when it was written to the log that the source reads.
         """
 
-    def draw_below(self, number: int, width: int) -> int:
-        """Return the ``number``-th whole number of the stream of event time, below ``width``."""
-
-    def draw_share(self, number: int) -> float:
-        """Return the ``number``-th number of that stream, in [0, 1)."""
+    def draw_bits(self, stream: int, number: int) -> int:
+        """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
 
     def run_us(self) -> int:
         """Return the start of the round, microseconds of the run."""

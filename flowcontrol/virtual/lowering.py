@@ -45,7 +45,7 @@ from flowcontrol.virtual.lowered_state import (
 )
 from flowcontrol.virtual.parts import transport_kinds
 from flowcontrol.virtual.registry import PLACED
-from flowcontrol.virtual.task import KernelWorker, mix_modulo, uniform, worker_of
+from flowcontrol.virtual.task import KernelWorker, mix_bits, mix_modulo, uniform, worker_of
 from flowcontrol.virtual.views import GateList, gate_of, gates_of, whole
 
 # ---- rows
@@ -205,7 +205,7 @@ state_as(as_selectivity, Selectivity)
 
 # ---- random numbers
 
-LOWERED.update((mix_modulo, uniform))
+LOWERED.update((mix_bits, mix_modulo, uniform))
 
 ONE, K, S, M1, M2 = (
     np.uint64(value)
@@ -229,6 +229,11 @@ def _mix_modulo(seed: Any, stream: Any, number: Any, width: Any) -> Any:
         return np.int64(_mixed(seed, stream, number) % np.uint64(width))
 
     return body
+
+
+@overload(mix_bits, strict=False)
+def _mix_bits(seed: Any, stream: Any, number: Any) -> Any:
+    return lambda seed, stream, number: np.int64(_mixed(seed, stream, number) >> ONE)
 
 
 @overload(uniform, strict=False)

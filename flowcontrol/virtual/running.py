@@ -15,6 +15,8 @@ from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
+from flowcontrol.job.time_table import TimeTable
+from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import (
@@ -32,6 +34,7 @@ from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
+from flowcontrol.virtual.time_memory import watermarks_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +62,8 @@ class Running:
         What fails, and restarts.
     delivery : DeliveryControl or None
         What the readers of the sinks see.
+    time : TimeTable or None
+        Collects the samples of event time.
     """
 
     job: Job
@@ -69,6 +74,7 @@ class Running:
     coordination: Coordination | None = None
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
+    time: TimeTable | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -115,7 +121,8 @@ class Running:
             )
             if coordination is not None:
                 coordination.delivery = delivery
-        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery)
+        time = TimeTable(job) if is_timed(job) else None
+        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery, time)
 
     @property
     def control_messages(self) -> int:
@@ -135,6 +142,8 @@ class Running:
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)
+            if self.time is not None:
+                self.time.add(t_s, *watermarks_of(self.memory))
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -164,6 +173,8 @@ class Running:
         if self.delivery is not None:
             self.delivery.advance(self.job.rounds)
             tables["delivery"] = delivery_table(self.delivery)
+        if self.time is not None:
+            tables["time"] = self.time.table()
         return tables
 
     @property

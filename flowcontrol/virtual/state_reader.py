@@ -126,6 +126,7 @@ class StateReader:
         self._in_rows = memory.copies(memory.ins, f.KernelInputChannel)
         self._outs = memory.copies(memory.outs, Subpartition)
         self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
+        self._after = memory.runs["next"]
         self._on_wires = _messages_on_wires(memory) if self._is_tcp else {}
 
     def _counters(self) -> dict[str, list[int]]:
@@ -188,12 +189,13 @@ class StateReader:
 
     def _elements(self, out: f.KernelSubpartition) -> Elements:
         """Return what is in a channel."""
-        runs, found, pointer = self._memory.runs, list[tuple[int, int]](), out.runs.head
+        places, pointer = list[int](), out.runs.head
         while pointer > 0:
-            run = runs[pointer - 1]
-            found += [(int(run["kind"]), int(run["stamp"]))] * max(1, int(run["count"]))
-            pointer = int(run["next"])
-        return tuple(found)
+            places.append(pointer - 1)
+            pointer = int(self._after[pointer - 1])
+        names = ["kind", "stamp", "count"]
+        found = self._memory.runs[names][places].tolist()
+        return tuple(pair for *pair, count in found for pair in [tuple(pair)] * max(1, count))
 
     def _checkpoints(self, number: int, row: f.KernelTask) -> CheckpointState | None:
         """Return what a task holds of checkpoints; None of one without."""

@@ -123,13 +123,9 @@ class KernelWorker(TimedKernelWorker):
         second = uniform(m.seed, task.stream, 2 * number + 1)
         return service_work(task.distribution, task.cv / 1000000.0, first, second, task.unit)
 
-    def draw_below(self, number: int, width: int) -> int:
-        """Return the ``number``-th whole number of the stream of event time, below ``width``."""
-        return mix_modulo(self.m.seed, self.task_time().stream, number, width)
-
-    def draw_share(self, number: int) -> float:
-        """Return the ``number``-th number of that stream, in [0, 1)."""
-        return uniform(self.m.seed, self.task_time().stream, number)
+    def draw_bits(self, stream: int, number: int) -> int:
+        """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
+        return mix_bits(self.m.seed, stream, number)
 
     def next_input(self, gates: Any, union: Any) -> int:
         """Make sure that the task has a record in hand, if there is one."""
@@ -241,6 +237,11 @@ def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
 def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
     """Return a well-mixed number from 0 to ``width`` - 1."""
     return mix(int(seed), int(stream), int(number)) % int(width)
+
+
+def mix_bits(seed: int, stream: int, number: int) -> int:
+    """Return 63 well-mixed bits."""
+    return mix(int(seed), int(stream), int(number)) >> 1
 
 
 def uniform(seed: int, stream: int, number: int) -> float:

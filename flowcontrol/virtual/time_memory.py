@@ -1,4 +1,8 @@
-"""The kernel's memory of event time."""
+"""The kernel's memory of event time: filled from a job, and read for a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -7,6 +11,10 @@ from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
 from flowcontrol.virtual.time_fields import KernelTime
+
+if TYPE_CHECKING:
+    from flowcontrol.virtual.memory import Memory
+    from flowcontrol.virtual.places import Ints
 
 
 def fill_times(build: Builder) -> None:
@@ -20,3 +28,15 @@ def fill_times(build: Builder) -> None:
             task["is_timed"] = 1
             time = KernelTime(new_time(build.job, plan, index), channels, count)
             task["time"] = build.put(cells_of(time))
+
+
+def watermarks_of(memory: Memory) -> tuple[Ints, Ints]:
+    """Return the watermark that each subtask gave out last, ms, and 1 where it is idle."""
+    tasks = memory.tasks[memory.tasks["time"] > 0]
+    own = memory.states(tasks["time"], KernelTime)["own"]
+    has_inputs = tasks["gates"] > 0
+    mark, idle = (
+        np.where(has_inputs, own["valve"][name], own["generator"][name])
+        for name in ("watermark", "is_idle")
+    )
+    return mark, idle

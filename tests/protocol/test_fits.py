@@ -237,14 +237,13 @@ def test_no_rule_that_multiplies_is_left_out() -> None:
 def test_the_time_of_a_record_fits(narrow: type[int], records: int, is_exponential: int) -> None:
     most_ms = MAX_SECONDS * 1000
     for behind, offset, born in product((0, most_ms), (-most_ms, most_ms), (0, most_ms)):
-        for share in (0.0, 1 - 2.0**-53):
+        for bits in (0, (1 << 63) - 1):
             time = TaskTime(offset=narrow(offset), spread=narrow(behind))
             time.is_exponential = is_exponential
             worker = SimpleNamespace(
                 task_time=lambda time=time: time,
                 born_ms=lambda born=born: narrow(born),
-                draw_share=lambda number, share=share: share,
-                draw_below=lambda number, width: width - 1,
+                draw_bits=lambda stream, number, bits=bits: narrow(bits),
             )
             task = StreamTask(taken=narrow(records + 1))
             event_time.begin_event(worker, task)

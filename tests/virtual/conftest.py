@@ -63,6 +63,18 @@ def random_checkpoints() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def random_event_time() -> ModuleType:
+    """Return ``random_event_time.py`` of the emulation's tests: what draws event times."""
+    return load("tests/job/random_event_time.py")
+
+
+@pytest.fixture(scope="session")
+def late() -> ModuleType:
+    """Return ``late_records.py`` of the emulation's tests: what counts late records."""
+    return load("tests/job/late_records.py")
+
+
+@pytest.fixture(scope="session")
 def random_failures() -> ModuleType:
     """Return ``random_failures.py`` of the emulation's tests: what draws jobs that fail."""
     return load("tests/job/failures/random_failures.py")

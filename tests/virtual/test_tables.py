@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.records import FAULT_TOLERANCE, RESULTS
+from flowcontrol.records import EVENT_TIME, FAULT_TOLERANCE, RESULTS
 from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.clock import run_job
@@ -24,7 +24,7 @@ NAMES = [
     *("oscillation", "burst", "gc-pause", "kafka-source"),
     *("checkpoint-aligned", "checkpoint-unaligned", "checkpoint-timeout", "checkpoint-fails"),
 ]
-ALL = {**RESULTS, **FAULT_TOLERANCE}
+ALL = {**RESULTS, **FAULT_TOLERANCE, **EVENT_TIME}
 INTERVAL = "options.execution.checkpointing.interval"
 
 SLOWER = {

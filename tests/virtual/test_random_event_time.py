@@ -1,0 +1,194 @@
+"""Random jobs with event time: both clocks hold the same after every round, and the laws of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job import Job
+from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
+
+EXAMPLES = settings.default.max_examples
+MOST_RUNS = 12
+"""Runs until what is seldom has happened."""
+
+KINDS = {0: "record in flight", WATERMARK: "watermark in flight", IDLE: "idle in flight",
+         ACTIVE: "active in flight"}  # fmt: skip
+
+EVENTS = {
+    *KINDS.values(),
+    "message of marks alone",
+    "records and marks",
+    "mark in hand behind the records",
+    "mark pending",
+    "blocked inside a mark",
+    "punctuated",
+    "exponential",
+    "from a log",
+    "broadcast",
+    "idle source",
+    "quiet clock stood",
+    "unaligned channel",
+    "idle valve",
+    "valve passed on the end",
+    "source without watermarks",
+}
+"""What must have happened in some of the runs."""
+
+
+def happened(job: Job, state: RoundState) -> Iterator[str]:
+    """Tell what a state shows."""
+    for task in state.tasks:
+        assert task.time is not None
+        yield from (KINDS[kind] for channel in task.time.in_flight for kind, _ in channel)
+        if task.state.marks > 0 and task.state.left == 0:
+            yield "mark in hand behind the records"
+        for part in task.partitions:
+            if part.pending and min(part.pending) < 0:
+                yield "mark pending"
+                if part.pending[0] < 0 and part.left_bytes > 0:
+                    yield "blocked inside a mark"
+            for message in (sent.message for out in part.subpartitions for sent in out.under_way):
+                if message.marks > 0:
+                    yield "records and marks" if message.records else "message of marks alone"
+        yield from (_of_a_source if not task.gates else _of_a_valve)(job, task)
+
+
+def _of_a_source(job: Job, task: TaskState) -> Iterator[str]:
+    time = task.time.state
+    if time.has_generator == 0:
+        yield "source without watermarks"
+    if time.generator.is_punctuated == 1 and time.generator.watermark > MIN_TIME:
+        yield "punctuated"
+    if time.is_exponential == 1 and task.taken > 0:
+        yield "exponential"
+    if task.log is not None and task.taken > 0:
+        yield "from a log"
+    if time.generator.is_idle == 1:
+        yield "idle source"
+    if time.clock.stood > 0 and time.generator.is_counting == 1:
+        yield "quiet clock stood"
+    if any(link.edge.partitioner == "broadcast" for link in job.stage(task.stage).outputs):
+        yield "broadcast"
+
+
+def _of_a_valve(job: Job, task: TaskState) -> Iterator[str]:
+    valve = task.time.state.valve
+    if 0 < valve.unaligned < len(task.time.channels):
+        yield "unaligned channel"
+    if valve.is_idle == 1:
+        yield "idle valve"
+    if valve.watermark == MAX_TIME:
+        yield "valve passed on the end"
+
+
+@settings(max_examples=max(1, EXAMPLES // 5))
+@given(data=st.data())
+def test_some_jobs(
+    clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, data: Any
+) -> None:
+    job = data.draw(random_event_time.jobs(random_jobs, random_jobs.Shape(is_virtual=True)))
+    assume(job.links)
+    clocks.compare(job, look=Laws(job, Counter()))
+
+
+@pytest.mark.long
+@pytest.mark.holds(
+    "credit", "virtual", "the reference run: event times and watermarks after every round"
+)
+def test_the_kernel_does_what_the_reference_run_does(
+    clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, draw_until: Any
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
+
+    @settings(max_examples=EXAMPLES)
+    @given(job=random_event_time.jobs(random_jobs, shape), every=st.sampled_from([2, 3, 10, 1000]))
+    def look(job: Job, every: int) -> None:
+        note(job.scenario.to_yaml())
+        assume(job.links)
+        watch = Laws(job, seen)
+        clocks.compare(job, every=(1, every), look=watch)
+
+    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
+    print(dict(seen))
+    assert EVENTS - set(seen) == set()
+
+
+class Laws:
+    """What must hold of watermarks after any round, of any job."""
+
+    def __init__(self, job: Job, seen: Counter[str]) -> None:
+        self.job, self.seen = job, seen
+        self.watermarks: dict[tuple[str, int], int] = {}
+
+    def __call__(self, state: RoundState) -> None:
+        """Look at the next round."""
+        self.seen.update(happened(self.job, state))
+        for task in state.tasks:
+            name, time = (task.stage, task.subtask), task.time
+            assert time.watermark >= self.watermarks.get(name, MIN_TIME), "it never goes back"
+            self.watermarks[name] = time.watermark
+            active = [c.watermark for c in time.channels if c.is_unaligned == 0]
+            assert not active or time.watermark <= min(active)
+        self._are_behind_their_senders(state)
+
+    def _are_behind_their_senders(self, state: RoundState) -> None:
+        """No channel has seen more than its sender gave out, and what is in it is between."""
+        given_out = {(task.stage, task.subtask): task.time.watermark for task in state.tasks}
+        for task in state.tasks:
+            place = 0
+            for link in self.job.stage(task.stage).inputs:
+                for channel in link.incoming(task.subtask):
+                    sender = self.job.stage(link.edge.sender).name
+                    seen, elements = task.time.channels[place], task.time.in_flight[place]
+                    order = [value for kind, value in elements if kind == WATERMARK]
+                    ends = seen.watermark, given_out[sender, channel.sender]
+                    assert [ends[0], *order] == sorted({ends[0], *order}), "each is later"
+                    assert max([ends[0], *order]) <= ends[1]
+                    place += 1
+
+
+def test_nothing_is_late_where_the_delay_is_the_out_of_orderness(
+    random_jobs: ModuleType, random_event_time: ModuleType, late: ModuleType, draw_until: Any
+) -> None:
+    """Wherever a record is taken up, it is later than the watermark that was taken before it."""
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
+
+    @settings(max_examples=max(1, EXAMPLES // 5))
+    @given(job=random_event_time.jobs(random_jobs, shape, is_late=False))
+    def look(job: Job) -> None:
+        note(job.scenario.to_yaml())
+        assume(job.links)
+        counts = late.run(job)
+        assert counts["late"] == 0
+        seen.update(counts)
+
+    draw_until(look, lambda: seen["behind a watermark"] > 100, MOST_RUNS)
+    print(dict(seen))
+    assert seen["behind a watermark"] > 100
+
+
+def test_records_are_late_where_it_is_less(
+    random_jobs: ModuleType, random_event_time: ModuleType, late: ModuleType, draw_until: Any
+) -> None:
+    """The law above can fail."""
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
+
+    @settings(max_examples=max(1, EXAMPLES // 5))
+    @given(job=random_event_time.jobs(random_jobs, shape))
+    def look(job: Job) -> None:
+        seen.update(late.run(job))
+
+    draw_until(look, lambda: seen["late"] > 0, MOST_RUNS)
+    assert seen["late"] > 0
