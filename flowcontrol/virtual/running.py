@@ -178,6 +178,7 @@ class Running:
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
+        tables |= self.tables.results.tables(self.job)
         return tables
 
     @property

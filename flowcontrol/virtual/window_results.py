@@ -1,14 +1,21 @@
 """The log of the results of windows, emptied as it fills."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flowcontrol.job.job import Job
 from flowcontrol.job.time_table import WINDOW_COLUMNS
+from flowcontrol.job.window_table import table_name, window_stages, window_table
 from flowcontrol.job.windowed_task import Result
 from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.window_fields import KernelResult, KernelWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _EMPTY = np.zeros(0, dtype(KernelResult))
 
@@ -37,6 +44,19 @@ class WindowResults:
         """Return all results since they were taken before, in order, as a structured array."""
         self.drain()
         found, self._parts = np.concatenate([_EMPTY, *self._parts]), []
+        return found
+
+    def tables(self, job: Job) -> dict[str, pa.Table]:
+        """Return the results since they were taken before as tables, one a stage with windows."""
+        stages, found = window_stages(job), dict[str, "pa.Table"]()
+        if not stages:
+            return found
+        log = self.take()
+        for stage in stages:
+            first, count = self._memory.places.tasks[stage], job.stage(stage).stage.parallelism
+            own = log[(log["task"] >= first) & (log["task"] < first + count)]
+            columns = (own[name] for name in ("start", "end", "key", "count", "round"))
+            found[table_name(stage)] = window_table(job, stage, *columns)
         return found
 
 
