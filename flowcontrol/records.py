@@ -135,6 +135,8 @@ QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 TIME = _TABLES["time"]
+RESULTS_OF_WINDOWS = _TABLES["output"]
+"""Columns that every table ``output/<stage>`` of a stage with a window has."""
 
 RESULTS: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (STAGES, CHANNELS, LATENCY)}

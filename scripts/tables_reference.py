@@ -39,6 +39,7 @@ PLACES = {
     "restarts": "`restarts` likewise",
     "delivery": "`delivery` likewise",
     "time": "`time` in the folder of a run with event time",
+    "output": "`output/<stage>` in the folder of a run, of each stage with a window",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",
     "query_progress": "where [a listener](../monitoring.md) writes it",
@@ -71,13 +72,14 @@ def page() -> str:
         LEDGER,
         QUERY_PROGRESS,
         RESULTS,
+        RESULTS_OF_WINDOWS,
         STATE,
     )
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
     runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values())
-    found = {one.name: one for one in (*runs, LEDGER, STATE, QUERY_PROGRESS)}
+    found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [
         (f"[{name}](#{name})", place, lowered(found[name].meaning))

@@ -20,6 +20,7 @@ from flowcontrol.records import (
     LEDGER,
     RESTARTS,
     RESULTS,
+    RESULTS_OF_WINDOWS,
     STAGES,
     STATE,
     Column,
@@ -57,6 +58,7 @@ CONTRACT = {
         "t_s stage subtask watermark_s watermark_lag_ms is_idle paused_ms_per_s late_records "
         "open_windows window_state_bytes fired"
     ),
+    "output": "window_start window_end key emitted_s",
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
         "floating_held credit backlog pool_used pool_size rows bytes committed_at channel_state "
@@ -71,9 +73,10 @@ NULLABLE = {
     ),
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
+    "output": "window_start window_end",
 }
 RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY)
-TABLES = [*RUNS, LEDGER, STATE]
+TABLES = [*RUNS, RESULTS_OF_WINDOWS, LEDGER, STATE]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -182,7 +185,7 @@ def test_results_are_the_three_tables_and_cannot_be_changed() -> None:
 def test_tables_of_a_job_that_checkpoints_stand_beside_the_others() -> None:
     assert list(CHECKPOINT_RESULTS) == ["checkpoints", "checkpoint_tasks"]
     assert list(FAULT_TOLERANCE) == ["checkpoints", "checkpoint_tasks", "restarts", "delivery"]
-    assert set(CONTRACT) - {"ledger", "state"} == FOLDERS
+    assert set(CONTRACT) - {"ledger", "state", "output"} == FOLDERS
     with pytest.raises(TypeError):
         FAULT_TOLERANCE["ledger"] = LEDGER  # type: ignore[index]
 

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.window_ratio import window_ratio
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.operators.table import AnyOperator, operators_of
 from flowcontrol.protocol.partitioners import pointwise_channels
@@ -238,7 +239,7 @@ def _member(
     """Return a stage that takes what another one puts out; append its operators."""
     start = before or Member(stage, is_sink=False)
     output, ratio, most = start.output, start.ratio_out, start.most_outputs
-    for operator in operators_of(stage):
+    for operator in operators_of(stage, window_ratio(scenario, stage)):
         operator.input, output = output, len(operators)
         ratio *= operator.ratio
         most *= operator.most_outputs

@@ -74,6 +74,18 @@ def shares_of_keys(distribution: KeyDistribution, width: int) -> tuple[int, ...]
     return tuple(shares)
 
 
+def weights_of_keys(distribution: KeyDistribution) -> list[int]:
+    """Return the weight of each key, by rank."""
+    keys = distribution.keys
+    if distribution.exponent is not None:
+        parts = _zipf_weights(keys, float(distribution.exponent))
+        return [weight for _, weights in parts for weight in weights.tolist()]
+    if distribution.share is None:
+        return [1] * keys
+    hot, whole = distribution.share.numerator, distribution.share.denominator
+    return [hot * (keys - 1), *[whole - hot] * (keys - 1)]
+
+
 @lru_cache(maxsize=64)
 def keys_of_channels(keys: int, width: int) -> tuple[int, ...]:
     """Return how many of the keys 1 to ``keys`` each channel has."""

@@ -22,6 +22,7 @@ from flowcontrol.job.channel_state import (
 )
 from flowcontrol.job.checkpoint_state import CheckpointState
 from flowcontrol.job.time_state import TimeState
+from flowcontrol.job.window_state import WindowState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.operators.table import AnyOperator
 from flowcontrol.protocol.queues import KINDS
@@ -79,6 +80,8 @@ class TaskState:
         What it holds of checkpoints, if the job has any.
     time : TimeState | None
         What it holds of event time, if the job has any.
+    window : WindowState | None
+        What it holds of windows, if its stage has one.
     """
 
     stage: str
@@ -100,6 +103,7 @@ class TaskState:
     controller: Mapping[str, Any] | None = None
     checkpoints: CheckpointState | None = None
     time: TimeState | None = None
+    window: WindowState | None = None
 
 
 @dataclass(frozen=True, slots=True)

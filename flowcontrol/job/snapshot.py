@@ -13,6 +13,8 @@ from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.time_state import time_state
+from flowcontrol.job.window_state import WindowState, window_state
+from flowcontrol.job.windowed_task import WindowRows
 from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.rows import fifo_values, refill
 from flowcontrol.protocol.state import columns, put_back
@@ -66,7 +68,12 @@ def task_state(
         controller=None if source is None else deepcopy(subtask.controller_state),
         checkpoints=checkpoint_state(subtask.checkpoints),
         time=None if subtask.time is None else time_state(subtask.time, subtask.task.stamp),
+        window=_window_state(subtask.window),
     )
+
+
+def _window_state(rows: WindowRows | None) -> WindowState | None:
+    return None if rows is None else window_state(rows.held, rows.windows, rows.results)
 
 
 def _gate_state(

@@ -19,7 +19,7 @@ from flowcontrol.job.routing import Output, Router
 from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import pending_marks, writes_together
-from flowcontrol.job.timed_task import TimedTask
+from flowcontrol.job.windowed_task import WindowedTask
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns, flush_phase_us
 from flowcontrol.operators.checkpointing import (
     after_sending,
@@ -73,7 +73,7 @@ from flowcontrol.systems.throttles import throttled_source as s
 Ints = npt.NDArray[np.int64]
 
 
-class Subtask(CheckpointedTask, TimedTask):
+class Subtask(CheckpointedTask, WindowedTask):
     """One subtask: its gates, its result partitions, and the task between them.
 
     Parameters
@@ -114,6 +114,7 @@ class Subtask(CheckpointedTask, TimedTask):
         self.is_running = True
         self._prepare_checkpoints(inputs)
         self._prepare_time()
+        self._prepare_windows()
         self.operators = plan.new_operators()
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
@@ -200,6 +201,8 @@ class Subtask(CheckpointedTask, TimedTask):
         task = self.task
         work = self.work = Work(first=task.taken)
         task.busy = task.idle = task.blocked = 0
+        if self.window is not None:
+            self.window.results.clear()
         for out in self.outputs:
             out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
@@ -210,6 +213,8 @@ class Subtask(CheckpointedTask, TimedTask):
             look_at_mail(self, task, start, end)
         if self.time is not None:
             look_at_probe(self, task, start, end)
+        if self.window is not None and not self._stands_still(number):
+            self._look_at_clock(start, end)
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
@@ -423,7 +428,8 @@ class Subtask(CheckpointedTask, TimedTask):
 
     def next_channel(self, writer: Output) -> int:
         """Return the channel of the next record."""
-        return writer.router.next_channel(writer.emitted)
+        by_key = self._channel_by_key(writer)
+        return writer.router.next_channel(writer.emitted) if by_key is None else by_key
 
     def note_routed(self, writer: Output, channel: int, count: int) -> None:
         """Note where rows go, and which of those taken up they are made of."""

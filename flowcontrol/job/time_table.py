@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
+WINDOW_COLUMNS = ("late_records", "open_windows", "window_state_bytes", "fired")
+"""What a task with windows has in the table, in this order."""
+NO_WINDOWS: tuple[Sequence[int], ...] = ()
+
 
 @dataclass
 class TimeTable:
@@ -45,11 +49,18 @@ class TimeTable:
                 (plan, index) for plan in self.job.stages for index in range(plan.stage.parallelism)
             )
         }
+        self._is_head = np.array([head == stage for head, stage, _ in rows])
         self._tasks = np.array([order[head, index] for head, _, index in rows], np.int64)
         self._stages = [stage for _, stage, _ in rows]
         self._subtasks = [index for _, _, index in rows]
 
-    def add(self, t_s: float, watermarks: Sequence[int] | Ints, idle: Sequence[int] | Ints) -> None:
+    def add(
+        self,
+        t_s: float,
+        watermarks: Sequence[int] | Ints,
+        idle: Sequence[int] | Ints,
+        windows: Sequence[Sequence[int]] | Ints = NO_WINDOWS,
+    ) -> None:
         """Add a sample.
 
         Parameters
@@ -59,13 +70,18 @@ class TimeTable:
         watermarks, idle : sequence of int
             The watermark of each task of the job, ms, and 1 if it is idle; tasks in the order of
             the job, and all stages of a chain have what their task has.
+        windows : sequence of sequence of int, optional
+            Of each task, in the same order: late records, windows that it holds, their bytes, and
+            results so far. Only the first stage of a chain may have windows. By default none has.
         """
         import pyarrow as pa
 
         marks = np.asarray(watermarks, np.int64)[self._tasks]
         is_missing = (marks == MIN_TIME) | (marks == MAX_TIME)
         whole = np.where(is_missing, 0, marks)
-        count, zeros = len(marks), np.zeros(len(marks), np.int64)
+        count, held = len(marks), np.zeros((len(WINDOW_COLUMNS), len(marks)), np.int64)
+        if len(windows) > 0:
+            held = np.asarray(windows, np.int64).T[:, self._tasks] * self._is_head
         columns = {
             "t_s": np.full(count, t_s),
             "stage": self._stages,
@@ -74,10 +90,7 @@ class TimeTable:
             "watermark_lag_ms": pa.array(1000 * t_s - whole, mask=is_missing),
             "is_idle": np.asarray(idle)[self._tasks] == 1,
             "paused_ms_per_s": np.zeros(count),
-            "late_records": zeros,
-            "open_windows": zeros,
-            "window_state_bytes": zeros,
-            "fired": zeros,
+            **dict(zip(WINDOW_COLUMNS, held, strict=True)),
         }
         self._samples.append(pa.table(columns, TIME.arrow_schema()))
 

@@ -11,8 +11,8 @@ MOST_PENDING_MARKS = 4
 
 
 def is_timed(job: Job) -> bool:
-    """Tell whether records of a job have event times."""
-    return job.scenario.has_event_time
+    """Tell whether records of a job have stamps: event times, or keys for windows."""
+    return job.scenario.has_stamps
 
 
 def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
@@ -39,10 +39,11 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
     """
     time = TaskTime()
     stage = plan.stage.name
+    if plan.is_source:
+        time.stream = stream_of(f"event time {stage}/{index}")
     source = job.scenario.event_time_of(stage)
     if source is None:
         return time
-    time.stream = stream_of(f"event time {stage}/{index}")
     time.offset = source.offset_ms[index]
     time.spread = source.out_of_orderness_ms[index]
     time.is_exponential = int(source.distribution == "exponential")

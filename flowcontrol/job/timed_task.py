@@ -88,7 +88,7 @@ class TimedTask:
     def _take_stamps(self, count: int) -> None:
         """Take records out of the channel in hand; the last one's stamp is that of its outputs."""
         gate, channel, found = self.task.gate, self.task.channel, self._in_hand
-        if self.task.partitions > 0:
+        if self.task.partitions > 0 or self.task.has_window == 1:
             [self.task.stamp] = self.stamps_of(gate, channel, found.taken + count - 1, 1)
         found.take(count)
 

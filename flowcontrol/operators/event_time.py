@@ -114,7 +114,9 @@ def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> 
     else:
         is_idle = 1 if kind == IDLE else 0
         done = on_status(time.valve, worker.valve_channels(), place, is_idle)
-    if done > 0:
+    if done > 0 and task.has_window == 1:
+        worker.hear_valve(done)
+    elif done > 0:
         give_out(worker, task, done, time.valve.watermark)
 
 

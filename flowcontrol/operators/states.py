@@ -81,6 +81,10 @@ class StreamTask(Task):
     """Records that a replaying source has, constant; -1: no end."""
     is_timed: int = 0
     """1: the job has event time; constant."""
+    has_window: int = 0
+    """1: its first operator is a window; constant."""
+    is_firing: int = 0
+    """1: a burst of results is under way (:mod:`.windowing`)."""
     stamp: int = 0
     """Stamp of the record in hand (:mod:`flowcontrol.protocol.event_time.stamps`)."""
     cost_ns: int = 0

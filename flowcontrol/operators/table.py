@@ -8,14 +8,15 @@ the most: by them rates, limits and queues are worked out before a run.
 from fractions import Fraction
 from typing import Protocol, TypeAlias, cast
 
-from flowcontrol.operators import selectivity
+from flowcontrol.operators import selectivity, window
 from flowcontrol.operators.selectivity import SELECTIVITY, Selectivity
 from flowcontrol.operators.states import Operator
+from flowcontrol.operators.window import WINDOW, Window
 
-AnyOperator: TypeAlias = Selectivity
+AnyOperator: TypeAlias = Selectivity | Window
 """An operator of any kind."""
 
-OPERATORS: dict[int, type[AnyOperator]] = {SELECTIVITY: Selectivity}
+OPERATORS: dict[int, type[AnyOperator]] = {SELECTIVITY: Selectivity, WINDOW: Window}
 """The state of each kind of operator."""
 
 
@@ -27,9 +28,18 @@ class Described(Protocol):
         """Records out per record in."""
 
 
-def operators_of(stage: Described) -> list[AnyOperator]:
-    """Return the operators of a stage, in order; those that pass every record on are left out."""
-    found = [selectivity.of_ratio(stage.selectivity_exact)]
+def operators_of(stage: Described, window_ratio: Fraction | None = None) -> list[AnyOperator]:
+    """Return the operators of a stage, in order; those that pass every record on are left out.
+
+    Parameters
+    ----------
+    stage : Described
+        The stage.
+    window_ratio : Fraction, optional
+        Results per record of its window in the long run; by default it has no window.
+    """
+    first = None if window_ratio is None else window.of_ratio(window_ratio)
+    found = [first, selectivity.of_ratio(stage.selectivity_exact)]
     return [operator for operator in found if operator is not None]
 
 
@@ -40,14 +50,20 @@ def as_selectivity(operator: Operator) -> Selectivity:
 
 def on_records(operator: Operator, count: int) -> int:
     """Take ``count`` records; return how many outputs are due now."""
+    if operator.kind == WINDOW:
+        return 0  # its results are put out one by one
     return selectivity.on_records(as_selectivity(operator), count)
 
 
 def on_event(operator: Operator, kind: int) -> int:
     """Return how many outputs are due before an event of a kind is passed on."""
+    if operator.kind == WINDOW:
+        return 0
     return selectivity.on_event(as_selectivity(operator), kind)
 
 
 def on_end(operator: Operator) -> int:
     """Return how many outputs are due when the input has ended."""
+    if operator.kind == WINDOW:
+        return 0
     return selectivity.on_end(as_selectivity(operator))

@@ -141,6 +141,8 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
             return CAPACITY
         if outputs_available(worker, task) == 0:
             return BLOCKED
+        if task.is_firing == 1 and worker.fire_next(1) == 1:
+            continue
         found = worker.next_input(gates, union)
         if found == NO_INPUT:
             return STARVED
@@ -148,7 +150,7 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
             if worker.on_event() == 1:
                 return CAPACITY
             continue
-        count = 1 if task.partitions > 0 else task.left
+        count = 1 if task.partitions > 0 or task.has_window == 1 else task.left
         if task.marks > 0:
             count = worker.before_mark(count)
             if count == 0:
@@ -159,7 +161,10 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
             spend(worker, task, count)
         worker.note_taken(count)
         take_record(task, gates, count)
-        put_out(worker, task, 1 if not is_server or task.ready <= end else 0)
+        may_write = 1 if not is_server or task.ready <= end else 0
+        put_out(worker, task, may_write)
+        if task.has_window == 1:
+            worker.take_element(may_write)
 
 
 def run_operators(worker: Worker[W], task: StreamTask) -> None:
@@ -278,7 +283,7 @@ def account(
     syncing : int
         Of a source or a relay: time for which a snapshot held it up, microseconds; it is busy.
     """
-    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued - task.withheld
+    blocked, waiting = 1 if reason == BLOCKED else 0, task.queued - task.withheld + task.is_firing
     busy = lost = 0
     if task.kind == SOURCE:
         lost = blocked_source_us(whole - syncing, task.due, done, blocked, available)

@@ -29,6 +29,9 @@ class TimedWorker(Worker[W], Protocol[W]):
     def drop_mark(self) -> None:
         """Take it out of the channel."""
 
+    def hear_valve(self, done: int) -> None:
+        """Take what the valve has given out, where the first operator is a window."""
+
     def note_mark(self, writer: W, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
 

@@ -83,6 +83,15 @@ class Worker(Protocol[W]):
     def end_event(self) -> None:
         """Take notice that it is put out."""
 
+    def take_element(self, may_write: int) -> None:
+        """Put the record that has been taken up into its windows, and put out what that causes.
+
+        Called where the first operator is a window, as :meth:`fire_next` is.
+        """
+
+    def fire_next(self, may_write: int) -> int:
+        """Go on with a burst of results: 0 if it is over."""
+
     def of_one_time(self, most: int) -> int:
         """Take notice that records of its log are read next; return how many of them at once.
 

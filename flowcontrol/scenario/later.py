@@ -133,6 +133,18 @@ def _triggers(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].window.trigger", what, "use event_time"
 
 
+def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
+    """The key of a replayed row is not in its stamp yet."""
+    for index, stage in enumerate(scenario.stages):
+        plan = scenario.window_of(stage.name)
+        if plan is not None and plan.keys is None:
+            yield (
+                f"stages[{index}].window",
+                f"{stage.name!r}: windows of replayed rows are",
+                ("take the window, or the input of the source, out"),
+            )
+
+
 def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.has_event_time and scenario.time_model == "spark":
         yield "time_model", "'spark': Spark's event time is", "use flink"
@@ -166,7 +178,7 @@ def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
     """No watermark is put among records that a transport counts, or aside behind a barrier."""
     transport = scenario.system.transport
-    if scenario.has_event_time and (scenario.system.counts_records or transport == "tcp"):
+    if scenario.has_stamps and (scenario.system.counts_records or transport == "tcp"):
         what = f"{transport!r}: event time without credits of buffers is"
         yield "system.transport", what, "use credit, or leave event_time out"
 
@@ -174,14 +186,14 @@ def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
 def _event_time_and_throttle(scenario: Scenario) -> Iterator[Refusal]:
     """The log of a throttle in batches has no stamps."""
     throttle = scenario.system.throttle
-    if scenario.has_event_time and throttle != "none":
+    if scenario.has_stamps and throttle != "none":
         what = f"{throttle!r}: event time beside a throttle is"
         yield "system.throttle", what, "use none, or leave event_time out"
 
 
 def _event_time_and_disks(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
-        if scenario.has_event_time and edge.partition_type in SPILLING:
+        if scenario.has_stamps and edge.partition_type in SPILLING:
             what = f"{edge.partition_type!r}: event time over partitions on disk is"
             yield f"edges[{index}].partition_type", what, "use pipelined_bounded"
 
@@ -207,10 +219,11 @@ LATER: Final = (
     Later("event time of rows", "any", _event_time_column),
     Later("alignment", "any", _alignment),
     *(
-        Later(f"{kind} windows", "any", partial(_windows, kind))
+        Later(f"{kind} windows", "live", partial(_windows, kind))
         for kind in ("tumbling", "sliding", "session", "global")
     ),
-    Later("triggers", "any", _triggers),
+    Later("triggers", "live", _triggers),
+    Later("windows of rows", "any", _windows_of_rows),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),
     Later("event time and checkpoints", "any", _event_time_and_checkpoints),

@@ -268,6 +268,11 @@ class Scenario(ScenarioHead):
         return any(stage.event_time is not None for stage in self.stages)
 
     @property
+    def has_stamps(self) -> bool:
+        """Whether records carry a stamp, an event time and an id from which their key follows."""
+        return self.has_event_time or any(stage.window is not None for stage in self.stages)
+
+    @property
     def batch_us(self) -> int | None:
         """Length of a batch of Spark's event time, microseconds; None if it is not stated."""
         return None if self.batch_s is None else int(self.batch_s * MICROSECONDS)

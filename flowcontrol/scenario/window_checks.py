@@ -217,7 +217,12 @@ def _columns(at: _Place) -> Iterator[Fault]:
 
 
 def _unkeyed(at: _Place) -> Iterator[Problem]:
-    """Refuse edges that spread the records of one key over several subtasks."""
+    """Refuse edges that chain the window, or spread records of one key over several subtasks."""
+    for edge in at.inputs:
+        if edge.chain:
+            text = f"true: {at.stage.name!r} has a window, and nothing is chained in front of its"
+            text = f"{text} records' keys (keyBy): take chain out"
+            yield Problem(f"edges[{at.edges.index(edge)}].chain", text)
     if at.stage.parallelism == 1:
         return
     for edge in at.inputs:

@@ -32,11 +32,11 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
-    "protocol.windows": "states assigners contents timers entries triggers sessions firing",
+    "protocol.windows": "states assigners contents timers entries triggers sessions firing keys",
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
-    "source_log reading event_time",
+    "source_log reading event_time window windowing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -45,7 +45,8 @@ RULES = {
 
 KERNEL = (
     "ages barriers checkpoint_worker connections credits debloat disk ending failing jobs loop "
-    "messages putting_aside reading spilled spilling task timed_worker turns views wheel"
+    "messages putting_aside reading spilled spilling task timed_worker turns views wheel "
+    "windowed_worker"
 )
 """Modules of this package whose functions are the kernel's own."""
 
@@ -89,13 +90,14 @@ def _sources() -> Iterator[tuple[str, bytes]]:
         if file.name.endswith(".py"):
             yield file.name, file.read_bytes()
     from flowcontrol.operators import states as operator_states
-    from flowcontrol.operators import timed_states
+    from flowcontrol.operators import timed_states, window_states
     from flowcontrol.protocol import state, states
     from flowcontrol.systems.transports import rules
 
     # which transport each part, and where each field is
     yield "parts.yaml", resources.files("flowcontrol.scenario").joinpath("parts.yaml").read_bytes()
-    for module in (state, states, operator_states, timed_states, rules, *_rule_modules()):
+    declared = (state, states, operator_states, timed_states, window_states, rules)
+    for module in (*declared, *_rule_modules()):
         yield module.__name__, _text(module)
 
 

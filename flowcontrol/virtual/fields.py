@@ -92,6 +92,8 @@ class KernelTask(StreamTask):
     """Where its state of :mod:`.checkpoint_fields` is; 0: its job has no checkpoints."""
     time: int = 0
     """Where its state of :mod:`.time_fields` is; 0: its job has no event time."""
+    window: int = 0
+    """Where its state of :mod:`.window_fields` is; 0: its stage has no window."""
     attention: int = 0
     """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 
@@ -217,6 +219,8 @@ class KernelPartition(RecordWriter):
     """Its length; of shares, their sum."""
     stream: int = 0
     """Of the random numbers of a shuffle."""
+    keys: int = 0
+    """Where the keys of the records are that it routes by key (:mod:`.window_fields`)."""
     pending: int = 0
     """Where the queue of the channels of records not yet written is."""
     pending_width: int = 0
@@ -242,6 +246,7 @@ ROUTE_CYCLE = 1
 ROUTE_TABLE = 2
 ROUTE_SHUFFLE = 3
 ROUTE_SHARES = 4
+ROUTE_KEY = 5
 
 # ---- channels, the receiver's side, in the order of gates
 

@@ -28,6 +28,10 @@ FLAG_LOST_REPORT = 256
 """The log of reports is full."""
 FLAG_ASIDE = 512
 """No entry free for what is put aside behind a barrier."""
+FLAG_WINDOWS = 1024
+"""No room for the windows of a record."""
+FLAG_RESULTS = 2048
+"""The log of the results of windows is full."""
 
 
 @dataclass(slots=True)
@@ -164,6 +168,12 @@ class KernelMemory:
     """Where the entries begin of what is put aside behind barriers."""
     asides_most: int = 0
     """How many there may be."""
+    results: int = 0
+    """Where the log of the results of windows begins."""
+    results_most: int = 0
+    """How many entries it may have."""
+    results_count: int = 0
+    """How many it has."""
     asides_free: int = 0
     """Where it is noted which are free."""
 

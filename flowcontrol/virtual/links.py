@@ -19,6 +19,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, rows_in
 from flowcontrol.virtual.debloat import PARTS
 from flowcontrol.virtual.places import Builder, Ints
+from flowcontrol.virtual.window_memory import put_keys
 
 LONGEST_TABLE = 1 << 16
 """Records of a period of shares that is kept as a table; longer ones are worked out."""
@@ -92,7 +93,10 @@ def _fill_route(
     count, kind = p.channels, link.edge.partitioner
     weights, table = weights_of(link.edge, count), build.routes.get((link.name, sender))
     p.route = f.ROUTE_FIRST
-    if table is not None:
+    keys = build.keys_of(link)
+    if keys is not None and keys.routes:
+        p.route, p.keys = f.ROUTE_KEY, build.put(cells_of(put_keys(build, keys)))
+    elif table is not None:
         p.route = f.ROUTE_TABLE
         p.table, p.table_length = build.put(np.asarray(table, np.int64)), len(table)
     elif weights is not None:

@@ -10,6 +10,7 @@ from flowcontrol.job import Job
 from flowcontrol.job.delivery_settings import LOOKS, look_rounds
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.protocol.windows.states import WindowEntry
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.aside_memory import puts_aside
@@ -17,16 +18,20 @@ from flowcontrol.virtual.header import (
     FLAG_AGES,
     FLAG_ASIDE,
     FLAG_LOST_REPORT,
+    FLAG_RESULTS,
     FLAG_RUNS,
     FLAG_SPILLS,
+    FLAG_WINDOWS,
 )
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
+from flowcontrol.virtual.window_fields import KernelResult
+from flowcontrol.virtual.window_memory import first_entries
 
 LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 """Runs of records to begin with."""
 FIRST_AGES = 1 << 15
-FIRST_SPILLS = FIRST_ASIDES = 1 << 12
+FIRST_SPILLS = FIRST_ASIDES = FIRST_RESULTS = 1 << 12
 LEAST_REPORTS = 1 << 6
 GROWTH: Final = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
@@ -79,6 +84,18 @@ _LOGS: Final = {
         "state task.checkpoint.alignment.max-size, larger buffers "
         "(taskmanager.memory.segment-size) or a shorter execution.checkpointing.timeout",
     ),
+    "windows": _Log(
+        WindowEntry,
+        FLAG_WINDOWS,
+        "windows of a subtask that are open",
+        "state fewer keys, less allowed_lateness_s or delay_s, a larger slide_s or more subtasks",
+    ),
+    "results": _Log(
+        KernelResult,
+        FLAG_RESULTS,
+        "results of windows in one round",
+        "state a shorter round_ms, or fewer keys",
+    ),
 }
 """Every log, by the attribute of :class:`LogSizes` that has its size."""
 
@@ -99,6 +116,10 @@ class LogSizes:
         Reports of tasks on checkpoints before they are looked at; 0 where there are none.
     asides : int
         Buffers that may be put aside behind barriers; 0 where none is.
+    windows : int
+        Windows that each subtask has room for; 0 where no stage has any.
+    results : int
+        Results of windows that may be put out before the log is emptied; 0 likewise.
     """
 
     runs: int
@@ -106,6 +127,8 @@ class LogSizes:
     spills: int
     reports: int = 0
     asides: int = 0
+    windows: int = 0
+    results: int = 0
 
     @classmethod
     def first(cls, job: Job) -> LogSizes:
@@ -116,6 +139,8 @@ class LogSizes:
             FIRST_SPILLS if has_spills(job) else 0,
             0 if job.checkpoints is None else _first_reports(job),
             FIRST_ASIDES if puts_aside(job) else 0,
+            windows := first_entries(job),
+            FIRST_RESULTS if windows > 0 else 0,
         )
 
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:

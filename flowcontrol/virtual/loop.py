@@ -60,6 +60,7 @@ from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.timed_worker import next_probe_us, probe
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake
+from flowcontrol.virtual.windowed_worker import look_at_timers, plan_timers
 
 PARTS = EVERYTHING
 """What of the kernel is there; a compiled one finds its own parts here."""
@@ -123,7 +124,7 @@ def _advance(memory: Any, end: int) -> int:
         if m.flags != 0:
             end = now + 1  # all is accounted for, as this may be a sample's last round
             break
-        if 2 * m.ages_count > m.ages_most:
+        if 2 * m.ages_count > m.ages_most or 2 * m.results_count > m.results_most:
             m.round = now + 1
             return FLAG_DRAIN
         now = next_round(m, now + 1, end)
@@ -212,7 +213,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
             look_at_events(m, worker, start, end)
         stands = stands_still_for_snapshot(m, worker)
     if task.is_timed == 1:
-        probe(m, worker, start, end)
+        look_at_times(m, worker, start, end, still)
     if task.kind == f.SOURCE:
         if task.throttle > 0:
             reason = emit_throttled(m, worker, end)
@@ -265,6 +266,14 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         note_waits(m, task, now)
 
 
+@part_of(EVENT_TIME)
+def look_at_times(m: KernelMemory, worker: KernelWorker, start: int, end: int, still: int) -> None:
+    """Have a source probe its generator, and a task with windows look at its timers."""
+    probe(m, worker, start, end)
+    if worker.task.has_window == 1 and still == NEVER:
+        look_at_timers(m, worker, start, end)
+
+
 def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
     """Let the flushers run whose time has come."""
     interval = m.flush_us
@@ -315,7 +324,7 @@ def plan(
                 wake_at(m, number, first_us_at(phases, task.ready, end_us))
     elif task.kind == f.RELAY:
         task.status = f.IDLE
-        if task.queued > task.withheld:
+        if task.queued > task.withheld or task.is_firing == 1:
             task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
         for i in range(task.stall_count):
             begin = m[task.stalls + 2 * i]
@@ -328,6 +337,8 @@ def plan(
         plan_mail(m, worker, now)
     if task.is_timed == 1:
         plan_probe(m, worker, available)
+    if task.has_window == 1:
+        plan_timers(m, worker)
 
 
 def plan_server(
@@ -343,6 +354,7 @@ def plan_server(
     """Decide the same for a stage with a rate."""
     ready = task.ready
     waiting = task.queued - task.withheld + waiting_at_reader(task) + task.is_pending
+    waiting += task.is_firing
     if m.has_readers == 1 and task.kind == f.READER and task.due == 0:
         wake_at(m, number, next_arrival_us(m, task))
     moves = ready > end and work_by(phases, end_us + m.round_us) > end

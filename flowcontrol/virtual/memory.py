@@ -31,6 +31,8 @@ from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 from flowcontrol.virtual.time_memory import fill_times
+from flowcontrol.virtual.window_fields import KernelResult
+from flowcontrol.virtual.window_memory import fill_windows
 from flowcontrol.virtual.wires import connections_of, fill_connections
 
 S = TypeVar("S")
@@ -93,6 +95,8 @@ class Memory:
     """The finished buffers of spilling partitions, free ones too."""
     asides = _Block("asides", "asides_most", AsideMessage)
     """What tasks have put aside behind barriers, free entries too."""
+    results = _Block("results", "results_most", KernelResult)
+    """The log of the results of windows, entries that are free too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
         """Return states that stand at a place as a structured array, a view."""
@@ -149,6 +153,8 @@ def fill(
     spills: int = 0,
     reports: int = 0,
     asides: int = 0,
+    windows: int = 0,
+    results: int = 0,
     tables: dict[tuple[str, int], Ints] | None = None,
     limits: dict[tuple[str, int], int] | None = None,
 ) -> Memory:
@@ -168,6 +174,10 @@ def fill(
         Reports of tasks that the coordinator need not have looked at; of a job with checkpoints.
     asides : int, default 0
         Buffers that tasks may put aside behind barriers.
+    windows : int, default 0
+        Windows that each task has room for whose stage has some.
+    results : int, default 0
+        Entries of the log of their results.
     tables : dict, optional
         By edge and sender: subpartition of each replayed row, in order.
     limits : dict, optional
@@ -183,7 +193,7 @@ def fill(
     head.channels = sum(len(link.channels) for link in job.links)
     head.runs_most, head.ages_most = runs, ages
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
-    head.asides_most = asides
+    head.asides_most, head.results_most = asides, results
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
     _add_blocks(build)
@@ -200,6 +210,8 @@ def fill(
         fill_checkpoints(build, job.checkpoints, reports)
     if is_timed(job):
         fill_times(build)
+    if windows > 0:
+        fill_windows(build, windows)
     _fill_globals(build)
     _link(build)
     memory = Memory(np.zeros(build.used, np.int64), build.places)

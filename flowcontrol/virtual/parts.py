@@ -3,6 +3,10 @@
 from typing import Any
 
 from flowcontrol.job.job import Job
+from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.window_settings import has_windows
+from flowcontrol.operators.selectivity import SELECTIVITY
+from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask, Run
@@ -37,7 +41,10 @@ FAILURES = 1024
 EVENT_TIME = 2048
 """Records with event times, and watermarks."""
 
-_FIRST_TRANSPORT = 12
+WINDOWS = 4096
+"""Windows, and records that are routed by their key."""
+
+_FIRST_TRANSPORT = 13
 """Place of the part of the first transport that counts records."""
 
 
@@ -63,11 +70,14 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "has_checkpoints": (CHECKPOINTS, 0),
         "may_fail": (FAILURES, 0),
         "drops_ages": (EVENT_TIME, 0),
+        **dict.fromkeys(("results_most", "results_count"), (WINDOWS, 0)),
     },
     KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
     },
+    Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
         "marks": (EVENT_TIME, 0),
@@ -121,6 +131,8 @@ def parts_of(job: Job) -> int:
         parts |= CHECKPOINTS
     if job.faults is not None:
         parts |= FAILURES
-    if scenario.has_event_time:
+    if is_timed(job):
         parts |= EVENT_TIME
+    if has_windows(job):
+        parts |= WINDOWS
     return parts

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
+from flowcontrol.job.window_settings import LinkKeys, link_keys
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
@@ -67,6 +69,8 @@ class Builder:
     blocks: dict[str, Any] = field(default_factory=dict)
     used: int = width(KernelMemory)
     tables: list[tuple[int, Ints]] = field(default_factory=list)
+    _once: dict[int, tuple[Ints, int]] = field(default_factory=dict)
+    _keys: dict[str, LinkKeys | None] = field(default_factory=dict)
 
     def take(self, cells: int) -> int:
         """Return where so many cells begin that are nobody else's."""
@@ -79,6 +83,18 @@ class Builder:
         first = self.take(len(values))
         self.tables.append((first, values))
         return first
+
+    def put_once(self, values: Ints) -> int:
+        """Return where cells with these values begin; an array that was put here is not again."""
+        if id(values) not in self._once:
+            self._once[id(values)] = values, self.put(values)
+        return self._once[id(values)][1]
+
+    def keys_of(self, link: JobEdge) -> LinkKeys | None:
+        """Return the keys of the records of an edge; None unless it leads to windows."""
+        if link.name not in self._keys:
+            self._keys[link.name] = link_keys(self.job, link)
+        return self._keys[link.name]
 
     def queues(self, count: int, cls: type[Any], most: int) -> Ints:
         """Return where ``count`` empty queues begin, of at most so many states of a class."""

@@ -35,6 +35,7 @@ from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
 from flowcontrol.virtual.time_memory import watermarks_of
+from flowcontrol.virtual.window_results import windows_held
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,6 +106,8 @@ class Running:
             spills=sizes.spills,
             reports=sizes.reports,
             asides=sizes.asides,
+            windows=sizes.windows,
+            results=sizes.results,
             tables=replayed.tables,
             limits=replayed.limits,
         )
@@ -147,7 +150,7 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
-                self.time.add(t_s, *watermarks_of(self.memory))
+                self.time.add(t_s, *watermarks_of(self.memory), windows_held(self.memory))
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -179,6 +182,7 @@ class Running:
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
+        tables |= self.tables.results.tables(self.job)
         return tables
 
     @property
@@ -285,6 +289,7 @@ def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
             running.memory,
             None if control is None else control.controller,
             running.coordination,
+            running.tables.results,
         )
         if running.recovery is not None:
             running.recovery.attempts.hooks.append(reader.hold)

@@ -7,6 +7,8 @@ from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import AsideState, CheckpointState
 from flowcontrol.job.time_state import Elements, TimeState
+from flowcontrol.job.window_state import WindowState, window_state
+from flowcontrol.job.windowed_task import Result
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.event_time.states import ValveChannel
@@ -26,6 +28,7 @@ from flowcontrol.protocol.states import (
     TrackedCheckpoint,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
+from flowcontrol.protocol.windows.states import WindowEntry, Windows
 from flowcontrol.systems.barrier_buffer import AsideList, AsideMessage, BarrierBuffer
 from flowcontrol.systems.tcp_connection import NOBODY, TcpConnection, TcpMessage
 from flowcontrol.systems.throttles.controller import Controller
@@ -37,6 +40,8 @@ from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.time_fields import KernelTime
+from flowcontrol.virtual.window_fields import KernelWindow
+from flowcontrol.virtual.window_results import WindowResults, results_by_task
 from flowcontrol.virtual.wires import connections_of
 
 _TOLD: dict[int, type[cs.Told]] = {
@@ -62,6 +67,8 @@ class StateReader:
         What slows its sources.
     coordination : Coordination, optional
         What triggers its checkpoints.
+    results : WindowResults, optional
+        What collects the results of its windows.
     """
 
     def __init__(
@@ -70,9 +77,11 @@ class StateReader:
         memory: Memory,
         controller: Controller | None = None,
         coordination: Coordination | None = None,
+        results: WindowResults | None = None,
     ) -> None:
         self._job, self._memory, self._controller = job, memory, controller
-        self._coordination = coordination
+        self._coordination, self._log = coordination, results
+        self._results: dict[int, tuple[Result, ...]] = {}
         self._is_tcp = memory.head.is_tcp == 1
         self._counts_records = job.record_transport is not None
         self._load()
@@ -88,6 +97,8 @@ class StateReader:
             name: [a - b for a, b in zip(now[name], before[name], strict=True)] for name in now
         }
         number, round_us = self._next - 1, self._job.round_us
+        if self._log is not None:
+            self._results = results_by_task(self._log.take())
         tasks = tuple(
             self._task(plan, index)
             for plan in self._job.stages
@@ -170,6 +181,7 @@ class StateReader:
             controller=controller,
             checkpoints=self._checkpoints(place, row),
             time=self._time(row),
+            window=self._window(place, row),
         )
 
     def _time(self, row: f.KernelTask) -> TimeState | None:
@@ -186,6 +198,16 @@ class StateReader:
             row.stamp,
             tuple(self._elements(self._out_rows[self._in_rows[into].out]) for into in inputs),
         )
+
+    def _window(self, number: int, row: f.KernelTask) -> WindowState | None:
+        """Return what a task holds of windows; None of one without."""
+        if row.window == 0:
+            return None
+        memory, held = self._memory, self._memory.copy(row.window, KernelWindow)
+        used = memory.table(held.entries, held.store.used, WindowEntry)
+        entries = memory.copies(used, WindowEntry)
+        windows = Windows(held.settings, held.store, entries, [], [], [])
+        return window_state(held.own, windows, self._results.get(number, ()))
 
     def _elements(self, out: f.KernelSubpartition) -> Elements:
         """Return what is in a channel."""

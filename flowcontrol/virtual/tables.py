@@ -23,6 +23,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import source_log
+from flowcontrol.virtual.window_results import WindowResults
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +105,7 @@ class Tables:
         self._carried = np.zeros((5, len(self._rows)), np.int64)
         self._before = self._cumulative()
         self._ages = np.zeros(0, dtype(f.Age))
+        self.results = WindowResults(memory)
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
 
     def add(self, t_s: float, rounds: int) -> None:
@@ -334,8 +336,9 @@ class Tables:
         }
 
     def drain(self) -> None:
-        """Empty the log of ages, keeping what it says until the next sample."""
+        """Empty the logs, keeping what they say: ages until the next sample."""
         memory = self._memory
+        self.results.drain()
         log = np.concatenate([self._ages, memory.ages[: memory.head.ages_count]])
         memory.head.ages_count = 0
         if not len(log):

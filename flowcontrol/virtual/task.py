@@ -31,10 +31,10 @@ from flowcontrol.virtual.putting_aside import next_of_old
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
-from flowcontrol.virtual.timed_worker import TimedKernelWorker
+from flowcontrol.virtual.windowed_worker import WindowedKernelWorker, channel_of_stamp
 
 
-class KernelWorker(TimedKernelWorker):
+class KernelWorker(WindowedKernelWorker):
     """A subtask in the kernel's memory: a ``Worker`` of :mod:`flowcontrol.operators.worker`.
 
     Attributes
@@ -103,6 +103,8 @@ class KernelWorker(TimedKernelWorker):
 
     def next_channel(self, writer: f.KernelPartition) -> int:
         """Return the channel of the next record."""
+        if self.task.is_timed == 1 and writer.route == f.ROUTE_KEY:
+            return channel_of_stamp(self.m, writer, self.task.stamp)
         return next_channel(self.m, writer)
 
     def note_routed(self, writer: f.KernelPartition, channel: int, count: int) -> None:
@@ -139,6 +141,8 @@ class KernelWorker(TimedKernelWorker):
         g = v.gate_row(m, task.first_gate + task.gate)
         g.bytes_taken += count * g.record_bytes
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
+        if task.has_window == 1:
+            task.stamp = first_run(m, out.runs).stamp
         if task.partitions == 0:
             take_ages(m, out, self.number, m.now, count)
             m.arrived += count

@@ -56,7 +56,7 @@ from flowcontrol.protocol.states import (
     Subpartition,
 )
 from flowcontrol.protocol.windows import entries as window_entries
-from flowcontrol.protocol.windows import firing, keeping, triggers
+from flowcontrol.protocol.windows import firing, keeping, keys, triggers
 from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.states import NO_TIMEOUT, Windows, WindowSettings
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
@@ -179,8 +179,8 @@ BY_HAND = {
     bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
     record_rounds.send_records, record_rounds._fill, barrier_buffer.use_disk,
     selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
-    window_entries.bucket_of,
     event_time.begin_event,
+    window_entries.bucket_of, keys.key_of, keys.id_of_key,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -250,6 +250,14 @@ def test_the_time_of_a_record_fits(narrow: type[int], records: int, is_exponenti
             happened = stamps.time_of(task.stamp)
             assert happened <= min(born + offset, stamps.LAST_TIME)
             assert happened == born + offset or behind > 0 or abs(born + offset) > 1 << 42
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000, stamps.IDS])
+def test_a_key_fits(narrow: type[int], count: int) -> None:
+    for number in (0, 1, stamps.IDS - 1):
+        key = keys.key_of(narrow(number), narrow(count), [])
+        assert 0 <= key < count
+        assert keys.id_of_key(narrow(key), narrow(count), []) <= number
 
 
 @pytest.mark.parametrize("record_bytes", ends("record_bytes"))

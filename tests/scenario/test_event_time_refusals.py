@@ -242,6 +242,9 @@ KEYS = [
     row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", "hash"),
          ("edges/0/channel_weights", [1, 1, 1])],
         "edges[0].partitioner", "hash by channel_weights into the window of 'sink'"),
+    row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", "forward"),
+         ("edges/0/chain", True), ("stages/0/parallelism", 1), ("stages/1/parallelism", 1)],
+        "edges[0].chain", "true: 'sink' has a window", "take chain out"),
     row(("stages/0/window", TUMBLING), "stages[0].window", "no edge leads to 'source'",
         "behind it"),
 ]  # fmt: skip

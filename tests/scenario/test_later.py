@@ -80,6 +80,15 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "stages[1].window.trigger",
         ["'count': other triggers than event_time are", "use event_time"],
     ),
+    "windows of rows": (
+        [
+            ONE,
+            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
+            ("stages/1/window", {"kind": "global", "trigger": {"count": 5}}),
+        ],
+        "stages[1].window",
+        ["windows of replayed rows are", "take the window, or the input of the source, out"],
+    ),
     "spark's event time": (
         [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
         "time_model",
@@ -130,6 +139,7 @@ OWN = {
     "alignment": "wait for one another",
     **{f"{kind} windows": "windows are" for kind in ("tumbling", "sliding", "session", "global")},
     "triggers": "other triggers",
+    "windows of rows": "windows of replayed rows",
     "spark's event time": "'spark'",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",

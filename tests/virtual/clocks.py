@@ -13,6 +13,7 @@ from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
+from flowcontrol.job.window_settings import has_windows
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
@@ -21,8 +22,10 @@ from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
+from flowcontrol.virtual.window_results import WindowResults
 
 RUNS, AGES, REPORTS = 1 << 16, 1 << 10, 1 << 8
+WINDOWS, RESULTS = 1 << 12, 1 << 16
 SHOWN = 12
 """Differences that a failure shows."""
 
@@ -60,12 +63,21 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     replayed = read_replayed(job)
     tables, limits = replayed.tables, replayed.limits
     memory = fill(
-        job, runs=RUNS, ages=AGES, track=False, reports=REPORTS, tables=tables, limits=limits
+        job,
+        runs=RUNS,
+        ages=AGES,
+        track=False,
+        reports=REPORTS,
+        windows=WINDOWS if has_windows(job) else 0,
+        results=RESULTS,
+        tables=tables,
+        limits=limits,
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)
     control = None if controller is None else Control(job, memory, controller)
-    reader, done = StateReader(job, memory, controller, coordination), 0
+    results, done = WindowResults(memory), 0
+    reader = StateReader(job, memory, controller, coordination, results)
     recovery = recovery_of(job, memory, coordination)
     if recovery is not None:
         recovery.attempts.hooks.append(reader.hold)

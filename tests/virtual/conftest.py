@@ -51,6 +51,12 @@ def random_jobs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def random_windows() -> ModuleType:
+    """Return ``random_windows.py`` of the emulation's tests: what draws jobs with windows."""
+    return load("tests/job/random_windows.py")
+
+
+@pytest.fixture(scope="session")
 def random_systems() -> ModuleType:
     """Return ``random_systems.py`` of the emulation's tests: what draws transports of records."""
     return load("tests/job/random_systems.py")

@@ -19,6 +19,7 @@ from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.parts import parts_of
 from flowcontrol.virtual.recovery import Recovery
+from flowcontrol.virtual.window_memory import first_entries
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
@@ -45,6 +46,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     # Too many failed checkpoints are a failure of the job.
     "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
     "event time": ("experiment", (TIMES, MARKS), k.BUFFERS | k.EVENT_TIME),
+    "windows": (
+        "experiment",
+        ("stages.consumer.window={kind: global, trigger: {count: 7}, keys: 5}",),
+        k.BUFFERS | k.EVENT_TIME | k.WINDOWS,
+    ),
     "failures": (
         "recovery",
         ("failures=[{at_s: 14, stage: map, subtask: 0}]",),
@@ -83,7 +89,9 @@ def pairs(case: str) -> tuple[Any, Any]:
     job = laid_out(name, *overrides)
     found = []
     for has in (parts, k.EVERYTHING):
-        memory = fill(job, runs=1 << 14, ages=1 << 21, spills=1 << 16, reports=1 << 10)
+        logs = {"runs": 1 << 14, "ages": 1 << 21, "spills": 1 << 16, "reports": 1 << 10}
+        more = {"windows": first_entries(job), "results": 1 << 16}
+        memory = fill(job, **logs, **more)
         end = min(job.rounds, 30_000_000 // job.round_us)
         if job.checkpoints is None:
             assert loop._kernel(has)(memory.cells, end) == 0

@@ -1,0 +1,155 @@
+"""What each task with windows begins with, and where the keys of its records are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+import numpy.typing as npt
+
+from flowcontrol.job.graph import JobEdge, JobVertex
+from flowcontrol.job.job import Job
+from flowcontrol.job.keys import channels_of_keys, weights_of_keys
+from flowcontrol.operators.window_states import WindowTask
+from flowcontrol.protocol.event_time.stamps import IDS
+from flowcontrol.protocol.partitioners import (
+    channel_of_key,
+    default_max_parallelism,
+    integer_weights,
+)
+from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
+from flowcontrol.protocol.windows.states import WindowSettings
+from flowcontrol.protocol.windows.triggers import (
+    CONTINUOUS_CLOCK,
+    CONTINUOUS_EVENT,
+    COUNT,
+    EVENT,
+    PROCESSING,
+)
+from flowcontrol.scenario import Edge
+from flowcontrol.scenario.windows import WindowPlan
+
+Ints = npt.NDArray[np.int64]
+
+_NOTHING: Ints = np.zeros(0, np.int64)
+_KINDS = {"tumbling": PANES, "sliding": PANES, "session": SESSIONS, "global": GLOBAL}
+_TRIGGERS = {"event_time": EVENT, "processing_time": PROCESSING, "count": COUNT}
+
+
+@dataclass(frozen=True)
+class LinkKeys:
+    """The keys of the records of an edge into windows.
+
+    Attributes
+    ----------
+    keys : int
+        How many there are.
+    firsts : ndarray of int64, shape (keys,) or (0,)
+        First id of each key; empty: all are alike.
+    owners : ndarray of int64, shape (keys,) or (0,)
+        Channel of each key; empty: the edge does not route by key.
+    """
+
+    keys: int
+    firsts: Ints
+    owners: Ints
+
+    @property
+    def routes(self) -> bool:
+        """Whether the edge sends each record to the subtask of its key."""
+        return len(self.owners) > 0
+
+
+def has_windows(job: Job) -> bool:
+    """Tell whether any stage of a job has a window."""
+    return any(stage.window is not None for stage in job.scenario.stages)
+
+
+def window_plan_of(job: Job, plan: JobVertex) -> WindowPlan | None:
+    """Return the window of a task; None: it has none."""
+    return job.scenario.window_of(plan.stage.name)
+
+
+def new_window_task(window: WindowPlan) -> WindowTask:
+    """Return what a task holds of its windows besides them, at the start of a run."""
+    return WindowTask(keys=window.keys or 1, bytes_per_key=window.bytes_per_key)
+
+
+def new_window_settings(window: WindowPlan) -> WindowSettings:
+    """Return what the rules of windows are told of a window.
+
+    Notes
+    -----
+    A continuous trigger of a global window follows the clock, as global windows need no watermark.
+    """
+    continuous = CONTINUOUS_EVENT if window.is_event_time else CONTINUOUS_CLOCK
+    size, slide = max(1, window.size_ms), max(1, window.slide_ms)
+    return WindowSettings(
+        kind=_KINDS[window.kind],
+        is_event_time=int(window.is_event_time),
+        size=size,
+        slide=slide,
+        offset=window.offset_ms,
+        overlap=-(-size // slide),
+        gap=window.gap_ms,
+        lateness=window.lateness_ms if window.is_event_time else 0,
+        trigger=_TRIGGERS.get(window.trigger, continuous),
+        every=max(1, window.every),
+        is_purging=int(not window.is_accumulating),
+    )
+
+
+def link_keys(job: Job, link: JobEdge) -> LinkKeys | None:
+    """Return the keys of the records of an edge; None unless it leads to windows.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    link : JobEdge
+        The edge.
+
+    Notes
+    -----
+    A record's key follows from its stamp by the shares that the edge states, and where it is routed
+    by key, to the subtask that Flink's key groups give that key. So neither depends on what came
+    before it. Shares are rounded to 2**-21; a key that is rarer does not come up.
+    """
+    window = job.scenario.window_of(link.edge.receiver)
+    if window is None or window.keys is None:
+        return None
+    edge, width = link.edge, job.stage(link.edge.receiver).stage.parallelism
+    owners = _NOTHING
+    if width > 1 and edge.partitioner == "hash":
+        owners = _owners(edge, width)
+    return LinkKeys(window.keys, _firsts(edge), owners)
+
+
+def _owners(edge: Edge, width: int) -> Ints:
+    """Return the channel of each key that an edge names."""
+    if edge.key_distribution is not None:
+        numbers = np.arange(1, edge.key_distribution.keys + 1, dtype=np.int64)
+        return np.asarray(channels_of_keys(numbers, width), np.int64)
+    groups = default_max_parallelism(width)
+    names = edge.key_weights or {}
+    return np.array([channel_of_key(name, width, groups) for name in names], np.int64)
+
+
+def _firsts(edge: Edge) -> Ints:
+    """Return the first id of each key that an edge names; empty if they are alike or none."""
+    if edge.key_distribution is not None:
+        if edge.key_distribution.kind == "uniform":
+            return _NOTHING
+        return _first_ids(tuple(weights_of_keys(edge.key_distribution)))
+    if edge.key_weights is None:
+        return _NOTHING
+    return _first_ids(tuple(integer_weights(edge.key_weights.values())))
+
+
+@lru_cache(maxsize=16)
+def _first_ids(weights: Sequence[int]) -> Ints:
+    """Return the first id of each key, given their weights."""
+    total = sum(weights)
+    before = [0, *accumulate(weights)][:-1]
+    return np.array([weight * IDS // total for weight in before], np.int64)

@@ -1,0 +1,16 @@
+"""What a task holds of its windows besides the windows themselves."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class WindowTask:
+    """A task whose first operator is a window."""
+
+    to_give: int = 0
+    """What is passed on when nothing due is left: a sum of WATERMARK and IDLE
+    (:mod:`flowcontrol.protocol.event_time.output_rules`)."""
+    keys: int = 1
+    """Keys of its records; constant."""
+    bytes_per_key: int = 0
+    """State of a key and window, bytes; constant."""

@@ -1,0 +1,129 @@
+"""What a task does about its windows in a round; written once, for both clocks.
+
+A record taken up is an element. What fires is put out like a record, one result at a time while
+outputs are available: between two results the task is in the middle of a *burst*
+(``StreamTask.is_firing``), in which it takes up nothing else, and is blocked as in the middle of
+any record. When nothing due is left, what has caused the burst is passed on.
+"""
+
+from flowcontrol.operators.event_time import give_out
+from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.task import is_between, put_out
+from flowcontrol.operators.windowed_worker import WindowedWorker
+from flowcontrol.operators.worker import W
+from flowcontrol.protocol.event_time.output_rules import ACTIVE, WATERMARK
+from flowcontrol.protocol.event_time.stamps import id_of, stamp_of, time_of
+from flowcontrol.protocol.windows.firing import (
+    FULL,
+    RESTING,
+    next_result,
+    on_clock,
+    on_element,
+    on_watermark,
+)
+from flowcontrol.protocol.windows.keys import id_of_key, key_of
+
+MS = 1000
+"""Microseconds of a millisecond."""
+
+
+def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> None:
+    """Put the record that has been taken up into its windows; put out the first result of it.
+
+    Parameters
+    ----------
+    worker : WindowedWorker
+        The subtask.
+    task : StreamTask
+        Its state.
+    may_write : int
+        1: what the record causes can be written now; 0: it is pending until the record is done.
+    """
+    windows, held = worker.windows(), worker.window_task()
+    key = key_of(id_of(task.stamp), held.keys, worker.first_ids(task.gate))
+    now = worker.run_us() // MS
+    while on_element(windows, key, time_of(task.stamp), 1, now) == FULL:
+        if make_room(worker) == 0:
+            return
+        windows = worker.windows()
+    fire_next(worker, task, may_write)
+
+
+def make_room(worker: WindowedWorker[W]) -> int:
+    """Act on windows for which there is no room: 1 if there is now, 0 if the run begins again."""
+    before = len(worker.windows().entries)
+    worker.make_room()
+    return 1 if len(worker.windows().entries) > before else 0
+
+
+def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> int:
+    """Go on with a burst: put one result out, or pass on what has caused it; 0: it is over."""
+    windows, held = worker.windows(), worker.window_task()
+    if next_result(windows) == 1:
+        store = windows.store
+        number = id_of_key(store.result_key, held.keys, worker.first_ids(0))
+        task.stamp = stamp_of(store.result_ms, number)
+        operator = worker.operator(0)
+        operator.records_out += 1
+        worker.note_result()
+        task.is_firing = 1 if windows.store.phase != RESTING or held.to_give > 0 else 0
+        put_out(worker, task, may_write)
+        return 1
+    done, held.to_give, task.is_firing = held.to_give, 0, 0
+    if done == 0:
+        return 0
+    give_out(worker, task, done, worker.task_time().valve.watermark)
+    return 1
+
+
+def hear_valve(worker: WindowedWorker[W], task: StreamTask, done: int) -> None:
+    """Take what the valve has given out: a watermark goes on when all that is due has fired.
+
+    Notes
+    -----
+    ``AbstractStreamOperator.processWatermark``: timers first, then the output. An ACTIVE comes
+    before its watermark and does not wait.
+    """
+    time, held = worker.task_time(), worker.window_task()
+    if done & ACTIVE:
+        give_out(worker, task, ACTIVE, 0)
+    rest = done & ~ACTIVE
+    if done & WATERMARK and on_watermark(worker.windows(), time.valve.watermark) == 1:
+        held.to_give, task.is_firing = rest, 1
+    elif rest > 0:
+        give_out(worker, task, rest, time.valve.watermark)
+
+
+def look_at_clock(worker: WindowedWorker[W], task: StreamTask, start: int, end: int) -> None:
+    """Begin a burst if timers of processing time are due, and the task between two records.
+
+    Parameters
+    ----------
+    worker : WindowedWorker
+        The subtask.
+    task : StreamTask
+        Its state.
+    start, end : int
+        Work that its rate allows by the start and by the end of the round, units.
+
+    Notes
+    -----
+    Processing time is the start of the round. Timers that are due when a task ends do not fire
+    (``StreamTask.endData`` quiesces the timer service).
+    """
+    now = worker.run_us() // MS
+    if task.is_firing == 1 or task.open_inputs == 0 or next_timer_ms(worker) > now:
+        return
+    if is_between(worker, task, start, end) == 1:
+        task.is_firing = on_clock(worker.windows(), now)
+
+
+NEVER_MS = 1 << 62
+"""In place of the time of a timer: there is none."""
+
+
+def next_timer_ms(worker: WindowedWorker[W]) -> int:
+    """Return when the next timer of processing time is due, ms; NEVER_MS: there is none."""
+    windows = worker.windows()
+    heap = windows.clock_heap
+    return NEVER_MS if heap[0] == 0 else windows.entries[heap[1] - 1].clock_due

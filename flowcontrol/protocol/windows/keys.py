@@ -1,0 +1,40 @@
+"""Keys of made records: which key an id of a stamp stands for, and which id stands for a key.
+
+A key is a number from 0. Keys that are alike often have ids alike; those of a distribution a table,
+``firsts``: the first id of each key. So a key is a function of the record alone, wherever it goes.
+"""
+
+from flowcontrol.protocol.event_time.stamps import ID_BITS, IDS
+from flowcontrol.protocol.rows import Row
+
+
+def key_of(number: int, keys: int, firsts: Row) -> int:
+    """Return the key of a record.
+
+    Parameters
+    ----------
+    number : int
+        Id of its stamp.
+    keys : int
+        How many keys there are, 1 to IDS.
+    firsts : Row
+        First id of each key, not decreasing, the first one 0; empty: all keys are alike. A key
+        that begins where the next one does has no record.
+    """
+    if len(firsts) == 0:
+        return (number * keys) >> ID_BITS
+    low, high = 0, keys
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if firsts[middle] <= number:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def id_of_key(key: int, keys: int, firsts: Row) -> int:
+    """Return the first id that stands for a key: that of the results of its windows."""
+    if len(firsts) == 0:
+        return (key * IDS + keys - 1) // keys
+    return firsts[key]

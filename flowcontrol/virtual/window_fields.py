@@ -1,0 +1,64 @@
+"""What the kernel keeps of windows, of each task and of each edge into one."""
+
+from dataclasses import dataclass, field
+
+from flowcontrol.operators.window_states import WindowTask
+from flowcontrol.protocol.windows.states import WindowSettings, WindowStore
+
+
+@dataclass(slots=True)
+class KernelKeys:
+    """The keys of the records of an edge into windows; constant."""
+
+    keys: int = 0
+    """How many there are."""
+    firsts: int = 0
+    """Where the first id of each key is."""
+    first_count: int = 0
+    """How many of those there are; 0: all keys are alike."""
+    owners: int = 0
+    """Where the channel of each key is; 0: the edge does not route by key."""
+
+
+@dataclass(slots=True)
+class KernelWindow:
+    """Windows of a task, and where their entries, buckets and heaps are."""
+
+    own: WindowTask = field(default_factory=WindowTask)
+    """What the task holds besides them."""
+    settings: WindowSettings = field(default_factory=WindowSettings)
+    """What they are."""
+    store: WindowStore = field(default_factory=WindowStore)
+    """How far they are."""
+    entries: int = 0
+    """Where the entries begin."""
+    capacity: int = 0
+    """How many there are."""
+    buckets: int = 0
+    """Where the buckets begin."""
+    bucket_count: int = 0
+    """How many there are, a power of two."""
+    event_heap: int = 0
+    """Where the heap is of those with timers of event time."""
+    clock_heap: int = 0
+    """Where the heap is of those with timers of processing time."""
+    keys: int = 0
+    """Where the keys of the records are, a state a gate."""
+
+
+@dataclass(slots=True)
+class KernelResult:
+    """A result of a window: an entry of the log."""
+
+    task: int = 0
+    """Which task put it out."""
+    key: int = 0
+    """Number of its key."""
+    start: int = 0
+    """First millisecond of the window."""
+    end: int = 0
+    """The one behind its last."""
+    count: int = 0
+    """Records in it."""
+    round: int = 0
+    """When it was put out."""

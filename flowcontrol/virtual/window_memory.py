@@ -1,0 +1,96 @@
+"""The kernel's memory of windows."""
+
+import numpy as np
+
+from flowcontrol.job.graph import JobVertex
+from flowcontrol.job.job import Job
+from flowcontrol.job.window_settings import (
+    LinkKeys,
+    new_window_settings,
+    new_window_task,
+    window_plan_of,
+)
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.windows.keeping import buckets_for
+from flowcontrol.protocol.windows.states import WindowEntry
+from flowcontrol.scenario.windows import WindowPlan
+from flowcontrol.virtual.cells import cells_of
+from flowcontrol.virtual.places import Builder
+from flowcontrol.virtual.window_fields import KernelKeys, KernelWindow
+
+LEAST_ENTRIES = 1 << 6
+"""Windows of a task to begin with, at the least, besides those of two records."""
+MOST_FIRST_ENTRIES = 1 << 16
+"""Windows of a task to begin with, at the most; a run that needs more begins again with more."""
+
+
+def first_entries(job: Job) -> int:
+    """Return for how many windows each task has room to begin with; 0: no stage has one.
+
+    Notes
+    -----
+    Of each key those that a record is in, one more before they fire, and those that lateness keeps.
+    """
+    most = 0
+    for plan in job.stages:
+        window = window_plan_of(job, plan)
+        if window is not None:
+            most = max(most, _wanted(window, plan))
+    return most
+
+
+def _wanted(window: WindowPlan, plan: JobVertex) -> int:
+    settings = new_window_settings(window)
+    kept = settings.overlap + 1 + settings.lateness // settings.slide
+    keys = -(-(window.keys or 1) // plan.stage.parallelism)
+    return min(MOST_FIRST_ENTRIES, 2 * keys * kept) + LEAST_ENTRIES + 2 * settings.overlap
+
+
+def fill_windows(build: Builder, capacity: int) -> None:
+    """Put the windows of each task there that has some; the tasks are filled.
+
+    Parameters
+    ----------
+    build : Builder
+        The memory.
+    capacity : int
+        Windows that each task has room for.
+    """
+    job, tasks = build.job, build.blocks["tasks_at"]
+    for plan in job.stages:
+        window = window_plan_of(job, plan)
+        if window is None:
+            continue
+        for index in range(plan.stage.parallelism):
+            task = tasks[build.places.tasks[plan.name] + index]
+            task["has_window"] = 1
+            task["window"] = build.put(cells_of(_windows(build, plan, window, capacity)))
+
+
+def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int) -> KernelWindow:
+    """Make room for the windows of a task; entries that are 0 are free."""
+    buckets = buckets_for(capacity)
+    keys = [cells_of(put_keys(build, build.keys_of(link))) for link in plan.inputs]
+    return KernelWindow(
+        new_window_task(window),
+        new_window_settings(window),
+        entries=build.take(capacity * width(WindowEntry)),
+        capacity=capacity,
+        buckets=build.take(buckets),
+        bucket_count=buckets,
+        event_heap=build.take(capacity + 1),
+        clock_heap=build.take(capacity + 1),
+        keys=build.put(np.concatenate(keys)),
+    )
+
+
+def put_keys(build: Builder, keys: LinkKeys | None) -> KernelKeys:
+    """Put the tables of the keys of an edge there; return where they are."""
+    if keys is None:
+        return KernelKeys(keys=1)
+    found = KernelKeys(keys=keys.keys, first_count=len(keys.firsts))
+    if len(keys.firsts) > 0:
+        found.firsts = build.put_once(keys.firsts)
+    if keys.routes:
+        found.owners = build.put_once(keys.owners)
+    return found

@@ -1,0 +1,140 @@
+"""A subtask of the kernel, as :mod:`flowcontrol.operators.windowing` sees it."""
+
+from typing import Any
+
+from flowcontrol.operators.window_states import WindowTask
+from flowcontrol.operators.windowing import (
+    NEVER_MS,
+    fire_next,
+    hear_valve,
+    look_at_clock,
+    next_timer_ms,
+    take_element,
+)
+from flowcontrol.protocol.event_time.stamps import id_of
+from flowcontrol.protocol.windows.keys import key_of
+from flowcontrol.protocol.windows.states import WindowEntry, Windows
+from flowcontrol.virtual.cells import row, rows_of, state_of
+from flowcontrol.virtual.fields import KernelPartition
+from flowcontrol.virtual.header import FLAG_RESULTS, FLAG_WINDOWS, KernelMemory
+from flowcontrol.virtual.parts import WINDOWS
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.timed_worker import TimedKernelWorker
+from flowcontrol.virtual.wheel import wake
+from flowcontrol.virtual.window_fields import KernelKeys, KernelResult, KernelWindow
+
+kernel_window = state_of(KernelWindow)
+kernel_keys = state_of(KernelKeys)
+key_rows = rows_of(KernelKeys)
+window_entries = rows_of(WindowEntry)
+result_rows = rows_of(KernelResult)
+
+
+class WindowedKernelWorker(TimedKernelWorker):
+    """What a task holds of windows; a base of a task of the kernel: a ``WindowedWorker``."""
+
+    def window_task(self) -> WindowTask:
+        """Return what it holds of its windows besides them."""
+        return kernel_window(self.m, self.task.window).own
+
+    def windows(self) -> Windows:
+        """Return its windows."""
+        return windows_of(self.m, kernel_window(self.m, self.task.window))
+
+    def first_ids(self, gate: int) -> Any:
+        """Return the first id of each key of the records of a gate."""
+        held = kernel_window(self.m, self.task.window)
+        keys = key_rows(self.m, held.keys, self.task.gates)[gate]
+        return row(self.m, keys.firsts, keys.first_count)
+
+    def make_room(self) -> None:
+        """Have the run begin again with room for more windows."""
+        self.m.flags |= FLAG_WINDOWS
+
+    def note_result(self) -> None:
+        """Log the result that the windows' store has."""
+        log_result(self.m, self)
+
+    def take_element(self, may_write: int) -> None:
+        """Put the record that has been taken up into its windows, and put out what that causes."""
+        take_into_windows(self.m, self, may_write)
+
+    def fire_next(self, may_write: int) -> int:
+        """Go on with a burst of results: 0 if it is over."""
+        return go_on_firing(self.m, self, may_write)
+
+    def hear_valve(self, done: int) -> None:
+        """Take what the valve has given out."""
+        hear_watermark(self.m, self, done)
+
+
+def windows_of(m: KernelMemory, held: KernelWindow) -> Windows:
+    """Return windows as the rules see them."""
+    return Windows(
+        held.settings,
+        held.store,
+        window_entries(m, held.entries, held.capacity),
+        row(m, held.buckets, held.bucket_count),
+        row(m, held.event_heap, held.capacity + 1),
+        row(m, held.clock_heap, held.capacity + 1),
+    )
+
+
+@part_of(WINDOWS)
+def take_into_windows(m: KernelMemory, worker: Any, may_write: int) -> None:
+    """Put the record that a task has taken up into its windows."""
+    take_element(worker, worker.task, may_write)
+
+
+@part_of(WINDOWS)
+def go_on_firing(m: KernelMemory, worker: Any, may_write: int) -> int:
+    """Have a task go on with a burst: 0 if it is over."""
+    return fire_next(worker, worker.task, may_write)
+
+
+@part_of(WINDOWS)
+def hear_watermark(m: KernelMemory, worker: Any, done: int) -> None:
+    """Have a task take what its valve has given out."""
+    hear_valve(worker, worker.task, done)
+
+
+@part_of(WINDOWS)
+def look_at_timers(m: KernelMemory, worker: Any, start: int, end: int) -> None:
+    """Have a task look at its timers of processing time."""
+    look_at_clock(worker, worker.task, start, end)
+
+
+@part_of(WINDOWS)
+def plan_timers(m: KernelMemory, worker: Any) -> None:
+    """Have a task looked at when its next timer of processing time is due."""
+    task = worker.task
+    due_ms = next_timer_ms(worker)
+    if task.is_firing == 1 or task.open_inputs == 0 or due_ms >= NEVER_MS:
+        return
+    if due_ms < m.rounds * m.round_us // 1000 + 1:
+        wake(m, worker.number, max(m.now + 1, (due_ms * 1000 + m.round_us - 1) // m.round_us))
+
+
+@part_of(WINDOWS)
+def log_result(m: KernelMemory, worker: Any) -> None:
+    """Log the newest result of a task."""
+    number = m.results_count
+    if number == m.results_most:
+        m.flags |= FLAG_RESULTS
+        return
+    store = kernel_window(m, worker.task.window).store
+    entry = result_rows(m, m.results, m.results_most)[number]
+    entry.task = worker.number
+    entry.key = store.result_key
+    entry.start = store.result_start
+    entry.end = store.result_end
+    entry.count = store.result_count
+    entry.round = m.now
+    m.results_count = number + 1
+
+
+@part_of(WINDOWS)
+def channel_of_stamp(m: KernelMemory, writer: KernelPartition, stamp: int) -> int:
+    """Return the channel of a record that is routed by its key."""
+    keys = kernel_keys(m, writer.keys)
+    return m[keys.owners + key_of(id_of(stamp), keys.keys, row(m, keys.firsts, keys.first_count))]

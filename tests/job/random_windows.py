@@ -1,0 +1,101 @@
+"""Random jobs with windows: what the tests of several folders draw."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from flowcontrol.job import Job
+from flowcontrol.scenario import Scenario, parse_scenario
+
+INTERVAL = "pipeline.auto-watermark-interval"
+KINDS = ("tumbling", "sliding", "session", "global")
+DISTRIBUTIONS = (
+    {"kind": "uniform", "keys": 7},
+    {"kind": "zipf", "keys": 40},
+    {"kind": "hot", "keys": 5, "share": 0.7},
+)
+
+
+@st.composite
+def windowed(draw: Any, scenario: Scenario, *, is_late: bool = True) -> Scenario:
+    """Give some stages of a scenario windows, and its sources event times and watermarks.
+
+    With ``is_late`` False no record is behind the watermark by more than it may be.
+    """
+    mapping, round_s = scenario.canonical(), scenario.live_round_us / 1e6
+
+    def seconds(rounds: float) -> float:
+        return max(0.001, round(rounds * round_s, 3))
+
+    stages = {stage["name"]: stage for stage in mapping["stages"]}
+    receivers = [edge["to"] for edge in mapping["edges"]]
+    chained = {edge["to"] for edge in mapping["edges"] if edge.get("chain")}
+    can_have = sorted(set(receivers) - chained)
+    assume(can_have)
+    chosen = draw(st.lists(st.sampled_from(can_have), min_size=1, max_size=2, unique=True))
+    is_timed = draw(st.sampled_from([True, True, True, False]))
+    for stage in stages.values():
+        if stage["name"] in receivers:
+            continue
+        stage.pop("stalls", None)
+        rate = (
+            draw(st.sampled_from([15, 5, 1.5])) / round_s
+        )  # so that windows have something in them
+        if "arrival_rate" in stage:
+            stage["arrival_rate"], rate = round(rate, 3), 4 * rate
+        stage["emit_rate"] = round(rate, 3)
+        if is_timed:
+            behind = seconds(draw(st.sampled_from([0, 3, 7])))
+            stage["event_time"] = {"out_of_orderness_s": behind}
+            delay = draw(st.sampled_from([0, 2, 9]).map(seconds)) if is_late else behind
+            stage["watermark"] = {"delay_s": delay}
+    for name in chosen:
+        stages[name]["window"] = draw(windows(seconds, is_timed=is_timed))
+        stages[name].pop("selectivity", None)
+        into = [edge for edge in mapping["edges"] if edge["to"] == name]
+        is_named = stages[name]["parallelism"] > 1 or draw(st.booleans())
+        keys = draw(st.sampled_from(DISTRIBUTIONS)) if is_named else None
+        for edge in into if keys is not None else ():
+            for key in ("key_weights", "channel_weights", "key_distribution"):
+                edge.pop(key, None)
+            edge.update(partitioner="hash", key_distribution=keys)
+        if all("key_weights" not in edge and "key_distribution" not in edge for edge in into):
+            stages[name]["window"]["keys"] = draw(st.sampled_from([1, 3, 50]))
+    every = max(1, round(1000 * draw(st.sampled_from([1, 2.5, 4])) * round_s))
+    mapping.setdefault("options", {})[INTERVAL] = f"{every}ms"
+    return parse_scenario(mapping)
+
+
+@st.composite
+def windows(draw: Any, seconds: Any, *, is_timed: bool) -> dict[str, Any]:
+    """A window that the job allows."""
+    kind = draw(st.sampled_from(KINDS))
+    size = draw(st.sampled_from([2, 5, 11]))
+    found: dict[str, Any] = {"kind": kind, "accumulate": draw(st.booleans())}
+    if kind in {"tumbling", "sliding"}:
+        found["size_s"] = seconds(size)
+    if kind == "sliding":
+        found["slide_s"] = seconds(size * draw(st.sampled_from([0.5, 0.1, 1.5])))
+    if kind == "session":
+        found["gap_s"] = seconds(draw(st.sampled_from([0.3, 1, 3])))
+    plain = ["event_time", "event_time", "processing_time"] if is_timed else ["processing_time"]
+    if kind == "global":
+        plain = []
+    more = [{"count": draw(st.sampled_from([1, 3, 20]))}, {"continuous_s": seconds(3)}]
+    found["trigger"] = draw(st.sampled_from([*plain, *more]))
+    if is_timed and kind != "global" and found["trigger"] != "processing_time":
+        found["allowed_lateness_s"] = seconds(draw(st.sampled_from([1, 4]))) * draw(
+            st.sampled_from([0, 1])
+        )
+    return found
+
+
+@st.composite
+def jobs(draw: Any, random_jobs: ModuleType, shape: Any, *, is_late: bool = True) -> Job:
+    """A random job with windows."""
+    scenario = draw(random_jobs.scenarios(shape))
+    return random_jobs.laid_out(draw(windowed(scenario, is_late=is_late)))

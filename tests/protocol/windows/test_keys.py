@@ -1,0 +1,52 @@
+"""Keys of made records: each id has one key, each key its ids, in the shares that are stated."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flowcontrol.protocol.event_time.stamps import IDS
+from flowcontrol.protocol.windows.keys import id_of_key, key_of
+
+weights = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any)
+
+
+def first_ids(shares: list[int]) -> list[int]:
+    total = sum(shares)
+    return [before * IDS // total for before in [0, *accumulate(shares)][:-1]]
+
+
+@pytest.mark.parametrize(
+    ("number", "keys", "key"),
+    [(0, 1, 0), (IDS - 1, 1, 0), (0, 4, 0), (IDS // 4 - 1, 4, 0), (IDS // 4, 4, 1),
+     (IDS - 1, 4, 3), (IDS // 3, 3, 0), (IDS // 3 + 1, 3, 1), (77, IDS, 77)],
+)  # fmt: skip
+def test_keys_alike_have_ids_alike(number: int, keys: int, key: int) -> None:
+    assert key_of(number, keys, []) == key
+
+
+@pytest.mark.parametrize(("number", "key"), [(0, 0), (4, 0), (5, 2), (8, 2), (9, 3), (IDS - 1, 3)])
+def test_a_key_has_the_ids_from_its_first_one_on(number: int, key: int) -> None:
+    """Key 1 begins where key 2 does, so it has none."""
+    assert key_of(number, 4, [0, 5, 5, 9]) == key
+
+
+@given(keys=st.integers(1, IDS), number=st.integers(0, IDS - 1))
+def test_the_id_of_a_key_is_its_first(keys: int, number: int) -> None:
+    key = key_of(number, keys, [])
+    first = id_of_key(key, keys, [])
+    assert first <= number
+    assert key_of(first, keys, []) == key
+    assert first == 0 or key_of(first - 1, keys, []) == key - 1
+
+
+@given(shares=weights, number=st.integers(0, IDS - 1))
+def test_so_it_is_where_keys_have_shares(shares: list[int], number: int) -> None:
+    firsts = first_ids(shares)
+    key = key_of(number, len(shares), firsts)
+    assert shares[key] > 0
+    assert firsts[key] == id_of_key(key, len(shares), firsts) <= number
+    assert key == len(shares) - 1 or number < firsts[key + 1]
