@@ -8,7 +8,7 @@ from flowcontrol.job import build_physical_graph
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.windowed_task import Result
-from flowcontrol.protocol.event_time import MIN_TIME
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.event_time.output_rules import WATERMARK
 from flowcontrol.protocol.event_time.stamps import time_of
 from flowcontrol.protocol.windows.firing import EVENT_TIMERS
@@ -93,3 +93,54 @@ def test_a_firing_of_many_keys_is_back_pressure() -> None:
 
 def bursts_begin(tasks: list[Any]) -> int:
     return next(i for i, task in enumerate(tasks) if task.window.store.phase == EVENT_TIMERS)
+
+
+def test_a_burst_with_nothing_behind_it_is_back_pressure_too() -> None:
+    """The source has ended, so its last watermark fires everything, and no record waits."""
+    given = small.scenario(
+        {"kind": "tumbling", "size_s": 10, "keys": 2000},
+        source={"arrival_rate": [{"at_s": 0, "rate": 2000}, {"at_s": 0.1, "rate": 0}]},
+        count={"record_bytes": 4000},
+        sink={"service_rate": 300},
+        duration_s=1.2,
+    )
+    tasks = [state.task("count") for state in steps(given)]
+    bursts = [task for task in tasks if task.window.store.phase == EVENT_TIMERS]
+    assert len(bursts) > 20
+    assert all(task.state.queued == 0 for task in bursts), "nothing waits"
+    assert all(task.backpressured_us == 10_000 for task in bursts[1:])
+    end = tasks[-1]
+    assert (end.window.open_windows, end.time.watermark) == (0, MAX_TIME)
+
+
+# ---------------------------------------------------------------- the clock
+
+
+def test_the_clock_fires_at_the_first_round_that_begins_then() -> None:
+    """A record is in the window of the round that takes it up; 299 ms are over at round 3."""
+    given = small.scenario(
+        {"kind": "tumbling", "size_s": 0.3, "trigger": "processing_time"},
+        source={"event_time": None, "watermark": None},
+        duration_s=0.8,
+        round_ms=100,
+    )
+    states = steps(given)
+    fired = {s.number: s.task("count").window.results for s in states}
+    found = {number: [(r.start, r.end) for r in own] for number, own in fired.items() if own}
+    assert found == {3: [(0, 300)], 6: [(300, 600)]}
+    taken = [s.task("count").taken for s in states]
+    assert [own[0].records for own in fired.values() if own] == [sum(taken[:3]), sum(taken[3:6])]
+    assert min(sum(taken[:3]), sum(taken[3:6])) > 0
+
+
+def test_the_clock_waits_for_a_task_that_is_in_a_record() -> None:
+    """A record takes 250 ms: what is due in the middle of one fires when it is done."""
+    given = small.scenario(
+        {"kind": "tumbling", "size_s": 0.2, "trigger": "processing_time"},
+        source={"event_time": None, "watermark": None, "arrival_rate": 10, "emit_rate": 10},
+        count={"service_rate": 4},
+        duration_s=0.8,
+        round_ms=100,
+    )
+    rounds = [s.number for s in steps(given) if s.task("count").window.results]
+    assert rounds == [3, 6], "due at rounds 2, 4 and 6"
