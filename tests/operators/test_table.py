@@ -18,6 +18,7 @@ from flowcontrol.operators.table import (
     on_records,
     operators_of,
 )
+from flowcontrol.operators.window import WINDOW
 from flowcontrol.protocol.state import columns, put_back, width
 
 
@@ -45,6 +46,14 @@ def test_what_a_stage_says() -> None:
     assert operators_of(Described(Fraction(1))) == []
     [own] = operators_of(Described(Fraction(5, 2)))
     assert (own.input, own.ratio, own.most_outputs) == (TASK_INPUT, Fraction(5, 2), 3)
+
+
+def test_a_window_comes_before_what_the_stage_says_besides() -> None:
+    """It counts records in; its results are put out one by one, so none is due at once."""
+    first, second = operators_of(Described(Fraction(1, 2)), Fraction(1, 10))
+    assert (first.kind, first.ratio, first.most_outputs) == (WINDOW, Fraction(1, 10), 1)
+    assert second.ratio == Fraction(1, 2)
+    assert [on_records(first, 5), on_event(first, 1), on_end(first)] == [0, 0, 0]
 
 
 def test_rules_are_those_of_the_kind() -> None:
