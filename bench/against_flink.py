@@ -20,7 +20,7 @@ accumulated timers. A round of the model is 1 ms, the quantum of that job.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -61,6 +61,10 @@ class Run(NamedTuple):
 A = Run("steps, 2 + 8", STEPS, 100, 2, 8)
 B_DEFAULT = Run("slow sink, 2 + 8", CONSTANT, 20, 2, 8)
 B_SMALL = Run("slow sink, 1 + 1", CONSTANT, 20, 1, 1)
+
+RUNS = (A, B_DEFAULT, B_SMALL)
+AFTER_S = 2
+"""For how long after a step its delay is looked for, s."""
 
 FIGURES = (
     "source rec/s",
@@ -169,17 +173,20 @@ class Model:
     ----------
     simulate : callable
         Runs a scenario.
+    end_s : int, s
+        Where runs are cut off that are longer.
     """
 
-    def __init__(self, simulate: Callable[[Scenario], Any]) -> None:
-        self._simulate = simulate
+    def __init__(self, simulate: Callable[[Scenario], Any], end_s: int) -> None:
+        self._simulate, self._end_s = simulate, end_s
         self._known: dict[tuple[str, float], dict[str, pa.Table]] = {}
 
     def tables(self, run: Run, sample_interval_s: float) -> dict[str, pa.Table]:
         """Return the tables of a run."""
         key = run.name, sample_interval_s
         if key not in self._known:
-            self._known[key] = self._simulate(scenario(run, sample_interval_s)).tables
+            own = run._replace(duration_s=min(run.duration_s, self._end_s))
+            self._known[key] = self._simulate(scenario(own, sample_interval_s)).tables
         return self._known[key]
 
     def figures(self, run: Run, window: tuple[int, int]) -> dict[str, float]:
@@ -209,7 +216,7 @@ class Model:
         long as what it emits takes at its own rate; held still it is for as long as it is blocked.
         """
         source = _of(self.tables(A, FINE_S)["stages"], "source")
-        rows = _within(source, (at_s, at_s + 2))
+        rows = _within(source, (at_s, at_s + AFTER_S))
         blocked = rows["backpressured_ms_per_s"].to_pylist()
         if kind == "held still":
             return float(sum(blocked)) * FINE_S
@@ -219,10 +226,14 @@ class Model:
         return float(quiet + part) * FINE_S * 1000
 
 
-def rows(simulate: Callable[[Scenario], Any]) -> Iterator[Row]:
-    """Yield every figure that was measured, with the model's."""
-    model = Model(simulate)
+def rows(
+    simulate: Callable[[Scenario], Any], runs: Collection[Run] = RUNS, end_s: int = A.duration_s
+) -> Iterator[Row]:
+    """Yield every figure that was measured in some runs up to a moment, with the model's."""
+    model = Model(simulate, end_s)
     for run, window, measured in MEASURED:
+        if run not in runs or window[1] > end_s:
+            continue
         found = model.figures(run, window)
         place = f"{run.name}, {window[0]}-{window[1]} s"
         in_flight = measured[FIGURES.index("in flight rec")] or 0.0
@@ -232,6 +243,8 @@ def rows(simulate: Callable[[Scenario], Any]) -> Iterator[Row]:
                 limit = tolerance(figure, value, is_light)
                 yield Row(place, figure, found[figure], value, limit)
     for at_s, kind, measured_ms in DELAYS_MS:
+        if A not in runs or at_s + AFTER_S > end_s:
+            continue
         delay = model.delay_ms(at_s, kind)
         yield Row(f"{A.name}, step at {at_s} s", f"{kind} ms", delay, measured_ms, 15.0)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder
 from flowcontrol.job.delivery_flows import Counts, rows_of_inputs
-from flowcontrol.job.delivery_settings import sink_subtasks
+from flowcontrol.job.delivery_group import sink_groups
 from flowcontrol.job.delivery_sink import SinkAccount
 from flowcontrol.job.failure_control import Attempts, FailureControl
 from flowcontrol.job.job import Job
@@ -52,8 +52,10 @@ class DeliveryControl:
 
     Attributes
     ----------
+    groups : list of SinkGroup
+        The subtasks of each sink that restart together.
     sinks : list of SinkAccount
-        In the order of the job: stage by stage, subtask by subtask.
+        All of them, in the order of the job: stage by stage, subtask by subtask.
     rows : list of dict
         Those of the table ``delivery`` so far; the caller may take them out.
 
@@ -65,7 +67,17 @@ class DeliveryControl:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self.sinks = [SinkAccount(job, one) for one in sink_subtasks(job)]
+        self.groups = sink_groups(job)
+        placed = {
+            place: sink
+            for group in self.groups
+            for place, sink in zip(group.places, group.sinks, strict=True)
+        }
+        self.sinks: list[SinkAccount] = [placed[place] for place in sorted(placed)]
+        self._together: dict[str, list[list[int]]] = {}
+        for group in self.groups:
+            subtasks = [sink.subtask for sink in group.sinks]
+            self._together.setdefault(group.stage, []).append(subtasks)
         self.rows: list[dict[str, Any]] = []
         self._by_task: dict[int, list[SinkAccount]] = {}
         for sink in self.sinks:
@@ -82,6 +94,11 @@ class DeliveryControl:
     def tasks(self) -> list[int]:
         """Tasks that have sinks, in the order of the job."""
         return list(self._by_task)
+
+    @property
+    def waiting(self) -> int:
+        """What it was told and has not worked off, events."""
+        return len(self._events)
 
     def attach(
         self, checkpoints: CheckpointControl | None, failures: FailureControl | None
@@ -110,7 +127,9 @@ class DeliveryControl:
     def notify(self, order: TaskOrder) -> None:
         """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
         if order.kind == COMPLETED and order.task in self._by_task:
-            self._tell(order.message.arrives, HEARD, order.task, order.message.checkpoint)
+            message = order.message
+            is_savepoint = message.is_savepoint > 0
+            self._tell(message.arrives, HEARD, order.task, message.checkpoint, is_savepoint)
 
     def stopped(self, number: int, tasks: Sequence[int]) -> None:
         """Note that tasks do nothing from a round on: they hear nothing either."""
@@ -149,14 +168,15 @@ class DeliveryControl:
         held = {name: [sent - taken for sent, taken in counts] for name, counts in then.items()}
         parts = [self._rows_of(self._at_inputs(counts), routed) for counts in (ahead, behind, held)]
         again = self._rows_again(restart, keeps, attempts, routed)
-        for index, sink in enumerate(self.sinks):
-            if sink.task in tasks:
-                own = [found[sink.stage][sink.subtask] for found in parts]
-                rows = again[sink.stage]
-                back = None if rows is None else rows[sink.subtask]
-                source_stays = sink.task in keeps
-                taken = attempts.taken(sink.task)
-                self._tell(number, RESTART, index, checkpoint, taken, *own, back, source_stays)
+        for index, group in enumerate(self.groups):
+            if group.tasks[0] in tasks:
+                what = list[tuple[Any, ...]]()
+                for sink in group.sinks:
+                    own = [found[sink.stage][sink.subtask] for found in parts]
+                    rows = again[sink.stage]
+                    back = None if rows is None else rows[sink.subtask]
+                    what.append((attempts.taken(sink.task), *own, back, sink.task in keeps))
+                self._tell(number, RESTART, index, checkpoint, what)
 
     def sample(self, t_s: float, number: int, taken: Sequence[int]) -> None:
         """Take a sample.
@@ -216,7 +236,7 @@ class DeliveryControl:
         ]
 
     def _rows_of(self, inputs: Sequence[int], routed: Counts) -> dict[str, list[int]]:
-        return rows_of_inputs(self._job, inputs, routed)
+        return rows_of_inputs(self._job, inputs, routed, self._together)
 
     def _at_inputs(self, counts: Counts) -> list[int]:
         """Return the sums over the input channels of each task; less than nothing is nothing."""
@@ -275,11 +295,11 @@ class DeliveryControl:
                 sink.hears = False
 
     def _restart(self, number: int, index: int, *what: Any) -> None:
-        self.sinks[index].restart(number, *what)
+        self.groups[index].restart(number, *what)
 
-    def _hear(self, number: int, task: int, checkpoint: int) -> None:
+    def _hear(self, number: int, task: int, checkpoint: int, is_savepoint: bool) -> None:
         for sink in self._by_task[task]:
-            sink.complete(number, checkpoint)
+            sink.complete(number, checkpoint, is_savepoint)
 
     def _wrote(self, number: int, task: int, _: int, records: int) -> None:
         for sink in self._by_task[task]:
@@ -313,10 +333,14 @@ class DeliveryControl:
         self._last = [dict(row) for row in state["last"]]
 
 
-def _order(event: Event) -> tuple[int, int, int]:
-    """Return by what events are sorted."""
-    number, kind, told = event[:3]
-    return number, kind, told
+def _order(event: Event) -> tuple[int, int, int, int]:
+    """Return by what events are sorted.
+
+    Subtasks of a sink count together, so those of one kind come in the order of their tasks: who
+    tells of them has orders of its own.
+    """
+    number, kind, told, _, what = event[: _WHAT + 1]
+    return number, kind, what if kind > _CLASSES[RESTART] else 0, told
 
 
 _DO: Final[Mapping[int, Callable[..., None]]] = {

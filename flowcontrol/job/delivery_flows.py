@@ -14,7 +14,12 @@ Counts = Mapping[str, Sequence[int]]
 """Records by the name of an edge, of each of its channels in their order."""
 
 
-def rows_of_inputs(job: Job, inputs: Sequence[int], routed: Counts) -> dict[str, list[int]]:
+def rows_of_inputs(
+    job: Job,
+    inputs: Sequence[int],
+    routed: Counts,
+    groups: Mapping[str, Sequence[Sequence[int]]] | None = None,
+) -> dict[str, list[int]]:
     """Return how many rows reach the sinks of records that tasks take up.
 
     Parameters
@@ -25,11 +30,14 @@ def rows_of_inputs(job: Job, inputs: Sequence[int], routed: Counts) -> dict[str,
         Records that each task takes up, or emits if it is a source, in the order of the job.
     routed : mapping of str to sequence of int
         Records so far of each channel: how tasks share out what they write.
+    groups : mapping of str to sequence of sequence of int, optional
+        By the name of a sink: its subtasks that restart together; by default all of them.
 
     Returns
     -------
     dict of str to list of int
-        Rows by the name of the sink, of each subtask; what is left of a row is no row.
+        Rows by the name of the sink, of each subtask. The sum of a group is exact where the ratios
+        are whole; what is left of a row there is no row.
     """
     first, flows = 0, [Fraction(count) for count in inputs]
     places = {}
@@ -41,7 +49,12 @@ def rows_of_inputs(job: Job, inputs: Sequence[int], routed: Counts) -> dict[str,
         own = flows[places[plan.name] : places[plan.name] + plan.stage.parallelism]
         for member in plan.members:
             if member.is_sink:
-                found[member.stage.name] = whole([flow * member.ratio_in for flow in own])
+                rows, name = [flow * member.ratio_in for flow in own], member.stage.name
+                parts = [range(len(rows))] if groups is None else groups[name]
+                counts = dict[int, int]()
+                for part in parts:
+                    counts.update(zip(part, whole([rows[index] for index in part]), strict=True))
+                found[name] = [counts[index] for index in range(len(rows))]
         for link in plan.outputs if any(own) else ():
             at = places[job.stage(link.edge.receiver).name]
             for receiver, flow in _share_out(plan, link, own, routed[link.name]):

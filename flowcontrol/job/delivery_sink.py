@@ -8,6 +8,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.operators.table import on_records
 from flowcontrol.protocol.commits import Delivery
+from flowcontrol.protocol.commits.settled import SettledRows
 
 
 class SinkAccount:
@@ -19,6 +20,8 @@ class SinkAccount:
         The scenario, laid out.
     one : SinkSubtask
         Which subtask.
+    settled : SettledRows
+        What is settled of the subtasks of its sink that restart with it.
 
     Attributes
     ----------
@@ -35,10 +38,11 @@ class SinkAccount:
     before it make a fixed number of them (:mod:`flowcontrol.operators.selectivity`).
     """
 
-    def __init__(self, job: Job, one: SinkSubtask) -> None:
+    def __init__(self, job: Job, one: SinkSubtask, settled: SettledRows) -> None:
         self.task, self.stage, self.subtask = one.task, one.member.stage.name, one.subtask
         self._plan, self._input, self._round_us = one.plan, one.member.input, job.round_us
-        self.account = Delivery(one.member.stage.guarantee, one.member.stage.transaction_timeout_us)
+        stage = one.member.stage
+        self.account = Delivery(stage.guarantee, stage.transaction_timeout_us, settled=settled)
         self.hears = True
         self._rows = 0
         """What the task had taken up when it was last known, in rows of the sink."""
@@ -59,55 +63,48 @@ class SinkAccount:
         self._barriers[checkpoint] = taken
         self.account.barrier(self._since, checkpoint)
 
-    def complete(self, number: int, checkpoint: int) -> None:
+    def complete(self, number: int, checkpoint: int, is_savepoint: bool) -> None:
         """Note that the task hears in a round that a checkpoint is complete, if it runs."""
-        if self.hears:
-            self.account.complete(number * self._round_us, checkpoint)
+        if not self.hears:
+            return
+        self.account.complete(number * self._round_us, checkpoint, is_savepoint=is_savepoint)
+        if not is_savepoint:
             self._barriers = {n: at for n, at in self._barriers.items() if n >= checkpoint}
 
-    def restart(
-        self,
-        number: int,
-        checkpoint: int,
-        taken: int,
-        in_flight: int,
-        early: int,
-        stored: int,
-        again: int | None,
-        source_stays: bool,
-    ) -> None:
-        """Note that the task begins anew in a round.
+    def stop(self, number: int, checkpoint: int, taken: int) -> bool:
+        """Note that an attempt of the task has ended; tell whether the next one has work to do.
 
         Parameters
         ----------
         number : int
-            The round.
+            The round in which it begins anew.
         checkpoint : int
             What is restored; -1: nothing, it begins at the beginning.
         taken : int
-            Records that its task had taken up in the end.
-        in_flight : int
-            Rows that were on their way to it.
-        early : int
-            Rows before the checkpoint that come again.
-        stored : int
-            Rows that the checkpoint holds in flight.
-        again : int or None
-            Other rows since the checkpoint that come again; None: all of them.
-        source_stays : bool
-            The task is a source that goes on where it was.
+            Records that the task had taken up in the end.
+
+        Returns
+        -------
+        bool
+            False: it had finished before the checkpoint.
         """
         self._write(number, taken)
         self.hears = True
-        if checkpoint >= 0 and checkpoint not in self._barriers:
-            return  # it had finished before, and has nothing to do again
-        restored = None if checkpoint < 0 else checkpoint
+        return checkpoint < 0 or checkpoint in self._barriers
+
+    def resume(self, number: int, checkpoint: int, source_stays: bool) -> None:
+        """Note that the task begins anew, once its account is restored.
+
+        Parameters
+        ----------
+        number, checkpoint : int
+            As for :meth:`stop`.
+        source_stays : bool
+            The task is a source that goes on where it was.
+        """
         self._since = number * self._round_us
-        self.account.restore(
-            self._since, restored, in_flight, early=early, stored=stored, again=again
-        )
         if not source_stays:
-            self._taken = 0 if restored is None else self._barriers[checkpoint]
+            self._taken = 0 if checkpoint < 0 else self._barriers[checkpoint]
             self._rows = self._rows_of(self._taken)
         self._barriers = {n: at for n, at in self._barriers.items() if n <= checkpoint}
 

@@ -31,6 +31,8 @@ class Failover:
         Task manager of each.
     sources : dict of int to bool
         Tasks of sources, and whether each is replayable.
+    regions : list of int
+        The pipelined region of each task: the first task in it.
     """
 
     def __init__(self, job: Job) -> None:
@@ -56,7 +58,9 @@ class Failover:
             for link in job.links
             for channel in link.channels
         ]
-        self._regions = pipelined_regions(self._edges, range(self.count))
+        regions = pipelined_regions(self._edges, range(self.count))
+        first_of = {region: min(map(int, map(str, region))) for region in set(regions.values())}
+        self.regions = [first_of[regions[task]] for task in range(self.count)]
 
     def number(self, stage: str, subtask: int) -> int:
         """Return the number of a stage's subtask; of a chain's it is that of its head."""

@@ -16,10 +16,14 @@ from flowcontrol.job.checkpointed_task import TaskOrder
 from flowcontrol.job.failover import Failover, death_seen_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.restart_log import Restart, pairs
+from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
 from flowcontrol.protocol.restarts import restored_us
 
 TOO_MANY_CHECKPOINTS: Final = "too many checkpoints"
 """Cause of a failure that the coordinator of checkpoints asks for."""
+
+FAILED_STOP: Final = "the stop with savepoint"
+"""The same if the savepoint with which the job was to stop has expired or was declined."""
 
 LOOK_US: Final = 10_000
 """How often a job that catches up is looked at, microseconds."""
@@ -264,12 +268,23 @@ class FailureControl:
         self._note(number, failed_us, cause, list(everyone), self._given_up(number), True)
 
     def _fail_job(self, number: int) -> None:
-        """Have the job fail since too many checkpoints did."""
+        """Have the job fail since too many checkpoints did, or the one to stop with."""
         tasks = list(range(self._failover.count))
         if not any(map(self._is_live, tasks)):
             return
-        us = number * self._round_us
-        self._note(number, us, TOO_MANY_CHECKPOINTS, tasks, number)
+        cause = FAILED_STOP if self._has_stop_failed() else TOO_MANY_CHECKPOINTS
+        self._note(number, number * self._round_us, cause, tasks, number)
+
+    def _has_stop_failed(self) -> bool:
+        """Whether a savepoint with which the job was to stop has ended as the job was failed.
+
+        Nothing else is pending beside it, so it is what failed.
+        """
+        if self._checkpoints is None:
+            return False
+        own, ended = self._checkpoints.coordinator, self._checkpoints_failed_at * self._round_us
+        found = (own.statistics(id) for id in own.ids)
+        return any(one.kind == STOP_SAVEPOINT and one.ended == ended for one in found)
 
     def _given_up(self, number: int) -> int:
         """Return the round in which a process that dies now is given up."""
@@ -325,7 +340,7 @@ class FailureControl:
         new.sources = {task: joined[0].sources[task] for task in tasks if task in event.sources}
         for earlier in self.restarts:
             if set(earlier.tasks) & set(tasks) and earlier.caught_up < 0:
-                earlier.is_superseded = True
+                earlier.give_up(tasks)
         delay_us = 0 if event.is_leader else self._delay_us(number, new)
         if self._checkpoints is not None:
             self._checkpoints.fail(number, victims)

@@ -1,6 +1,6 @@
 """What became of each failure: the rows of the table ``restarts``, and the moments behind them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,7 +24,7 @@ class Restart:
     checkpoint : int
         What was restored; -1: nothing, from the beginning.
     tasks : list of int
-        Those that restart.
+        Those that restart; not those that another failure took over before they ran.
     sources : dict of int to (int, int)
         Of each of their sources at the failure: how far it was, and what waited in its log; -1: it
         has none.
@@ -58,6 +58,21 @@ class Restart:
     def cause(self) -> str:
         """What failed, in words."""
         return " and ".join(self.causes)
+
+    def give_up(self, tasks: Collection[int]) -> None:
+        """Leave tasks to the restart of a later failure; one that has nothing else is superseded.
+
+        Notes
+        -----
+        ``ExecutionVertexVersioner.getUnmodifiedExecutionVertices``: when its delay is over, a
+        restart deploys those vertices that no later failure has changed.
+        """
+        rest = [task for task in self.tasks if task not in tasks]
+        if self.running >= 0 or not rest:
+            self.is_superseded = True
+            return
+        self.tasks = rest
+        self.sources = {task: self.sources[task] for task in rest if task in self.sources}
 
     def row(self, round_us: int) -> dict[str, Any]:
         """Return its row of the table ``restarts``."""

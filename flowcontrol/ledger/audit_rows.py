@@ -172,6 +172,17 @@ def read_row(raw: Raw) -> SenderRow | ReceiverRow:
         raise MalformedRowError(text) from error
 
 
+def counts_records(raw: Raw) -> bool:
+    """Tell whether a receiver's row is of a channel whose cursors count records, not messages.
+
+    Its state says so: it notes what is granted by the transport's own rule.
+    """
+    try:
+        return "grant" in json.loads(raw["channel_state"])
+    except (ValueError, TypeError, KeyError):
+        return False  # which is a fault of the row
+
+
 def _figure(raw: Raw, name: str) -> int:
     value = raw[name]
     if not isinstance(value, int) or isinstance(value, bool):

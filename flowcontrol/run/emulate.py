@@ -15,6 +15,7 @@ from flowcontrol.analysis import summarise
 from flowcontrol.analysis.checkpoint_wording import aside_sentence
 from flowcontrol.analysis.deliveries import delivery_summary
 from flowcontrol.analysis.frames import end_of
+from flowcontrol.analysis.refused_savepoints import refused_sentences
 from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
@@ -201,7 +202,9 @@ def _run(
         if "restarts" in run.tables:
             end_s, rates = end_of(run.tables), restart_rates(job)
             planned = [(float(one.at_s), one.victim) for one in job.scenario.failures]
-            summary["restarts"] = restart_summary(run.tables["restarts"], end_s, rates, planned)
+            found = restart_summary(run.tables["restarts"], end_s, rates, planned)
+            found["sentences"] += _refused(job, run)
+            summary["restarts"] = found
         if "delivery" in run.tables:
             summary["delivery"] = _delivery(job, run, summary)
         if clock == "virtual" and run.is_finished:
@@ -249,6 +252,15 @@ def _round_error(job: Job) -> dict[str, Any]:
         "round_error_ms": error.latency_ms,
         "round_error_share": error.throughput,
     }
+
+
+def _refused(job: Job, run: Run) -> list[str]:
+    """Return what to say of savepoints that were asked for during a restart."""
+    if "checkpoints" not in run.tables:
+        return []
+    tables = run.tables["restarts"], run.tables["checkpoints"]
+    own = job.scenario
+    return refused_sentences(*tables, own.savepoints, own.failures, job.round_us)
 
 
 def _delivery(job: Job, run: Run, summary: dict[str, Any]) -> dict[str, Any]:

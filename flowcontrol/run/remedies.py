@@ -23,6 +23,10 @@ _SLOW: Final = 0.5
 _CHECKPOINT: Final = "execution.checkpointing."
 _MEMORY: Final = "taskmanager.network.memory."
 _UPLOAD: Final = "cluster.upload_bytes_per_s"
+_TRANSPORT: Final = "system.transport."
+_BOUNDS: Final = (("slots", "lot"), ("credit", "mark"))
+"""Parameters of transports that bound a queue of records, and one that is at most as much."""
+
 _AS_RUN: Final = "the scenario as it is"
 
 
@@ -50,9 +54,10 @@ def add_remedies(summary: dict[str, Any], scenario: Scenario) -> None:
 def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> list[dict[str, Any]]:
     """Run a scenario with each change that may make its checkpoints faster.
 
-    The changes are unaligned checkpoints, buffer debloating, half the buffers, and for a job with
-    state or with barriers that overtake twice the bandwidth of uploads; those that the scenario has
-    already, or that do not go with it, are left out.
+    The changes are unaligned checkpoints, buffer debloating, half the buffers (under a transport
+    that counts records half the slots, or half the credit), and for a job with state or with
+    barriers that overtake twice the bandwidth of uploads; those that the scenario has already, or
+    that do not go with it, are left out.
 
     Parameters
     ----------
@@ -64,7 +69,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     Returns
     -------
     list of dict
-        Of each run ``name``, ``changes`` (options, or keys of the cluster, and their values),
+        Of each run ``name``, ``changes`` (options, or keys of cluster and system, with values),
         ``completed`` and
         ``triggered`` (checkpoints; those that were in progress at the end do not count), ``e2e``
         and ``persisted_bytes`` (as in :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary`)
@@ -102,7 +107,9 @@ def _changes(scenario: Scenario) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if own.mode == "exactly_once" and not own.is_unaligned:
         found["unaligned checkpoints"] = {_CHECKPOINT + "unaligned.enabled": True}
-    if not scenario.system.counts_records:
+    if scenario.system.counts_records:
+        found.update(_smaller(scenario.system.transport_values))
+    else:
         if not options.debloat_enabled:
             found["buffer debloating"] = {_MEMORY + "buffer-debloat.enabled": True}
         found["half the buffers"] = {
@@ -114,6 +121,21 @@ def _changes(scenario: Scenario) -> dict[str, dict[str, Any]]:
         upload = scenario.cluster.upload_bytes_per_s
         found["twice the upload bandwidth"] = {_UPLOAD: 2 * upload}
     return found
+
+
+def _smaller(values: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """Return the change to half of what bounds a queue of records, if a parameter does.
+
+    What comes back at a time, or is left when more comes, must not be more than that.
+    """
+    for bound, within in _BOUNDS:
+        if bound in values and values[bound] >= 2:
+            half = int(values[bound]) // 2
+            changes = {_TRANSPORT + bound: half}
+            if values.get(within, 0) > half:
+                changes[_TRANSPORT + within] = half
+            return {f"half the {bound}": changes}
+    return {}
 
 
 def _job(scenario: Scenario, changes: Mapping[str, Any]) -> Job | None:
@@ -128,7 +150,7 @@ def _job(scenario: Scenario, changes: Mapping[str, Any]) -> Job | None:
 
 
 def _path(key: str) -> tuple[str, ...]:
-    return tuple(key.split(".")) if key == _UPLOAD else ("options", key)
+    return tuple(key.split(".")) if key.startswith(("cluster.", "system.")) else ("options", key)
 
 
 def steps_of(job: Job) -> int:

@@ -26,7 +26,7 @@ from flowcontrol.virtual.checkpoint_fields import (
     KernelOrder,
 )
 from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_checkpoints
-from flowcontrol.virtual.header import FLAG_PROTOCOL, FLAG_REPORTS, KernelMemory
+from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import out_row, task_row
@@ -151,10 +151,3 @@ def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
     if triggers.ends.count > 0:
         worker.task.attention = 1
         wake(m, worker.number, max(now + 1, triggers.slots[triggers.ends.head].arrives))
-
-
-@part_of(CHECKPOINTS)
-def look_for_news(m: KernelMemory) -> None:
-    """Stop the kernel if the coordinator has to look at the log of reports now."""
-    if m.reports_count > m.reports_wanted or 2 * m.reports_count > m.reports_most:
-        m.flags |= FLAG_REPORTS

@@ -12,12 +12,6 @@ from flowcontrol.virtual.wheel import wake
 
 
 @part_of(FAILURES)
-def is_gone(m: KernelMemory, task: f.KernelTask) -> int:
-    """Tell whether a task is not deployed: 1 if so."""
-    return 1 if task.status == f.ABSENT else 0
-
-
-@part_of(FAILURES)
 def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     """Lose the messages and the credit that reach a task that is not deployed."""
     for i in range(task.gates):

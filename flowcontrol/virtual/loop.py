@@ -26,7 +26,6 @@ from flowcontrol.virtual import views as v
 from flowcontrol.virtual.barriers import (
     holds_events,
     look_at_events,
-    look_for_news,
     may_do,
     note_records,
     note_sent,
@@ -42,8 +41,14 @@ from flowcontrol.virtual.credits import announce_all, grant_all, read_credits
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
 from flowcontrol.virtual.disk import note_disk, serve_disk
 from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
-from flowcontrol.virtual.failing import fill_log, is_gone, lose_arrivals
-from flowcontrol.virtual.header import FLAG_DRAIN, FLAG_EMPTY, FLAG_PARTS, KernelMemory
+from flowcontrol.virtual.failing import fill_log, lose_arrivals
+from flowcontrol.virtual.header import (
+    FLAG_DRAIN,
+    FLAG_EMPTY,
+    FLAG_PARTS,
+    FLAG_REPORTS,
+    KernelMemory,
+)
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import BUFFERS, EVENT_TIME, EVERYTHING, THROTTLES
@@ -83,7 +88,7 @@ def _advance(memory: Any, end: int) -> int:
             task = v.task_row(m, active[i])
             if task.kind == f.CONNECTION or task.kind == f.DISK:
                 serve_now(m, active[i])
-            elif m.may_fail == 1 and is_gone(m, task) == 1:
+            elif m.may_fail == 1 and task.status == f.ABSENT:
                 lose_arrivals(m, task, now)
             else:
                 settle(m, task, now)
@@ -93,9 +98,11 @@ def _advance(memory: Any, end: int) -> int:
                     note_disk(m, task, now)
         for i in range(count):
             task = v.task_row(m, active[i])
-            is_task = task.kind != f.CONNECTION and task.kind != f.DISK
-            if is_task and (m.may_fail == 0 or is_gone(m, task) == 0):
-                step(m, active[i], now)
+            if task.kind == f.CONNECTION or task.kind == f.DISK:
+                continue
+            if m.may_fail == 1 and task.status == f.ABSENT:
+                continue
+            step(m, active[i], now)
         for i in range(m.served):
             number = active[m.tasks + i]
             if v.task_row(m, number).kind == f.DISK:
@@ -112,8 +119,8 @@ def _advance(memory: Any, end: int) -> int:
             return m.flags
         if m.is_watched == 1 and is_empty(m, now) == 1:
             m.flags |= FLAG_EMPTY
-        if m.has_checkpoints == 1:
-            look_for_news(m)
+        if m.has_checkpoints == 1 and has_news(m) == 1:
+            m.flags |= FLAG_REPORTS
         if m.flags != 0:
             end = now + 1  # all is accounted for, as this may be a sample's last round
             break
@@ -131,11 +138,18 @@ def _advance(memory: Any, end: int) -> int:
     return m.flags
 
 
+def has_news(m: KernelMemory) -> int:
+    """Tell whether the coordinator has to look at the log of reports now: 1 if so."""
+    if m.reports_count > m.reports_wanted or 2 * m.reports_count > m.reports_most:
+        return 1
+    return 0
+
+
 def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
     """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER and task.kind != f.READER:
         return
-    if m.may_fail == 1 and is_gone(m, task) == 1:
+    if m.may_fail == 1 and task.status == f.ABSENT:
         fill_log(m, task, end * m.round_us)
         return
     phases = rows(m, task.phases, task.phase_count, 3)

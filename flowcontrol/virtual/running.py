@@ -40,6 +40,10 @@ from flowcontrol.virtual.window_results import windows_held
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ENOUGH_EVENTS = 256
+"""What readers see is worked off so many events at a time: one by one takes twice as long, as the
+kernel empties the caches between them."""
+
 
 @dataclass(frozen=True)
 class Running:
@@ -205,8 +209,9 @@ class Running:
         """Have checkpoints and failures act before the next round; return when they do again."""
         if self.coordination is not None:
             due = self.coordination.begin(self.recovery)
-            if self.delivery is not None and self.coordination.acted == self.memory.head.round:
-                self.delivery.advance(self.memory.head.round)
+            acted, own = self.coordination.acted == self.memory.head.round, self.delivery
+            if own is not None and acted and own.waiting >= ENOUGH_EVENTS:
+                own.advance(self.memory.head.round)
             return due
         if self.recovery is None:
             return self.job.rounds

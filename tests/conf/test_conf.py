@@ -23,6 +23,7 @@ from flowcontrol.virtual import simulate
 from flowcontrol.virtual.choose import choose_round_us
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
+MOST_COLUMNS = 100
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
 VIRTUAL += ["two-phase-commit"]
@@ -266,3 +267,9 @@ def test_flights_is_laid_out_as_it_says() -> None:
     output = job.stage("archive").stage.output
     assert output is not None
     assert output.path == "output/archive"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_is_too_long(name: str) -> None:
+    lines = (CONF / f"{name}.yaml").read_text().splitlines()
+    assert [line for line in lines if len(line) > MOST_COLUMNS] == []

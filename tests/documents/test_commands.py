@@ -6,6 +6,7 @@ fence says: ``bash status=2``. A block ``text output`` behind it is what it prin
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,9 @@ ROOT = pages.ROOT
 
 LONG = ("pipelines/sweep.py", "pipelines/compare.py")
 """Start a JVM for what other tests do in the shared session: in the long form they are typed."""
+
+SLOW = ("--vary buffers-per-channel=0,1,2,4", "--vary floating-buffers-per-gate=1,8,32,128")
+"""Sweeps beside one of the same page with another key: the quick form runs that one."""
 
 
 def elsewhere(text: str, is_python: bool) -> bool:
@@ -68,8 +72,9 @@ def steps(page: str) -> list[Step]:
 
 
 def is_fast(step: Step) -> bool:
-    """Tell whether it needs no JVM."""
-    return not step.needs_spark
+    """Tell whether it needs no JVM; in the quick form, and it is quick."""
+    is_slow = any(words in step.text for words in SLOW)
+    return not step.needs_spark and ("FLOWCONTROL_LONG" in os.environ or not is_slow)
 
 
 def is_live(step: Step) -> bool:
@@ -139,6 +144,13 @@ def test_what_needs_spark_does_what_a_page_shows(
 @pytest.mark.parametrize("page", pages_with(is_long))
 def test_what_takes_long_does_what_a_page_shows(page: str, sandbox: Any) -> None:
     follow(page, sandbox, {}, is_long)
+
+
+def test_a_slow_sweep_stands_beside_a_quick_one() -> None:
+    for words in SLOW:
+        [page] = [page for page in pages.pages() if any(words in step.text for step in steps(page))]
+        texts = [step.text for step in steps(page) if step.text.startswith("flowcontrol sweep")]
+        assert [text for text in texts if not any(slow in text for slow in SLOW)]
 
 
 # ------------------------------------------------------------------------- the table

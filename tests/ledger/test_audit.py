@@ -190,6 +190,18 @@ def test_what_is_no_ledger_is_refused(jobs: ModuleType, tmp_path: Any) -> None:
         audit(pa.table({"a": [1]}))
 
 
+def test_a_ledger_whose_cursors_count_records_is_refused(jobs: ModuleType) -> None:
+    """Its figures are no messages: the claims would name faults that are none."""
+    made = jobs.job(
+        [jobs.source(30), jobs.sink(10)],
+        [("source", "sink", "forward")],
+        system={"transport": {"name": "blocking_queue", "slots": 4}},
+    )
+    table = jobs.table(jobs.ledger_rows(jobs.run(made), "source->sink"))
+    with pytest.raises(LedgerError, match="the table is the ledger of a transport that counts"):
+        audit(table)
+
+
 # ---------------------------------------------------------------- nothing goes unnoticed
 
 PINNED = {

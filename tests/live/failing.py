@@ -202,6 +202,15 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
         "too many checkpoints": failing(
             sinks_at(cases.SINGLE, 30), [], 22, {f"{CHECKPOINTS}timeout": "300ms"},
         ),
+        "stop expires": {
+            **failing(
+                {**cases.SINGLE, "stages": [{**one, "state": {"bytes": 10_000}} for one in
+                                            cases.SINGLE["stages"]]}, [], 22,
+                {f"{CHECKPOINTS}interval": "1s", f"{CHECKPOINTS}timeout": "300ms"},
+                savepoints=[{"at_s": 0.5, "stop": True}],
+            ),
+            "cluster": {**cases.SINGLE.get("cluster", {}), "upload_bytes_per_s": 1000},
+        },
         "no checkpoints": {
             **failing(cases.HASH, [{"at_s": 0.6, "task_manager": 1}], 14, DEATHS),
             "options": {

@@ -38,6 +38,7 @@ EVERY = [
     "queues",
     "for good",
     "too many checkpoints",
+    "stop expires",
     "no checkpoints",
 ]
 EDGE = {"from": "source", "to": "sink", "partitioner": "rebalance"}

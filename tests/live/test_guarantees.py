@@ -22,7 +22,7 @@ NEVER = {"execution.checkpointing.interval": "60s"}
     ("options", "guarantee"),
     [
         pytest.param({}, "at-most-once", marks=pytest.mark.long, id="aligned"),
-        pytest.param(NEVER, "at-most-once", id="from the beginning"),
+        pytest.param(NEVER, "at-most-once", marks=pytest.mark.long, id="from the beginning"),
         pytest.param(UNALIGNED, "at-least-once", id="at-least-once"),
     ],
 )

@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from flowcontrol import audit
+from flowcontrol.errors import LedgerError
+
 SYSTEMS: dict[str, Any] = {
     "arroyo": {"transport": {"name": "blocking_queue", "slots": 60}},
     "unbounded": {"transport": "unbounded"},
@@ -41,7 +44,7 @@ def scenario(system: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", ["arroyo", pytest.param("unbounded", marks=pytest.mark.long)])
 def test_the_ledger_is_the_reference_runs(
     name: str, failing: ModuleType, driver: ModuleType, runs: ModuleType, tmp_path: Path
 ) -> None:
@@ -50,6 +53,8 @@ def test_the_ledger_is_the_reference_runs(
     ledgers = runs.assert_is_reference(job, tmp_path / "run")
     control = failing.assert_tables_are_the_references(job, tmp_path / "run")
     assert control.restarts
+    with pytest.raises(LedgerError, match=r"/ledger is the ledger of a transport that counts"):
+        audit(tmp_path / "run")
     received = [
         row["channel_state"]
         for link in job.links

@@ -25,9 +25,9 @@ from flowcontrol.live.results import result_tables
 
 CHECKPOINTING = "execution.checkpointing."
 
-SHAPES = ["KILLED", "FAN_OUT", "LOCAL"]
+SHAPES = ["FAN_OUT", "LOCAL"]
 if "FLOWCONTROL_LONG" in os.environ:
-    SHAPES += ["COMPETE", "LARGE"]
+    SHAPES += ["KILLED", "COMPETE", "LARGE"]
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.slow
+@pytest.mark.long  # docs/howto/checkpoints.md has the same runs and figures in the quick form
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     out = tmp_path / "runs"

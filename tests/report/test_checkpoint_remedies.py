@@ -11,6 +11,7 @@ import pytest
 from flowcontrol import emulate
 from flowcontrol.run.remedies import checkpoint_remedies
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.virtual import simulate
 
 OPTION = "execution.checkpointing."
 MEMORY = "taskmanager.network.memory."
@@ -66,6 +67,45 @@ def test_twice_the_upload_bandwidth_is_tried_where_something_is_uploaded() -> No
     assert quicker["changes"] == {"cluster.upload_bytes_per_s": 8e6}
     assert quicker["e2e"]["p50_ms"] == pytest.approx(500, abs=60)
     assert found["half the buffers"]["e2e"]["p50_ms"] == pytest.approx(1000, abs=60)
+
+
+@pytest.mark.parametrize(
+    ("transport", "name", "changes"),
+    [
+        ({"name": "blocking_queue", "slots": 80}, "slots", {"slots": 40}),
+        ({"name": "half_return_credit", "slots": 81}, "slots", {"slots": 40}),
+        ({"name": "batched_credit", "slots": 80, "lot": 20}, "slots", {"slots": 40}),
+        ({"name": "batched_credit", "slots": 80, "lot": 64}, "slots", {"slots": 40, "lot": 40}),
+        ({"name": "cumulative_credit", "credit": 80, "mark": 64}, "credit",
+         {"credit": 40, "mark": 40}),
+    ],
+    ids=["queue", "permits", "lots", "large lots", "deliveries"],
+)  # fmt: skip
+def test_half_the_slots_are_tried_where_records_are_counted(
+    transport: Any, name: str, changes: dict[str, int]
+) -> None:
+    """Half as much is ahead of a barrier: it takes half as long, but for what the round adds."""
+    own = scenario(100).canonical()
+    half = transport | changes
+    whole, halved = ({**own, "system": {"transport": one}} for one in (transport, half))
+    (found,) = checkpoint_remedies(parse_scenario(whole))
+    assert found["name"] == f"half the {name}"
+    assert found["changes"] == {f"system.transport.{key}": value for key, value in changes.items()}
+    own_e2e = simulated_ms(whole)
+    assert found["e2e"]["p50_ms"] == pytest.approx(simulated_ms(halved))
+    assert 0.3 * own_e2e < found["e2e"]["p50_ms"] < 0.7 * own_e2e
+
+
+def simulated_ms(mapping: Any) -> float:
+    tables = simulate(parse_scenario(mapping)).tables
+    rows = tables["checkpoints"].to_pandas()
+    return float(rows[rows.status == "completed"].e2e_ms.median())
+
+
+@pytest.mark.parametrize("transport", ["unbounded", {"name": "blocking_queue", "slots": 1}])
+def test_there_is_no_half_of_nothing(transport: Any) -> None:
+    own = {**scenario(100).canonical(), "system": {"transport": transport}}
+    assert checkpoint_remedies(parse_scenario(own)) == []
 
 
 def test_what_the_scenario_has_already_is_not_tried_again() -> None:

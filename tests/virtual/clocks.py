@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -45,7 +46,16 @@ def read(batch: RoundRows) -> State:
 
 def _read_row(row: Mapping[str, Any]) -> dict[str, Any]:
     texts = ("channel_state", "task_state")
-    return {**row, **{k: None if row[k] is None else json.loads(row[k]) for k in texts}}
+    return {**row, **{k: None if row[k] is None else _numbers(row[k]) for k in texts}}
+
+
+@lru_cache(maxsize=4096)
+def _numbers(text: str) -> Any:
+    """Return a state; that of the other clock, and one that has not changed, is the same object.
+
+    Nobody must change it.
+    """
+    return json.loads(text)
 
 
 def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:
@@ -99,14 +109,16 @@ def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> 
 def advance_to(
     memory: Memory, coordination: Coordination | None, recovery: Recovery | None, end: int
 ) -> None:
-    """Run the rounds before ``end``."""
+    """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
-        stop = end
+        due = end
         if coordination is not None:
-            stop = min(end, coordination.begin(recovery))
+            due = coordination.begin(recovery)
         elif recovery is not None:
             recovery.before_round(memory.head.round, [])
-            stop = min(end, recovery.next_round)
+            due = recovery.next_round
+        # Nothing is due any more: that is the job's last round, and may be behind us.
+        stop = min(end, due) if due > memory.head.round else end
         flags = advance(memory.cells, stop)
         assert flags in {0, FLAG_REPORTS}, flags
         memory.head.flags = 0

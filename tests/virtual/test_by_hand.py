@@ -74,8 +74,18 @@ def test_services_that_end_with_a_round(clocks: ModuleType, rate: float, emits: 
     clocks.compare(job(stages, EDGES, round_us=100_000), every=(1, 7, 60))
 
 
-@pytest.mark.parametrize("partitioner", ["rebalance", "shuffle", "hash", "broadcast"])
-@pytest.mark.parametrize(("flush", "exclusive"), [("50ms", 1), (0, 1), ("50ms", 0), (-1, 0)])
+def wide() -> list[Any]:
+    """Return each partitioner with each kind of channel; the quick form crosses them once."""
+    kinds = [("50ms", 1), (0, 1), ("50ms", 0), (-1, 0)]
+    names = ["rebalance", "shuffle", "hash", "broadcast"]
+    return [
+        pytest.param(name, *kind, marks=[pytest.mark.long] * (0 not in (row, column)))
+        for row, name in enumerate(names)
+        for column, kind in enumerate(kinds)
+    ]
+
+
+@pytest.mark.parametrize(("partitioner", "flush", "exclusive"), wide())
 def test_more_channels_than_a_word_has_bits(
     clocks: ModuleType, partitioner: str, flush: Any, exclusive: int
 ) -> None:
@@ -140,7 +150,7 @@ def test_fan_in_of_more_channels_than_a_word_has_bits(clocks: ModuleType) -> Non
     clocks.compare(made)
 
 
-@pytest.mark.parametrize("flush", ["100ms", -1])
+@pytest.mark.parametrize("flush", ["100ms", pytest.param(-1, marks=pytest.mark.long)])
 def test_a_sleep_longer_than_the_wheel(clocks: ModuleType, flush: Any) -> None:
     """The wheel of wake-ups has 4096 rounds; here a record falls due every 5,128."""
     stages = chain({"service_rate": 17}, {}, rate=15)

@@ -1,12 +1,15 @@
 """An adversary that fails tasks, asks for savepoints and lets time pass, on random jobs.
 
-Its moves are a schedule; when it has made them, both clocks run the job. Equal after every round,
-each completed checkpoint a consistent cut, and no channel blocked for ever.
+Some of the jobs are made so that something seldom is likely. Its moves are a schedule; when it has
+made them, both clocks run the job. Equal after every round, each completed checkpoint a consistent
+cut, and no channel blocked for ever.
 """
 
 from __future__ import annotations
 
+import gc
 import os
+import weakref
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +27,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from flowcontrol.job import Job
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.failure_control import TOO_MANY_CHECKPOINTS
 from flowcontrol.job.fault_settings import FaultSettings
@@ -32,7 +35,7 @@ from flowcontrol.job.reference import RoundRows, failure_control, run_rounds
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 from flowcontrol.protocol.queues import KINDS
-from flowcontrol.scenario import Savepoint
+from flowcontrol.scenario import Savepoint, parse_scenario
 from flowcontrol.scenario.fault_models import Failure
 from modules import load
 
@@ -41,9 +44,13 @@ cuts = load("tests/job/checkpoints/cuts.py")
 random_jobs = load("tests/job/random_jobs.py")
 random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
 random_failures = load("tests/job/failures/random_failures.py")
+hard_cases = load("tests/job/checkpoints/hard_cases.py")
 
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
+LATER = st.sampled_from([3, 0, 1, 8, 13])
+"""Rounds before a move: part of each, since Hypothesis leaves some kinds of moves out of a run."""
+
 LATEST = 3
 """Rounds after which a sender has heard that a channel was resumed: it hears in the next one."""
 
@@ -54,14 +61,16 @@ HARD = {
     "restart and state",
     "restart and savepoint",
     "restart and slowed",
+    "restart and subsumed",
     "savepoint cut off",
     "stopped after a restart",
     "too many failed",
+    "completed after too many",
     "failed while it wrote",
     "failed while it aligned",
     "in flight restored",
 }
-"""What must have come together in some of the runs; what is seldom is counted besides."""
+"""What must have come together in some of the runs."""
 
 
 class FailingCuts(cuts.CheckpointRun):
@@ -72,7 +81,8 @@ class FailingCuts(cuts.CheckpointRun):
         failures = failure_control(job, self.subtasks, self.control)
         assert failures is not None
         self._failures, self.failures = failures, failures.control
-        self._known = set(map(id, self.subtasks))
+        # With the tasks themselves, whose numbers would be given to others when they are gone.
+        self._known = {id(subtask): subtask for subtask in self.subtasks}
 
     def rounds(self) -> Iterator[RoundRows]:
         """Run the job; what begins anew is looked at too."""
@@ -81,7 +91,7 @@ class FailingCuts(cuts.CheckpointRun):
         ):
             for subtask in self.subtasks:
                 if id(subtask) not in self._known:
-                    self._known.add(id(subtask))
+                    self._known[id(subtask)] = subtask
                     self._follow(subtask)
                 self._after_round(subtask)
             yield batch
@@ -102,19 +112,28 @@ class Adversary(RuleBasedStateMachine):
     met: ClassVar[Counter[str]] = Counter()
 
     @initialize(
-        job=random_checkpoints.jobs(random_jobs, random_jobs.Shape((40, 60), is_virtual=True)),
-        tolerable=st.sampled_from([1000, 1000, 1, 0]),
+        case=st.sampled_from([None, None, *hard_cases.CASES]),
         policy=st.sampled_from(random_failures.POLICIES[:7]),
-        faults=st.data(),
+        data=st.data(),
     )
-    def start(self, job: Job, tolerable: int, policy: Any, faults: Any) -> None:
+    def start(self, case: str | None, policy: Any, data: Any) -> None:
+        """Draw a job at large, or one in which something seldom is likely."""
+        if case is None:
+            shape = random_jobs.Shape((40, 60), is_virtual=True)
+            job = data.draw(random_checkpoints.jobs(random_jobs, shape))
+            tolerable, first = data.draw(st.sampled_from([1000, 1000, 1, 0])), 1
+            settings_ = replace(job.checkpoints, tolerable_failures=tolerable, savepoints=())
+            job = replace(job, checkpoints=settings_)
+        else:
+            shape = random_jobs.Shape((60, 90), is_virtual=True)
+            job = data.draw(hard_cases.jobs(random_jobs, shape, case))
+            first = data.draw(st.sampled_from([job.rounds // 2, job.rounds // 2, 1]))
         assume(job.links)
-        assert job.checkpoints is not None
-        settings_ = replace(job.checkpoints, tolerable_failures=tolerable, savepoints=())
-        self.job = replace(job, checkpoints=settings_)
-        drawn = faults.draw(random_failures.faults_of(job))
+        self.job = job
+        drawn = data.draw(random_failures.faults_of(job))
         self.faults: FaultSettings = replace(drawn, policy=policy, failures=())
-        self.round = 1
+        self.case, self.round = case, first
+        self.most = data.draw(st.sampled_from([1, 2, 5]))
         self.failures: list[Failure] = []
         self.savepoints: list[Savepoint] = []
 
@@ -127,30 +146,37 @@ class Adversary(RuleBasedStateMachine):
     def _at_s(self) -> Fraction:
         return Fraction(self.round * self.job.round_us, 10**6)
 
-    @rule(rounds=st.sampled_from([1, 2, 3, 5, 8, 13]))
-    def wait(self, rounds: int) -> None:
+    def _wait(self, rounds: int) -> None:
         self.round = min(self.job.rounds - 2, self.round + rounds)
 
-    @precondition(lambda self: len(self.failures) < 5)
-    @rule(stage=st.integers(0, 3), subtask=st.integers(0, 2))
-    def fail_task(self, stage: int, subtask: int) -> None:
+    @rule(after=LATER)
+    def wait(self, after: int) -> None:
+        self._wait(after)
+
+    @precondition(lambda self: len(self.failures) < self.most)
+    @rule(after=LATER, stage=st.integers(0, 3), subtask=st.integers(0, 2))
+    def fail_task(self, after: int, stage: int, subtask: int) -> None:
+        self._wait(after)
         stages = self.job.scenario.stages
         own = stages[stage % len(stages)]
         self._fail(stage=own.name, subtask=subtask % own.parallelism)
 
-    @precondition(lambda self: len(self.failures) < 5)
-    @rule(manager=st.integers(0, 2))
-    def fail_manager(self, manager: int) -> None:
+    @precondition(lambda self: len(self.failures) < self.most)
+    @rule(after=LATER, manager=st.integers(0, 2))
+    def fail_manager(self, after: int, manager: int) -> None:
+        self._wait(after)
         self._fail(task_manager=manager % self.job.scenario.cluster.task_managers)
 
-    @precondition(lambda self: len(self.failures) < 5)
-    @rule()
-    def fail_leader(self) -> None:
+    @precondition(lambda self: len(self.failures) < self.most)
+    @rule(after=LATER)
+    def fail_leader(self, after: int) -> None:
+        self._wait(after)
         self._fail(job_manager=True)
 
     @precondition(lambda self: len(self.savepoints) < 3 and not self.stops)
-    @rule(stop=st.sampled_from([False, False, True]))
-    def save(self, stop: bool) -> None:
+    @rule(after=LATER, stop=st.sampled_from([False, False, True]))
+    def save(self, after: int, stop: bool) -> None:
+        self._wait(after)
         self.savepoints.append(Savepoint(at_s=self._at_s, stop=stop))
 
     def _fail(self, **keys: Any) -> None:
@@ -217,7 +243,9 @@ class Adversary(RuleBasedStateMachine):
             for one in found
         )
         met["in flight restored"] += any(
-            one.checkpoint > 0 and own.statistics(one.checkpoint).persisted > 0 for one in restarts
+            in_flight > 0
+            for one in restarts
+            for in_flight, _ in run.control.restored_bytes(one.checkpoint, one.tasks).values()
         )
 
 
@@ -262,6 +290,39 @@ def test_whatever_fails_and_is_asked_for() -> None:
             break
     print(dict(Adversary.met))
     assert HARD - {name for name, count in Adversary.met.items() if count} == set()
+
+
+def test_tasks_of_every_attempt_are_looked_at() -> None:
+    """Those of an earlier one are kept: a new one in its place in memory would pass for it."""
+    options = {
+        "execution.checkpointing.interval": "20ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 9,
+        "restart-strategy.fixed-delay.delay": "0s",
+    }
+    scenario = parse_scenario(
+        {
+            "schema": 1,
+            "name": "attempts",
+            "duration_s": 0.5,
+            "round_ms": 10,
+            "options": options,
+            "failures": [{"at_s": at / 10, "stage": "source", "subtask": 0} for at in (1, 3)],
+            "stages": [{"name": "source", "emit_rate": 300}, {"name": "sink"}],
+            "edges": [{"from": "source", "to": "sink"}],
+        }
+    )
+    job = build_physical_graph(scenario, round_us=10_000)
+    run = FailingCuts(job)
+    seen = {weakref.ref(subtask) for subtask in run.subtasks}
+    for _ in run.rounds():
+        seen.update(map(weakref.ref, run.subtasks))
+    gc.collect()
+    assert len(run.failures.restarts) == 2
+    assert [one() is not None for one in seen] == [True] * 6  # two tasks, begun three times
+    assert len(run.completed) > 10
+    for checkpoint in run.completed:
+        run.check_cut(checkpoint)
 
 
 def test_a_few_schedules() -> None:

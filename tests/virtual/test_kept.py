@@ -74,7 +74,9 @@ def test_one_process_compiles_what_stands_in_an_archive(archive: Path, tmp_path:
     assert start(archive, tmp_path / "kernel") == [(1, 0)]
 
 
-@pytest.mark.parametrize(("ending", "size"), [("nbc", 20), ("nbi", 0)])
+@pytest.mark.parametrize(
+    ("ending", "size"), [("nbc", 20), pytest.param("nbi", 0, marks=pytest.mark.long)]
+)
 def test_a_damaged_kernel_is_compiled_again(
     archive: Path, tmp_path: Path, ending: str, size: int
 ) -> None:

@@ -117,8 +117,17 @@ def test_a_credit_takes_as_long(latency_ms: int) -> None:
     assert (channels(found).sent <= channels(found).announced).all()
 
 
-@pytest.mark.parametrize("per_second", [90, 333.3, 999, 2500])
-@pytest.mark.parametrize("latency_ms", [0, 4])
+def rates_and_latencies() -> list[Any]:
+    """Return each bandwidth with each latency; the quick form has each with one."""
+    rates, latencies_ms = [90, 333.3, 999, 2500], [0, 4]
+    return [
+        pytest.param(rate, latency_ms, marks=[pytest.mark.long] * ((row + column) % 2))
+        for row, rate in enumerate(rates)
+        for column, latency_ms in enumerate(latencies_ms)
+    ]
+
+
+@pytest.mark.parametrize(("per_second", "latency_ms"), rates_and_latencies())
 def test_a_connection_carries_its_bandwidth(per_second: float, latency_ms: float) -> None:
     bandwidth = round(per_second * (SEGMENT + HEADER), 3)
     stages = [{"name": "source", "emit_rate": 5_000}, {"name": "sink"}]

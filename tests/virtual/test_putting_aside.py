@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import flowcontrol
 from flowcontrol.experiments.compare import compare
-from flowcontrol.job import Job
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.reference import RoundRows
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, PUTTING_ASIDE
@@ -143,6 +143,18 @@ def test_everything_arrives(
 
     draw_until(look, lambda: max(read) > 0, 8)
     assert max(read) > 0
+
+
+def test_a_job_runs_on_beyond_its_rounds(wire_accounts: ModuleType) -> None:
+    """Once a source has finished no checkpoint is due, neither within the run nor behind it."""
+    ends = [{"at_s": 0, "rate": 100}, {"at_s": 4, "rate": 0}]
+    job = build_physical_graph(job_of(ends, ends, 80))
+    wires = wire_accounts.Wires(job)
+    wires.finish(job.rounds)
+    assert sum(wires.left()) > 0
+    wires.finish(job.rounds)
+    assert sum(wires.left()) == 0
+    assert wires.memory.head.round == 2 * job.rounds
 
 
 # ---------------------------------------------------------------- closed forms

@@ -15,6 +15,7 @@ from flowcontrol.job import build_physical_graph
 from flowcontrol.job.channel_state import BufferKind
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import run_job
 from modules import load
 
 EXAMPLES = settings.default.max_examples
@@ -105,7 +106,9 @@ def test_a_record_that_was_being_read_is_read_again(clocks: ModuleType) -> None:
     clocks.compare(build_physical_graph(scenario, round_us=100_000))
 
 
-@pytest.mark.parametrize("name", ["a_part_fails", "a_source_has_finished", "a_job_stops"])
+@pytest.mark.parametrize(
+    "name", ["a_part_fails", "a_source_has_finished", "a_job_stops", "it_expires"]
+)
 def test_parts_of_a_job(clocks: ModuleType, name: str) -> None:
     parts = load("tests/job/failures/test_parts.py")
     short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
@@ -119,8 +122,12 @@ def test_parts_of_a_job(clocks: ModuleType, name: str) -> None:
             {"short": short, "long": 200}, [("short", "sink"), ("long", "sink")], [(1.75, "long")]
         ),
         "a_job_stops": parts.stopping_job,
+        "it_expires": parts.expiring_job,
     }[name]()
     clocks.compare(job)
+    if name == "it_expires":
+        causes = run_job(job).tables["restarts"]["cause"].to_pylist()
+        assert causes == ["the stop with savepoint"]
 
 
 def test_what_a_task_has_sent_arrives_though_it_fails_as_another_region_restarts(

@@ -8,18 +8,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from flowcontrol.protocol.commits.delivery_figures import DeliverySample, Guarantee, percentile
+from flowcontrol.protocol.commits.restored import Returning, Undone, restore_together
+from flowcontrol.protocol.commits.settled import SettledRows
 from flowcontrol.protocol.commits.staged_runs import RunStore, StagedRuns
 from flowcontrol.protocol.commits.transactions import SinkState
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
 
 
 class _Barrier(NamedTuple):
-    """What is known of a checkpoint: the records before its snapshot, and those before its barrier.
+    """What is known of a checkpoint: where a restore of it resumes, and its transactions."""
 
-    They differ by the records that came behind the barrier and before the snapshot.
-    """
-
-    written_to: int
     resumes_at: int
     state: SinkState | None
 
@@ -40,6 +38,18 @@ class Delivery:
         Records of a transaction that are written less than this after the first of a run have its
         time, so latencies are up to this much too long. A clock whose rounds are short and whose
         checkpoints are far apart saves memory by it: a run is kept until it is visible.
+    settled : SettledRows, optional
+        What is settled of the subtasks of its sink that restart with it, which share it; by default
+        it restarts alone. Accounts that share it are restored by :func:`restore_together`.
+
+    Attributes
+    ----------
+    guarantee : Guarantee
+        What it promises.
+    written, committed, visible_twice, lost : int
+        The figures so far, as in :class:`~flowcontrol.protocol.DeliverySample`.
+    settled : SettledRows
+        What is settled, of those that restart with it too.
 
     Raises
     ------
@@ -51,9 +61,11 @@ class Delivery:
     Times are whole numbers of one unit, which never fall.
 
     The records that reach a subtask have positions 0, 1, 2 ... A restore puts the position back to
-    that of the checkpoint, and what comes next are the same records again. Where a rebalance gives
-    a subtask others on the second time, the sums over all subtasks still hold; those of a guarantee
-    without transactions only if each gets as many as before.
+    that of the checkpoint. What comes next are records that came before, yet a rebalance may give
+    them to another subtask the second time. So how many of them are visible already is known of all
+    subtasks that restart together (:class:`~flowcontrol.protocol.commits.settled.SettledRows`): the
+    first that come to any of them count as those. The sums over these subtasks hold whatever
+    fails; a subtask's own ``visible_twice`` are those of the rows that it wrote.
 
     **exactly-once**: a :class:`~flowcontrol.protocol.TwoPhaseCommitSink` over counts; rows are
     visible at the commit. **at-least-once**: rows are visible when they are written, and what is
@@ -80,6 +92,7 @@ class Delivery:
         transaction_timeout: int | None = None,
         now: int = 0,
         resolution: int = 1,
+        settled: SettledRows | None = None,
     ) -> None:
         if guarantee not in list(Guarantee):
             raise ValueError(f"guarantee is {guarantee!r}: needs one of {', '.join(Guarantee)}")
@@ -95,8 +108,9 @@ class Delivery:
         self._position = 0
         # Where a restore without a checkpoint goes back to: what the last one skipped stays so.
         self._beginning = 0
-        # Every record before it is visible, or is lost for good: another row of it is a second one.
-        self._settled = 0
+        # Up to it transactions are committed, or expired; without them all that came.
+        self._shown_to = 0
+        self.settled = SettledRows() if settled is None else settled
         # The records last lost with a transaction, of which a restore may bring some again.
         self._expired = (0, 0)
         self._barriers: dict[int, _Barrier] = {}
@@ -144,14 +158,14 @@ class Delivery:
             self._sink.write((start, records))
             self._store.now = now
             return
-        if self.guarantee is Guarantee.AT_MOST_ONCE:
-            # The first records after a restore, up to where it had settled, are dropped.
-            start = min(max(start, self._settled), self._position)
-        fresh = self._position - start
+        self._shown_to = self._position
+        # At most once the first records after a restore, as many as are settled, are dropped.
+        drops = self.guarantee is Guarantee.AT_MOST_ONCE
+        fresh = records - (self.settled.drop(records) if drops else 0)
         if fresh:
             self.written += fresh
             self._latencies[0] = self._latencies.get(0, 0) + fresh
-            self._show(start, fresh)
+            self._show(fresh)
 
     def barrier(self, now: int, checkpoint: int, early: int = 0) -> None:
         """Note that the sink has snapshotted its state for a checkpoint.
@@ -182,14 +196,14 @@ class Delivery:
             raise ValueError(f"early is {early}: needs 0 to {self._position}, what has come so far")
         self._move_to(now)
         state = None if self._sink is None else self._sink.snapshot(now, checkpoint)
-        resumes_at = self._position - early
-        self._barriers[checkpoint] = _Barrier(self._position, resumes_at, state)
+        self._barriers[checkpoint] = _Barrier(self._position - early, state)
 
-    def complete(self, now: int, checkpoint: int) -> None:
+    def complete(self, now: int, checkpoint: int, *, is_savepoint: bool = False) -> None:
         """Note that the notification of a checkpoint's completion has arrived.
 
         One that is lost is not fed; the next one commits its records too. Of a checkpoint that is
-        aborted nothing is fed. Older checkpoints than this one cannot be restored any more.
+        aborted nothing is fed. Older checkpoints than this one cannot be restored any more, unless
+        this is a savepoint, one with which the job stops: a failure restores the latest checkpoint.
 
         Raises
         ------
@@ -199,8 +213,8 @@ class Delivery:
         self._move_to(now)
         if self._sink is not None:
             self._sink.notify_complete(now, checkpoint)
-        for number in [number for number in self._barriers if number < checkpoint]:
-            del self._barriers[number]
+        if not is_savepoint:
+            self._barriers = {n: kept for n, kept in self._barriers.items() if n >= checkpoint}
 
     def restore(
         self,
@@ -248,9 +262,15 @@ class Delivery:
             If time runs back, a number of records is negative, or the checkpoint had no barrier
             here or is older than one that completed.
         """
-        numbers = {"in_flight": in_flight, "early": early, "stored": stored, "again": again or 0}
-        for name, number in numbers.items():
-            if number < 0:
+        returning = Returning(
+            in_flight, early, stored, 0 if again is None and not rewinds else again
+        )
+        restore_together(now, checkpoint, [(self, returning)])
+
+    def check_restore(self, now: int, checkpoint: int | None, returning: Returning) -> None:
+        """Refuse a restore that cannot be, before anything changes."""
+        for name, number in returning._asdict().items():
+            if number is not None and number < 0:
                 raise ValueError(f"{name} is {number}: needs at least 0")
         if checkpoint is not None and checkpoint not in self._barriers:
             known = ", ".join(map(str, self._barriers)) or "none"
@@ -258,19 +278,45 @@ class Delivery:
                 f"checkpoint {checkpoint} cannot be restored: barriers are known of {known}; feed "
                 "each barrier, and restore none older than one that completed"
             )
+        self._check_time(now)
+
+    def abort(self, now: int, checkpoint: int | None) -> Undone:
+        """Begin to restore: commit what the checkpoint holds, and abort everything else."""
         self._move_to(now)
-        first = self._beginning
-        barrier = _Barrier(first, first, None) if checkpoint is None else self._barriers[checkpoint]
+        barrier = _Barrier(self._beginning, None)
+        if checkpoint is not None:
+            barrier = self._barriers[checkpoint]
         if self._sink is not None:
             self._recover(now, barrier.state)
-        reached = self._position + in_flight
-        resumes_at = max(0, barrier.resumes_at - early)
-        since = reached - resumes_at
-        stored = min(stored, since)
-        if again is None:
-            again = since if rewinds else 0
-        self._skip(barrier, reached, since, stored, min(again, since - stored))
-        self._move_barrier(checkpoint, self._position - resumes_at)
+        return Undone(barrier.resumes_at, self._shown_to, self._position, self._expired)
+
+    def go_on(self, checkpoint: int | None, position: int, early: int, lost: int) -> None:
+        """End a restore: go on from a position, to which another restore goes back as well.
+
+        Parameters
+        ----------
+        checkpoint : int or None
+            The one that is restored.
+        position : int
+            How far the subtask counts as being: what does not come again is behind it.
+        early : int
+            Records before the checkpoint's barrier that come again.
+        lost : int
+            Records of this subtask that do not come again, and are not visible.
+        """
+        self.lost += lost
+        self._position = self._shown_to = position
+        first, last = self._expired
+        if last > position:  # these come again
+            kept = max(first, position)
+            self.lost -= last - kept
+            self._expired = (first, kept) if kept > first else (0, 0)
+        resumes_at = position + early
+        if checkpoint is None:
+            self._beginning = resumes_at
+        else:
+            kept_state = self._barriers[checkpoint].state
+            self._barriers[checkpoint] = _Barrier(resumes_at, kept_state)
         self._barriers = {
             number: kept
             for number, kept in self._barriers.items()
@@ -298,11 +344,12 @@ class Delivery:
             "now": self._now,
             "position": self._position,
             "beginning": self._beginning,
-            "settled": self._settled,
+            "shown_to": self._shown_to,
+            "settled": self.settled.to_json(),
             "expired": list(self._expired),
             "latencies": [list(pair) for pair in self._latencies.items()],
             "barriers": [
-                [number, kept.written_to, kept.resumes_at, kept.state and kept.state.to_json()]
+                [number, kept.resumes_at, kept.state and kept.state.to_json()]
                 for number, kept in self._barriers.items()
             ],
             "store": self._store.to_json(),
@@ -324,83 +371,49 @@ class Delivery:
                 f"what state() of one returned, which has {', '.join(sorted(wanted))}"
             )
         self.written, self.committed, self.visible_twice, self.lost = state["counts"]
-        self._now, self._position, self._settled = state["now"], state["position"], state["settled"]
-        self._beginning = state["beginning"]
+        self._now, self._position = state["now"], state["position"]
+        self._beginning, self._shown_to = state["beginning"], state["shown_to"]
+        self.settled.restore(state["settled"])
         first, last = state["expired"]
         self._expired = (first, last)
         self._latencies = dict(state["latencies"])
         self._barriers = {
-            number: _Barrier(written_to, resumes_at, kept and SinkState.from_json(kept))
-            for number, written_to, resumes_at, kept in state["barriers"]
+            number: _Barrier(resumes_at, kept and SinkState.from_json(kept))
+            for number, resumes_at, kept in state["barriers"]
         }
         self._store.restore(state["store"])
         if self._sink is not None:
             self._sink.restore(state["sink"])
 
-    def _move_to(self, now: int) -> None:
+    def _check_time(self, now: int) -> None:
         if now < self._now:
             raise ValueError(f"time runs back from {self._now} to {now}: feed in order of time")
+
+    def _move_to(self, now: int) -> None:
+        self._check_time(now)
         self._now = self._store.now = now
 
-    def _show(self, start: int, records: int) -> None:
-        """Make records visible; those before the position that had settled are there already."""
-        end = start + records
+    def _show(self, records: int) -> None:
+        """Make records visible; as many as were settled are there already."""
         self.committed += records
-        self.visible_twice += max(0, min(self._settled, end) - start)
-        self._settled = max(self._settled, end)
+        self.visible_twice += self.settled.show(records)
 
     def _show_staged(self, runs: StagedRuns) -> None:
         for time, count in zip(runs.times, runs.counts, strict=True):
             latency = self._now - time
             self._latencies[latency] = self._latencies.get(latency, 0) + count
-        self._show(runs.start, runs.records)
+        self._show(runs.records)
+        self._shown_to = max(self._shown_to, runs.start + runs.records)
 
     def _lose(self, runs: StagedRuns) -> None:
         """Count an expired transaction; it settles nothing, as a restore may bring it again."""
         end = runs.start + runs.records
-        start = max(runs.start, self._settled)  # a first row of those before it is visible
+        start = runs.start + self.settled.drop(runs.records)  # a first row of those is visible
+        self._shown_to = max(self._shown_to, end)
         if start < end:
             self.lost += end - start
             first, last = self._expired
             self._expired = (first if last == start else start, end)
-
-    def _skip(self, barrier: _Barrier, reached: int, since: int, stored: int, again: int) -> None:
-        """Go back by what comes again; count as lost what does not, or is dropped, and is unseen.
-
-        So many records were emitted since the barrier, up to the position that is reached.
-        """
-        safe = self._position if self._sink is None else barrier.written_to
-        unseen = lost = max(0, reached - max(safe, self._settled))
-        rest = since - stored
-        if self.guarantee is not Guarantee.AT_MOST_ONCE:
-            lost = min(unseen, rest) * (rest - again) // max(1, rest)
-        self.lost += lost
-        if again < rest or lost:
-            self._settled = max(self._settled, reached - (unseen - lost))
-        self._position = reached - stored - again
-        if stored + again:
-            self._find_again()
-
-    def _move_barrier(self, checkpoint: int | None, records: int) -> None:
-        """Have another restore of this checkpoint go back to here: what is skipped stays so.
-
-        With ``checkpoint`` None: another restore without one.
-        """
-        if checkpoint is None:
-            self._beginning += records
-        elif records:
-            old = self._barriers[checkpoint]
-            self._barriers[checkpoint] = old._replace(
-                written_to=old.written_to + records, resumes_at=old.resumes_at + records
-            )
-
-    def _find_again(self) -> None:
-        """Take back from the lost what a restore brings again."""
-        first, last = self._expired
-        if self._sink is not None and last > self._position:
-            kept = max(first, self._position)
-            self.lost -= last - kept
-            self._expired = (first, kept) if kept > first else (0, 0)
 
     def _recover(self, now: int, state: SinkState | None) -> None:
         """Open a new sink as a restarted task does."""

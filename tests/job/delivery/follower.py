@@ -64,12 +64,12 @@ class Follower:
         By sink and subtask.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, delivery: DeliveryControl | None = None) -> None:
         self.job, self.subtasks = job, new_subtasks(job)
         self.checkpoints = checkpoint_control(job)
         failures = failure_control(job, self.subtasks, self.checkpoints)
         assert failures is not None
-        self._failures, self.delivery = failures, DeliveryControl(job)
+        self._failures, self.delivery = failures, delivery or DeliveryControl(job)
         self._sinks = list(sink_subtasks(job))
         self.readers = {
             (one.member.stage.name, one.subtask): Readers(one.member.stage.guarantee)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_sink import SinkAccount
+from flowcontrol.job.delivery_group import SinkGroup
 from flowcontrol.job.reference import run_reference
-from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
+from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import FixedDelay
@@ -66,30 +66,35 @@ def small_jobs(draw: Any, random_checkpoints: ModuleType, random_failures: Modul
     """A small job that ends, most often with completed checkpoints before and after its failures.
 
     Stages have other speeds subtask by subtask, so that barriers are apart, and whole ratios, so
-    that what becomes of a record does not depend on those before it.
+    that what becomes of a record does not depend on those before it. Several things
+    may fail at once.
     """
     round_us = 100_000
     width, rate = st.integers(1, 3), st.sampled_from([60, 30, 90])
     names = ["a", "b"][: draw(st.integers(1, 2))]
     stages: list[dict[str, Any]] = []
-    rewinds = draw(_MOSTLY)
+    rewinds, alike = draw(_MOSTLY), draw(_MOSTLY)
     for name in names:
+        if not alike:
+            rewinds = draw(st.booleans())
         stage = {"name": name, "parallelism": draw(width), "replayable": rewinds}
         ending = [{"at_s": 0, "rate": draw(rate)}, {"at_s": draw(st.integers(2, 4)), "rate": 0}]
         key = draw(st.sampled_from(["arrival_rate", "emit_rate"]))
         stages.append({**stage, key: ending})
         stages[-1].setdefault("emit_rate", 200)
-    edges = []
-    if draw(_MOSTLY):
-        middle = {"name": "m", "parallelism": draw(width), "selectivity": draw(_RATIOS)}
-        stages.append(middle)
-        edges += [draw(_edge(stage, middle)) for stage in stages[:-1]]
+    edges, above = [], [*stages]
+    middles = ["m", "n", "o"][: draw(_MIDDLES)]
+    expands = draw(st.sampled_from([None, *middles]))
+    for name in middles:
+        ratio = draw(_RATIOS) if name == expands else 1
+        stages.append({"name": name, "parallelism": draw(width), "selectivity": ratio})
+        edges += [draw(_edge(stage, stages[-1])) for stage in above]
+        above = stages[-1:]
     sinks = [{"name": name, "parallelism": draw(width)} for name in "kl"[: draw(_SINKS)]]
-    above = stages[-1:] if edges else stages
     edges += [draw(_edge(stage, sink)) for sink in sinks for stage in above]
     stages += sinks
     for stage in stages[len(names) :]:
-        each = st.lists(st.sampled_from([400, 150, 90]), min_size=3, max_size=3)
+        each = st.lists(st.sampled_from([400, 150, 90, 50]), min_size=3, max_size=3)
         stage["service_rate"] = draw(each)[: stage["parallelism"]]
     for sink in sinks:
         sink["guarantee"] = draw(st.sampled_from(GUARANTEES))
@@ -105,7 +110,9 @@ def small_jobs(draw: Any, random_checkpoints: ModuleType, random_failures: Modul
         }
     )
     job = build_physical_graph(scenario, round_us=round_us)
-    mode = draw(st.sampled_from(random_checkpoints.MODES))
+    # What doubles although sources rewind, and what comes again although they do not.
+    often = [AT_LEAST_ONCE] if rewinds else [UNALIGNED] * 3
+    mode = draw(st.sampled_from([*often, *random_checkpoints.MODES]))
     settings = CheckpointSettings(
         mode=mode,
         interval_us=draw(st.sampled_from([5, 8, 13])) * round_us,
@@ -114,16 +121,20 @@ def small_jobs(draw: Any, random_checkpoints: ModuleType, random_failures: Modul
         tolerable_failures=1000,
         max_concurrent=draw(st.sampled_from([1, 2])) if mode in {ALIGNED, AT_LEAST_ONCE} else 1,
     )
-    job = replace(job, checkpoints=draw(st.sampled_from([settings] * 6 + [None])))
+    job = replace(job, checkpoints=draw(st.sampled_from([settings] * 3 + [None])))
     found = draw(random_failures.faults_of(job))
-    at_us = draw(st.integers(8, 40)) * round_us
-    later = [replace_at(one, at_us + 9 * n * round_us) for n, one in enumerate(found.failures)]
+    at_us, later = draw(st.integers(8, 40)) * round_us, list[Failure]()
+    for failure in found.failures:
+        later.append(replace_at(failure, at_us))
+        at_us += draw(_GAPS) * round_us
     return replace(job, faults=replace(found, failures=tuple(later), policy=FixedDelay(99, 0)))
 
 
 _MOSTLY = st.sampled_from([True, True, True, False])
 _RATIOS = st.sampled_from([1, 1, 2, 3])
 _SINKS = st.sampled_from([1, 1, 2])
+_MIDDLES = st.sampled_from([1, 1, 2, 2, 3, 0])
+_GAPS = st.sampled_from([9, 9, 9, 0, 0, 4])
 
 
 def replace_at(failure: Failure, at_us: int) -> Failure:
@@ -133,7 +144,7 @@ def replace_at(failure: Failure, at_us: int) -> Failure:
 
 @st.composite
 def _edge(draw: Any, sender: dict[str, Any], receiver: dict[str, Any]) -> dict[str, Any]:
-    kinds = ["rebalance", "shuffle", "rescale", "global"]
+    kinds = ["rebalance", "rebalance", "shuffle", "rescale", "global"]
     if sender["parallelism"] == receiver["parallelism"]:
         kinds = ["forward", *kinds]
     kind = draw(st.sampled_from(kinds))
@@ -152,24 +163,36 @@ class Watched(DeliveryControl):
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.seen = Counter[str]()
-        for sink in self.sinks:
-            sink.restart = partial(self._restart, sink, sink.restart)  # type: ignore[method-assign]
+        for group in self.groups:
+            group.restart = partial(self._begin, group, group.restart)  # type: ignore[method-assign]
 
-    def _restart(
-        self, sink: SinkAccount, restart: Callable[..., None], number: int, *what: Any
+    def _begin(
+        self,
+        group: SinkGroup,
+        restart: Callable[..., None],
+        number: int,
+        checkpoint: int,
+        found: list[Any],
     ) -> None:
-        before, state = sink.account.lost, sink.account.state()["sink"]
-        checkpoint, _, in_flight, early, stored, again, _ = what
-        pending = [] if state is None else [number for number, *_ in state["pending"]]
-        self.seen["between preCommit and commit"] += bool(pending)
-        self.seen["committed by the restore"] += checkpoint in pending
-        restart(number, *what)
-        self.seen["lost"] += sink.account.lost > before
-        self.seen["in flight"] += in_flight > 0
-        self.seen["early"] += early > 0
-        self.seen["stored"] += stored > 0
-        self.seen["some sources rewind"] += again is not None and again > 0
-        self.seen["nothing rewinds"] += again == 0
+        accounts = [sink.account for sink in group.sinks]
+        before = [account.lost for account in accounts]
+        for account in accounts:
+            state = account.state()["sink"]
+            pending = [] if state is None else [number for number, *_ in state["pending"]]
+            self.seen["between preCommit and commit"] += bool(pending)
+            self.seen["committed by the restore"] += checkpoint in pending
+        self.seen["during a replay"] += accounts[0].settled.coming > 0
+        restart(number, checkpoint, found)
+        self.seen["lost"] += any(
+            account.lost > lost for account, lost in zip(accounts, before, strict=True)
+        )
+        for one in found:
+            _, in_flight, early, stored, again, _ = one
+            self.seen["in flight"] += in_flight > 0
+            self.seen["early"] += early > 0
+            self.seen["stored"] += stored > 0
+            self.seen["some sources rewind"] += again is not None and again > 0
+            self.seen["nothing rewinds"] += again == 0
 
     def note(self) -> None:
         """Note what came of it in the end."""

@@ -136,6 +136,18 @@ def test_a_failure_doubles_loses_or_neither(guarantee: str, expected: tuple[bool
     assert (committed - twice + lost, staged) == (600, 0)
 
 
+def test_a_failure_behind_a_stop_with_savepoint_doubles(follower: ModuleType) -> None:
+    """The savepoint's completion commits, and the latest checkpoint is restored all the same."""
+    stop, sink = {"at_s": 2.05, "stop": True}, {"service_rate": [40, 40]}
+    failure = {"at_s": 4.1, "stage": "k", "subtask": 0}
+    followed = follower.Follower(job_of(savepoints=[stop], failures=[failure], sink=sink))
+    followed.run()
+    rows = [row for own in followed.readers.values() for row in own.visible]
+    doubled = len(rows) - len(set(rows))
+    assert doubled > 50
+    assert sums(followed.delivery) == (len(rows), doubled, 0, 0)
+
+
 def test_a_transaction_that_is_too_old_is_lost() -> None:
     control = run(job_of(sink={"transaction_timeout_s": 0.5}))
     committed, twice, lost, staged = sums(control)

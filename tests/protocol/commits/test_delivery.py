@@ -357,6 +357,21 @@ def test_barriers_are_forgotten_when_a_later_one_completes():
     assert [row[0] for row in account.state()["barriers"]] == [99]
 
 
+def test_a_savepoint_that_completes_leaves_the_checkpoint_before_it():
+    account = Delivery("exactly-once")
+    account.write(1, 4)
+    account.barrier(2, 1)
+    account.complete(3, 1)
+    account.write(4, 3)
+    account.barrier(5, 2)
+    account.complete(6, 2, is_savepoint=True)
+    account.restore(7, 1)
+    account.write(8, 5)  # three of them are visible
+    account.barrier(9, 3)
+    account.complete(10, 3)
+    assert (account.committed, account.visible_twice, account.lost) == (12, 3, 0)
+
+
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_a_restore_forgets_later_barriers(guarantee):
     account = Delivery(guarantee)
