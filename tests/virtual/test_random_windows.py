@@ -17,7 +17,7 @@ from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.firing import CLOCK_TIMERS, ELEMENT, EVENT_TIMERS
 
 EXAMPLES = settings.default.max_examples // 3
-MOST_RUNS = 12
+MOST_RUNS = 24
 """Runs until what is seldom has happened."""
 
 PHASES = {
