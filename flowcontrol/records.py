@@ -156,8 +156,8 @@ something fails in it (``Scenario.is_fault_tolerant``); ``delivery`` also if one
 another guarantee than at-least-once."""
 
 EVENT_TIME: Mapping[str, Table] = MappingProxyType({TIME.name: TIME})
-"""Tables that a run writes besides if records of its scenario have event times
-(``Scenario.has_event_time``)."""
+"""Tables that a run writes besides if records of its scenario have event times, or a stage a window
+(``Scenario.has_stamps``)."""
 
 FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME})
 """Folders of a run that hold its tables."""

@@ -38,7 +38,7 @@ PLACES = {
     "checkpoint_tasks": "`checkpoint_tasks` likewise",
     "restarts": "`restarts` likewise",
     "delivery": "`delivery` likewise",
-    "time": "`time` in the folder of a run with event time",
+    "time": "`time` in the folder of a run with event time or windows",
     "output": "`output/<stage>` in the folder of a run, of each stage with a window",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",

@@ -56,6 +56,7 @@ def windowed(draw: Any, scenario: Scenario, *, is_late: bool = True) -> Scenario
     for name in chosen:
         stages[name]["window"] = draw(windows(seconds, is_timed=is_timed))
         stages[name].pop("selectivity", None)
+        stages[name]["record_bytes"] = draw(st.sampled_from([6000, 12_000, 200]))
         into = [edge for edge in mapping["edges"] if edge["to"] == name]
         is_named = stages[name]["parallelism"] > 1 or draw(st.booleans())
         keys = draw(st.sampled_from(DISTRIBUTIONS)) if is_named else None

@@ -16,8 +16,8 @@ from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.firing import CLOCK_TIMERS, ELEMENT, EVENT_TIMERS
 
-EXAMPLES = settings.default.max_examples // 2
-MOST_RUNS = 12
+EXAMPLES = settings.default.max_examples // 3
+MOST_RUNS = 24
 """Runs until what is seldom has happened."""
 
 PHASES = {
