@@ -37,7 +37,7 @@ ELSEWHERE = (
     "nan", "1e-07", "lot", "slots=1", "selectivity=2", "selectivity=0.5", "emit_rate=<take",
     "stages/0/service_rate=5", "stages/1/emit_rate=5", "placement=[0", "'subtasks': [3]",
     "service_rate=[1, 2]", "[{'at_s': 5", "'at_s': 0, 'rate': 2}", "edges/0/to=snk", "from=x",
-    "partitioner=forward", "chain=True", "partitioner=hash",
+    "partitioner=forward", "chain=True", "edges[0].chain: true", "partitioner=hash",
     "segment-size=1000", "segment-size=2kb", "1500micros", "999micros",
     "interval=1,options", "network.min=", "flink.size=", "process.size=",
     "min-segment-size=32769", "min-segment-size=8kb", "'path': ", "stages/1/total_rate=[",
