@@ -10,7 +10,9 @@ if one takes more than 25 % longer with them.
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import tempfile
 import time
 
 from virtual_jobs import chain, wide
@@ -62,7 +64,9 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
     jobs = {"chain": chain(200.0, round_ms=1), "4 x 8": wide(8.0)}
-    found = [ratio(name, job, repeats) for name, job in jobs.items()]
+    with tempfile.TemporaryDirectory() as cache:  # a kept kernel with more parts is slower
+        os.environ["FLOWCONTROL_CACHE"] = cache
+        found = [ratio(name, job, repeats) for name, job in jobs.items()]
     return int(max(found) > MOST)
 
 
