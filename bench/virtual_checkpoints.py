@@ -9,11 +9,8 @@ without, alternating in one process. Exits with 1 if one takes more than 10 % lo
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
-import tempfile
-import time
 
+from alternating import medians, own_kernels
 from virtual_jobs import chain, wide
 
 from flowcontrol.scenario import Scenario
@@ -29,23 +26,11 @@ def with_checkpoints(scenario: Scenario) -> Scenario:
     return scenario.model_copy(update={"options": options})
 
 
-def cpu_s(scenario: Scenario) -> float:
-    """Run a scenario; return the processor time that it took, s."""
-    began = time.process_time()
-    simulate(scenario)
-    return time.process_time() - began
-
-
 def ratio(name: str, scenario: Scenario, repeats: int) -> float:
     """Print what a job takes without and with checkpoints; return by how much they differ."""
-    both = {"without": scenario, "with": with_checkpoints(scenario)}
-    completed = simulate(both["with"]).tables["checkpoints"].column("status").to_pylist()
-    found: dict[str, list[float]] = {way: [] for way in both}
-    simulate(scenario)
-    for _ in range(repeats):
-        for way, one in both.items():
-            found[way].append(cpu_s(one))
-    without, given = (statistics.median(times) for times in found.values())
+    checkpointed = with_checkpoints(scenario)
+    completed = simulate(checkpointed).tables["checkpoints"].column("status").to_pylist()
+    without, given = medians(scenario, checkpointed, repeats)
     each_us = (given - without) / len(completed) * 1e6
     print(
         f"{name:6} {without:.3f} s without, {given:.3f} s with {completed.count('completed')} "
@@ -61,8 +46,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
     jobs = {"chain": chain(200.0, round_ms=1), "4 x 8": wide(8.0)}
-    with tempfile.TemporaryDirectory() as cache:  # a kept kernel with more parts is slower
-        os.environ["FLOWCONTROL_CACHE"] = cache
+    with own_kernels():
         found = [ratio(name, job, repeats) for name, job in jobs.items()]
     return int(max(found) > MOST)
 

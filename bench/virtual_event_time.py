@@ -10,15 +10,11 @@ if one takes more than 25 % longer with them.
 from __future__ import annotations
 
 import argparse
-import os
-import statistics
-import tempfile
-import time
 
+from alternating import medians, own_kernels
 from virtual_jobs import chain, wide
 
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.virtual import simulate
 
 MOST = 1.25
 
@@ -34,23 +30,9 @@ def with_event_time(scenario: Scenario) -> Scenario:
     return parse_scenario(mapping)
 
 
-def cpu_s(scenario: Scenario) -> float:
-    """Run a scenario; return the processor time that it took, s."""
-    began = time.process_time()
-    simulate(scenario)
-    return time.process_time() - began
-
-
 def ratio(name: str, scenario: Scenario, repeats: int) -> float:
     """Print what a job takes without and with event time; return by how much they differ."""
-    both = {"without": scenario, "with": with_event_time(scenario)}
-    found: dict[str, list[float]] = {way: [] for way in both}
-    for one in both.values():
-        simulate(one)
-    for _ in range(repeats):
-        for way, one in both.items():
-            found[way].append(cpu_s(one))
-    without, given = (statistics.median(times) for times in found.values())
+    without, given = medians(scenario, with_event_time(scenario), repeats)
     print(
         f"{name:6} {without:.3f} s without, {given:.3f} s with event time: {given / without:.3f}",
         flush=True,
@@ -64,8 +46,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=9)
     repeats = parser.parse_args().repeats
     jobs = {"chain": chain(200.0, round_ms=1), "4 x 8": wide(8.0)}
-    with tempfile.TemporaryDirectory() as cache:  # a kept kernel with more parts is slower
-        os.environ["FLOWCONTROL_CACHE"] = cache
+    with own_kernels():
         found = [ratio(name, job, repeats) for name, job in jobs.items()]
     return int(max(found) > MOST)
 

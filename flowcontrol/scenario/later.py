@@ -138,10 +138,11 @@ def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         plan = scenario.window_of(stage.name)
         if plan is not None and plan.keys is None:
+            what = f"{stage.name!r}: windows of replayed rows are"
             yield (
                 f"stages[{index}].window",
-                f"{stage.name!r}: windows of replayed rows are",
-                ("take the window, or the input of the source, out"),
+                what,
+                "take the window, or the input of the source, out",
             )
 
 
@@ -199,14 +200,10 @@ def _event_time_and_disks(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _event_time_and_jobs(scenario: Scenario) -> Iterator[Refusal]:
-    has_windows = any(stage.window is not None for stage in scenario.stages)
-    if scenario.jobs and (scenario.has_event_time or has_windows):
+    if scenario.jobs and scenario.has_stamps:
         names = ", ".join(job.name for job in scenario.jobs)
-        yield (
-            "jobs",
-            f"{names}: event time and windows of several jobs are",
-            "state stages and edges in their place",
-        )
+        what = f"{names}: event time and windows of several jobs are"
+        yield "jobs", what, "state stages and edges in their place"
 
 
 LATER: Final = (
