@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.channel_elements import Mark
 from flowcontrol.protocol.states import Message
 
 Ints = npt.NDArray[np.int64]
@@ -21,10 +22,14 @@ class Incoming:
         Messages ever sent.
     messages : sequence of Message
         Those of that round, in order.
+    marks : sequence of Mark
+        What it put between records of the channel in that round; empty where both ends have one
+        memory.
     """
 
     sent: int
     messages: Sequence[Message]
+    marks: Sequence[Mark] = ()
 
 
 @dataclass(frozen=True)

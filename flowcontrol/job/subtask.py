@@ -196,6 +196,7 @@ class Subtask(CheckpointedTask, WindowedTask):
             If a neighbour broke the protocol: a message without a buffer, or a gap.
         """
         self._begin_round(number)
+        self._hear_marks(incoming)
         self._receive(incoming)
         self._hear(outgoing)
         task = self.task

@@ -24,11 +24,14 @@ import numpy as np
 from pyspark.sql.types import StructType
 
 from flowcontrol.job import Job, JobEdge, Work
+from flowcontrol.job.kept_time import kept_time
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
+from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
+from flowcontrol.live.elements import sent_stamps
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.runtime import StageRuntime, links_seen
@@ -77,7 +80,7 @@ class StageBatch:
             ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id)
         for link in plan.outputs:
             ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id)
-        hidden = exchange_schema(schema)
+        hidden = exchange_schema(schema, is_timed(job))
         self._exchanges = {
             link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
         }
@@ -184,6 +187,7 @@ class StageBatch:
             routes=work.routes[place],
             parents=work.parents[place],
             group_rows=max(1, GROUP_BYTES // link.record_bytes),
+            stamps=sent_stamps(subtask, place),
         )
 
     def _whole(self, index: int, work: Work) -> EdgeOrder:
@@ -249,12 +253,12 @@ class StageBatch:
         for subtask in subtasks:
             latency = self._latency(number, reports.get(subtask.index))
             state, job = task_state(subtask, number), subtask.job
-            control = self._runtime.control_of(subtask)
+            control, time = self._runtime.control_of(subtask), kept_time(subtask)
             sink = None if self._sink is None else self._sink.state_of(subtask.index)
             for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, place, latency, control, sink)
+                rows[link.name] += receiver_rows(job, state, place, latency, control, sink, time)
             for place, link in enumerate(self.plan.outputs):
-                rows[link.name] += sender_rows(job, state, place, control)
+                rows[link.name] += sender_rows(job, state, place, control, time)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
                 crash_point(self.plan.name, number, CrashPoint.BETWEEN_LEDGERS)

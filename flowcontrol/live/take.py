@@ -137,6 +137,10 @@ SUBTASK = "_subtask"
 
 HIDDEN = (ROUND, SUBTASK)
 
+STAMP = "_stamp"
+"""Hidden column of exchange files if the job's records have stamps: for the rules on the driver
+(:mod:`flowcontrol.live.elements`); no executor reads it."""
+
 
 N = TypeVar("N", int, Rounds)
 
@@ -158,11 +162,14 @@ def made_schema() -> pa.Schema:
     )
 
 
-def exchange_schema(rows: pa.Schema) -> pa.Schema:
-    """Return the columns of an exchange file: the row's own and the round of emission."""
+def exchange_schema(rows: pa.Schema, has_stamps: bool = False) -> pa.Schema:
+    """Return the columns of an exchange file: the row's own, round of emission, any stamp."""
     import pyarrow as pa
 
-    return rows.append(pa.field(ROUND, pa.int64()))
+    hidden = (ROUND, STAMP) if has_stamps else (ROUND,)
+    for name in hidden:
+        rows = rows.append(pa.field(name, pa.int64()))
+    return rows
 
 
 def row_schemas(job: Job, replayed: dict[str, pa.Schema]) -> dict[str, pa.Schema]:

@@ -91,24 +91,11 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _event_time(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.event_time is not None:
-            what = f"{stage.name!r}: records with an event time are"
-            yield f"stages[{index}].event_time", what, "leave it out"
-
-
 def _event_time_column(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.event_time is not None and stage.event_time.column is not None:
             what = f"{stage.event_time.column!r}: event times of replayed rows are"
             yield f"stages[{index}].event_time.column", what, "leave it out: times are made then"
-
-
-def _watermarks(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.watermark is not None:
-            yield f"stages[{index}].watermark", f"{stage.name!r}: watermarks are", "leave it out"
 
 
 def _alignment(scenario: Scenario) -> Iterator[Refusal]:
@@ -211,8 +198,6 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("event time", "live", _event_time),
-    Later("watermarks", "live", _watermarks),
     Later("event time of rows", "any", _event_time_column),
     Later("alignment", "any", _alignment),
     *(

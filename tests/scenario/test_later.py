@@ -39,16 +39,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "event time": (
-        [TIMES],
-        "stages[0].event_time",
-        ["'source': records with an event time are", "leave it out"],
-    ),
-    "watermarks": (
-        [TIMES, ("stages/0/watermark", {"delay_s": 1})],
-        "stages[0].watermark",
-        ["'source': watermarks are", "leave it out"],
-    ),
     "event time of rows": (
         [
             ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
