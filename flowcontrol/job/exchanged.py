@@ -55,7 +55,8 @@ class Work:
     routes : list of ndarray of int64
         Per output edge: subpartition of each output record, in order.
     parents : list of ndarray of int64
-        Per output edge: which of the records taken up each output record is made of.
+        Per output edge: which of the records taken up each output record is made of; of a task with
+        windows, which of its results.
     """
 
     takes: list[tuple[int, int, int]] = field(default_factory=list)

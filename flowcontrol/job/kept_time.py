@@ -11,7 +11,9 @@ from typing import Any
 from flowcontrol.job.channel_elements import ChannelElements, Mark
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.timed_task import TimeRows
+from flowcontrol.job.windowed_task import WindowRows
 from flowcontrol.protocol.state import put_back
+from flowcontrol.protocol.windows.firing import RESTING
 
 Marks = list[list[list[Mark]]]
 """By gate or partition, and by channel."""
@@ -29,11 +31,22 @@ class KeptTime:
         By gate and channel, the marks that have come and that it has not taken.
     noted : list of list of list of Mark
         By partition and channel, the marks that it put there in the round.
+    windows : (int, int), optional
+        Of a task with windows: round in which these were kept last, and the one in which the record
+        that it took up last was emitted.
     """
 
     blocked_us: int
     waiting: Marks
     noted: Marks
+    windows: tuple[int, int] | None
+
+    def document(self) -> dict[str, Any]:
+        """Return what stands with the task's state."""
+        found: dict[str, Any] = {"blocked_us": self.blocked_us}
+        if self.windows is not None:
+            found["kept_in"], found["born"] = self.windows
+        return found
 
 
 def kept_time(subtask: Subtask) -> KeptTime | None:
@@ -41,7 +54,9 @@ def kept_time(subtask: Subtask) -> KeptTime | None:
     rows = subtask.time
     if rows is None:
         return None
-    return KeptTime(rows.blocked_us, *map(_marks, (rows.inputs, rows.outputs)))
+    own = subtask.window
+    windows = None if own is None else (own.kept_in, own.born)
+    return KeptTime(rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows)
 
 
 def _marks(sides: list[list[ChannelElements]]) -> Marks:
@@ -71,3 +86,12 @@ def put_time_back(subtask: Subtask, rows: TimeRows, state: Mapping[str, Any]) ->
     for out, part in zip(subtask.outputs, rows.outputs, strict=True):
         for count, elements in zip(out.router.counts, part, strict=True):
             elements.taken = count
+
+
+def put_window_back(subtask: Subtask, rows: WindowRows, state: Mapping[str, Any]) -> None:
+    """Give a subtask what its task's state has of windows; the windows themselves are elsewhere."""
+    put_back(rows.held, state["window"]["held"])
+    put_back(rows.windows.store, state["window"]["store"])
+    is_under_way = rows.windows.store.phase != RESTING or rows.held.to_give > 0
+    subtask.task.is_firing = int(is_under_way)
+    rows.kept_in, rows.born = state.get("kept_in", -1), state.get("born", 0)

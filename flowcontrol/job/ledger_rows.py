@@ -208,8 +208,10 @@ def _task_document(
         channels = [as_dict(channel) for channel in task.time.channels]
         own = {"state": as_dict(task.time.state), "channels": channels, "stamp": task.time.stamp}
         state["time"] = own
+    if task.window is not None:
+        state["window"] = {"held": as_dict(task.window.held), "store": as_dict(task.window.store)}
     if time is not None:
-        state["blocked_us"] = time.blocked_us
+        state |= time.document()
     if latency is not None:
         state["latency"] = latency
     if control is not None:

@@ -10,7 +10,7 @@ from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import checkpoint_state, put_document_back
 from flowcontrol.job.exchanged import Incoming, Outgoing
-from flowcontrol.job.kept_time import marks_of, put_marks_back, put_time_back
+from flowcontrol.job.kept_time import marks_of, put_marks_back, put_time_back, put_window_back
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.time_state import time_state
@@ -206,6 +206,8 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         put_back(subtask.log, state["log"])
     if subtask.time is not None:
         put_time_back(subtask, subtask.time, state)
+    if subtask.window is not None:
+        put_window_back(subtask, subtask.window, state)
     if subtask.checkpoints is not None:
         put_document_back(subtask.checkpoints, state["checkpoints"])
         own = subtask.checkpoints.state

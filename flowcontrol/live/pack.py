@@ -81,12 +81,15 @@ class SubtaskOrder:
     is_most_once : bool, default False
         A sink leaves out the rows that an earlier attempt has emitted: what it wrote of them is
         visible, what was on its way is lost.
+    asks : tuple of int, optional
+        Of a sink or windows: rows whose rounds of emission are to be reported.
     """
 
     rows: int
     edges: tuple[EdgeOrder, ...]
     is_sink: bool
     is_most_once: bool = False
+    asks: tuple[int, ...] = ()
 
 
 class SubtaskWork:
@@ -121,12 +124,14 @@ class SubtaskWork:
             rounds = np.where(stamps < 0, marked(stamps), stamps)
             emitted, count = np.unique(rounds, return_counts=True)
             report["emitted"] = [emitted.tolist(), count.tolist()]
+            if order.asks:
+                report["asked"] = rounds[list(order.asks)].tolist()
             table = table.drop_columns(list(HIDDEN))
             if order.is_most_once:
                 edges = [_fresh(edge, stamps) for edge in edges]
         else:
             table = table.drop_columns([SUBTASK])
-        report["files"] = [_write(table, edge) for edge in edges]
+        report["files"] = [write_rows(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
 
@@ -137,8 +142,16 @@ def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:
     return replace(edge, routes=edge.routes[is_fresh], parents=edge.parents[is_fresh])
 
 
-def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
-    """Write one edge's file; return what the driver commits, or None for no rows."""
+def write_rows(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
+    """Write one edge's file; return what the driver commits, or None for no rows.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        What the rows are made of.
+    edge : EdgeOrder
+        Which of them go where.
+    """
     if len(edge.routes) == 0:
         return None
     by_channel = np.argsort(edge.routes, kind="stable")

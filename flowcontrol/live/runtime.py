@@ -21,6 +21,7 @@ from flowcontrol.live.elements import StageElements
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import Replay
 from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.window_files import WindowFiles
 
 SIDES = ("sender", "receiver")
 
@@ -78,6 +79,9 @@ class StageRuntime:
         self._state = state
         if state is None and job.checkpoints is not None:
             self._state = StateView(paths.state)
+        self.window_files: WindowFiles | None = None
+        if self.plan.stage.window is not None:
+            self.window_files = WindowFiles(paths.windows(stage))
         self._elements: StageElements | None = None
         if is_timed(job):
             if exchanges is None:
@@ -194,6 +198,8 @@ class StageRuntime:
                 [[row for row in rows if row["receiver"] == i] for rows in received],
                 [[row for row in rows if row["sender"] == i] for rows in sent],
             )
+            if self.window_files is not None:
+                self.window_files.put_back(subtask)
         if self._control is not None:
             self._control.resume()
         if self.coordination is not None:

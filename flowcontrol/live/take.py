@@ -193,10 +193,19 @@ def row_schemas(job: Job, replayed: dict[str, pa.Schema]) -> dict[str, pa.Schema
             schemas[plan.name] = replayed.get(plan.name, made_schema())
             continue
         first, *others = [link.edge.sender for link in plan.inputs]
+        sent = {name: sent_schema(job, name, schemas[name]) for name in (first, *others)}
         for other in others:
-            _check_equal(plan, first, schemas[first], other, schemas[other])
-        schemas[plan.name] = schemas[first]
+            _check_equal(plan, first, sent[first], other, sent[other])
+        schemas[plan.name] = sent[first]
     return schemas
+
+
+def sent_schema(job: Job, stage: str, taken: pa.Schema) -> pa.Schema:
+    """Return the columns of the rows that a stage sends on, given those that it takes up."""
+    from flowcontrol.job.window_table import result_schema
+
+    window = job.scenario.window_of(stage)
+    return taken if window is None else result_schema(window)
 
 
 def _check_equal(plan: JobVertex, one: str, left: pa.Schema, two: str, right: pa.Schema) -> None:

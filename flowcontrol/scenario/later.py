@@ -5,7 +5,6 @@ Whoever makes a clock run one of them takes its line out, or leaves the clock th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
@@ -105,21 +104,6 @@ def _alignment(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].watermark.alignment", what, "leave it out"
 
 
-def _windows(kind: str, scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.window is not None and stage.window.kind == kind:
-            what = f"{kind!r}: {kind} windows are"
-            yield f"stages[{index}].window.kind", what, "take the window out"
-
-
-def _triggers(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        plan = scenario.window_of(stage.name)
-        if plan is not None and plan.trigger != "event_time":
-            what = f"{plan.trigger!r}: other triggers than event_time are"
-            yield f"stages[{index}].window.trigger", what, "use event_time"
-
-
 def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
     """The key of a replayed row is not in its stamp yet."""
     for index, stage in enumerate(scenario.stages):
@@ -200,11 +184,6 @@ LATER: Final = (
     Later("jobs", "any", _jobs),
     Later("event time of rows", "any", _event_time_column),
     Later("alignment", "any", _alignment),
-    *(
-        Later(f"{kind} windows", "live", partial(_windows, kind))
-        for kind in ("tumbling", "sliding", "session", "global")
-    ),
-    Later("triggers", "live", _triggers),
     Later("windows of rows", "any", _windows_of_rows),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),

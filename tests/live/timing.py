@@ -49,3 +49,67 @@ def marks_of(ledgers: Mapping[str, list[dict[str, Any]]], side: str) -> list[lis
         if row["side"] == side
         for mark in row["channel_state"]["marks"]
     ]
+
+
+def windowed(mapping: Mapping[str, Any], stage: str, window: Mapping[str, Any], **more: Any) -> Any:
+    """Give a stage of a scenario a window, and other keys."""
+    stages = [
+        {**own, "window": dict(window), **more} if own["name"] == stage else own
+        for own in mapping["stages"]
+    ]
+    return {**mapping, "stages": stages}
+
+
+def every_window(cases: ModuleType) -> dict[str, dict[str, Any]]:
+    """Return cases with windows by name."""
+    late = {"event_time": {"out_of_orderness_s": 0.4}, "watermark": {"delay_s": 0.1}}
+    keys = {"partitioner": "hash", "key_weights": {"a": 5, "b": 2, "c": 1}}
+    tumbling = {"kind": "tumbling", "size_s": 0.3, "aggregate": {"n": "count", "m": "count"}}
+    plain = {key: value for key, value in cases.sink().items() if key != "output"}
+    sinks = cases.scenario(
+        "counts",
+        [cases.source(rate=300), cases.sink(rate=250, parallelism=2)],
+        [cases.edge("source", "sink", **keys)],
+        rounds=18,
+    )
+    middle = cases.scenario(
+        "bursts",
+        [
+            cases.source("one", 200),
+            cases.source("two", 100),
+            {"name": "count", "record_bytes": 3000},
+            cases.sink(rate=60),
+        ],
+        [cases.edge("one", "count"), cases.edge("two", "count"), cases.edge("count", "sink")],
+        exclusive=1,
+        floating=1,
+        rounds=25,
+    )
+    session = {"kind": "session", "gap_s": 0.02, "keys": 12, "allowed_lateness_s": 0.1}
+    clock = {
+        "kind": "sliding",
+        "size_s": 0.4,
+        "slide_s": 0.2,
+        "trigger": "processing_time",
+        "keys": 30,
+    }
+    again = cases.scenario(
+        "again",
+        [
+            cases.source(rate=200),
+            {"name": "first", "record_bytes": 200},
+            {**plain, "name": "second", "service_rate": 900},
+        ],
+        [cases.edge("source", "first"), cases.edge("first", "second")],
+        rounds=18,
+    )
+    return {
+        "sinks": windowed(timed(sinks, {"source": late}), "sink", tumbling),
+        "sessions": windowed(timed(middle, {"one": late, "two": late}), "count", session),
+        "clock": windowed(timed(middle, {}), "count", clock),
+        "again": windowed(
+            windowed(timed(again, {"source": late}), "first", {**tumbling, "keys": 9}),
+            "second",
+            {"kind": "global", "trigger": {"count": 4}, "accumulate": False, "keys": 3},
+        ),
+    }
