@@ -24,6 +24,10 @@ class TaskTime:
     """Between two probes, microseconds; 0: it is never probed; constant."""
     next_probe: int = -1
     """When the next one falls due, microseconds of the run; -1: never."""
+    has_times: int = 0
+    """1: a source whose rows bring their stamps; constant."""
+    has_ids: int = 0
+    """1: a source whose rows bring their ids, at times that are made; constant."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     stream: int = 0

@@ -14,6 +14,7 @@ from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import is_timed
@@ -69,6 +70,8 @@ class Running:
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
+    keys : RowKeys
+        Which keys and values the ids of replayed rows stand for.
     """
 
     job: Job
@@ -80,6 +83,7 @@ class Running:
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
+    keys: RowKeys = NO_KEYS
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -108,8 +112,7 @@ class Running:
             asides=sizes.asides,
             windows=sizes.windows,
             results=sizes.results,
-            tables=replayed.tables,
-            limits=replayed.limits,
+            replayed=replayed,
         )
         timeline = Timeline(job, memory)
         control = None if controller is None else Control(job, memory, controller)
@@ -129,7 +132,18 @@ class Running:
             if coordination is not None:
                 coordination.delivery = delivery
         time = TimeTable(job) if is_timed(job) else None
-        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery, time)
+        return cls(
+            job,
+            memory,
+            tables,
+            timeline,
+            control,
+            coordination,
+            recovery,
+            delivery,
+            time,
+            replayed.keys,
+        )
 
     @property
     def control_messages(self) -> int:
@@ -182,7 +196,7 @@ class Running:
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
-        tables |= self.tables.results.tables(self.job)
+        tables |= self.tables.results.tables(self.job, self.keys)
         return tables
 
     @property
@@ -280,7 +294,7 @@ def step(job: Job) -> Iterator[RoundState]:
 
 
 def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
-    sizes, done, flags = LogSizes.first(job), 0, 0
+    sizes, done, flags = LogSizes.first(job, replayed.keys), 0, 0
     while done < job.rounds:
         running = Running.start(job, replayed, sizes, track=False)
         control = running.control

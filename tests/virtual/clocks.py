@@ -61,7 +61,6 @@ def _numbers(text: str) -> Any:
 def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:
     """Run the kernel; yield its rows after each ``every`` rounds, and after the last one."""
     replayed = read_replayed(job)
-    tables, limits = replayed.tables, replayed.limits
     memory = fill(
         job,
         runs=RUNS,
@@ -70,8 +69,7 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         reports=REPORTS,
         windows=WINDOWS if has_windows(job) else 0,
         results=RESULTS,
-        tables=tables,
-        limits=limits,
+        replayed=replayed,
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)
