@@ -9,6 +9,7 @@ from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import checkpoint_state, put_document_back
 from flowcontrol.job.exchanged import Incoming, Outgoing
+from flowcontrol.job.kept_time import marks_of, put_marks_back, put_time_back, put_window_back
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.time_state import time_state
@@ -172,6 +173,7 @@ def restore(
                 put_back(subtask.grants[number][index], state["grant"])
             if subtask.checkpoints is not None:
                 put_back(subtask.checkpoints.channels[place], state["aligned"])
+            put_marks_back(subtask, number, index, state)
             place += 1
     for number, rows in enumerate(sent):
         part, counts = subtask.partitions[number], []
@@ -201,6 +203,10 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         subtask.controller_state = state["controller"]
     if subtask.log is not None:
         put_back(subtask.log, state["log"])
+    if subtask.time is not None:
+        put_time_back(subtask, subtask.time, state)
+    if subtask.window is not None:
+        put_window_back(subtask, subtask.window, state)
     if subtask.checkpoints is not None:
         put_document_back(subtask.checkpoints, state["checkpoints"])
         own = subtask.checkpoints.state
@@ -223,8 +229,8 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
 
 def incoming_of(row: Row) -> Incoming:
     """Read what a receiver needs off the sender's row of a round ago."""
-    messages = json.loads(row["channel_state"])["messages"]
-    return Incoming(row["sent"], [Message(**kept) for kept in messages])
+    state = json.loads(row["channel_state"])
+    return Incoming(row["sent"], [Message(**kept) for kept in state["messages"]], marks_of(state))
 
 
 def outgoing_of(row: Row, cursor: str = "") -> Outgoing:

@@ -196,13 +196,14 @@ class Subtask(CheckpointedTask, WindowedTask):
             If a neighbour broke the protocol: a message without a buffer, or a gap.
         """
         self._begin_round(number)
+        self._hear_marks(incoming)
         self._receive(incoming)
         self._hear(outgoing)
         task = self.task
         work = self.work = Work(first=task.taken)
         task.busy = task.idle = task.blocked = 0
         if self.window is not None:
-            self.window.results.clear()
+            self.window.begin_round()
         for out in self.outputs:
             out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
@@ -435,7 +436,7 @@ class Subtask(CheckpointedTask, WindowedTask):
         """Note where rows go, and which of those taken up they are made of."""
         writer.router.advance(channel, count)
         writer.routes.extend([channel] * count)
-        last = self.task.taken - self.work.first
+        last = self._made_of()
         writer.parents.extend(range(last - count, last))
         if self.time is not None:
             self._note_stamps(writer, channel, count)

@@ -1,9 +1,11 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from flowcontrol.job.channel_elements import ChannelElements
+from flowcontrol.job.exchanged import Incoming
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
@@ -70,6 +72,14 @@ class TimedTask:
                 inputs,
                 [[ChannelElements() for _ in part.channels] for part in self.partitions],
             )
+
+    def _hear_marks(self, incoming: Sequence[Sequence[Incoming]]) -> None:
+        """Put the marks that other processes have sent into their channels."""
+        for seen, gate in zip(
+            incoming, [] if self.time is None else self.time.inputs, strict=False
+        ):
+            for state, elements in zip(seen, gate, strict=True):
+                elements.marks.extend(state.marks)
 
     @property
     def _times(self) -> TimeRows:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 
+EMITTED = "emitted_s"
+"""Column of the table that results on their way do not have."""
+
 
 def table_name(stage: str) -> str:
     """Return the name of the table of a stage's results: its folder below that of the run.
@@ -42,6 +45,12 @@ def declared(window: WindowPlan) -> Table:
         for one in window.aggregations
     ]
     return replace(RESULTS_OF_WINDOWS, columns=(*before, *counts, emitted))
+
+
+def result_schema(window: WindowPlan) -> pa.Schema:
+    """Return the columns of results as a stage sends them on."""
+    schema = declared(window).arrow_schema()
+    return schema.remove(schema.get_field_index(EMITTED))
 
 
 def key_names(job: Job, stage: str) -> Sequence[str]:

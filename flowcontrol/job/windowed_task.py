@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
+from flowcontrol.job.exchanged import Work
 from flowcontrol.job.routing import Output
 from flowcontrol.job.timed_task import TimedTask
 from flowcontrol.job.window_settings import (
@@ -60,12 +61,26 @@ class WindowRows:
         First id of each key of the records of each gate; empty: keys are alike.
     results : list of Result
         What it put out in the round.
+    sources : list of int
+        Of each of them, which record it had taken up last: how many it has taken up so far.
+    kept_in : int
+        Where processes share no memory: round in which its windows were kept last; -1: never.
+    born : int
+        There, when the source emitted the record that it took up last: the round.
     """
 
     held: WindowTask
     windows: Windows
     firsts: list[list[int]]
     results: list[Result] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    kept_in: int = -1
+    born: int = 0
+
+    def begin_round(self) -> None:
+        """Forget what it put out in the round before."""
+        self.results.clear()
+        self.sources.clear()
 
 
 class WindowedTask(TimedTask):
@@ -78,6 +93,7 @@ class WindowedTask(TimedTask):
     """
 
     outputs: list[Output]
+    work: Work
 
     def _prepare_windows(self) -> None:
         """Make the rows of a subtask; find out which outputs route by the key of a record."""
@@ -96,6 +112,15 @@ class WindowedTask(TimedTask):
     def _window(self) -> WindowRows:
         assert self.window is not None
         return self.window
+
+    def _made_of(self) -> int:
+        """Return how many rows there are so far of which outputs of the round are made.
+
+        Rows that were taken up; of a task with windows its results.
+        """
+        return (
+            self.task.taken - self.work.first if self.window is None else len(self.window.results)
+        )
 
     def _channel_by_key(self, writer: Output) -> int | None:
         """Return the channel of the record in hand; None where its key does not decide."""
@@ -129,6 +154,7 @@ class WindowedTask(TimedTask):
         store = self._window.windows.store
         window = store.result_key, store.result_start, store.result_end
         self._window.results.append(Result(*window, store.result_count, self._round))
+        self._window.sources.append(self.task.taken)
 
     def take_element(self, may_write: int) -> None:
         """Put the record that has been taken up into its windows, and put out what that causes."""

@@ -133,5 +133,8 @@ def put_back(state: Any, values: Mapping[str, int], cls: type[Any] | None = None
     if set(own) != values.keys():
         odd = ", ".join(sorted(set(own) ^ values.keys()))
         raise ValueError(f"{type(state).__name__} is not the state that was kept: {odd}")
-    for name in own:
-        setattr(state, name, values[name])
+    for name, inner in members(cls or type(state)):
+        if inner is None:
+            setattr(state, name, values[name])
+        else:
+            put_back(getattr(state, name), cast(Mapping[str, int], values[name]))

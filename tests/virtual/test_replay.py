@@ -22,8 +22,9 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.replay import routes_of_keys
-from flowcontrol.live.replay import stage_replay
+from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.protocol.event_time.stamps import id_of, time_of
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
@@ -152,6 +153,40 @@ def test_the_live_clock_splits_them_alike(
         assert table is not None
         assert np.array_equal(found.tables["source->sink", index], table)
         assert len(set(table.tolist())) > 1
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "write"), [("csv", write_csv), ("parquet", write_folder), ("delta", write_delta)]
+)
+def test_the_live_clock_stamps_them_alike(
+    kind: str, write: Callable[[Path], Path], width: int, tmp_path: Path
+) -> None:
+    """Whatever batches the rows come in: a window of keys and numbers, another of all rows."""
+    mapping = job_of(kind, write(tmp_path), "city", width=width).scenario.canonical()
+    mapping["stages"][0] |= {"event_time": {"column": "at"}, "watermark": {}}
+    window = {"kind": "tumbling", "size_s": 1, "aggregate": {"n": "sum(number)"}}
+    mapping["stages"] += [{"name": "count", "window": window}]
+    mapping["edges"] += [{"from": "source", "to": "count", "partitioner": "global"}]
+    job = build_physical_graph(parse_scenario(mapping))
+    folder = tmp_path / "replay"
+    stage_replay(NoSpark(), job, job.stage("source"), folder)  # type: ignore[arg-type]
+    live, found = staged_rows(job, lambda stage: folder), read_replayed(job)
+    assert live.limits == found.limits
+    assert {key: own.tolist() for key, own in live.stamps.items()} == {
+        key: own.tolist() for key, own in found.stamps.items()
+    }
+    missing = "" if kind == "csv" else "null"
+    names = {missing if city is None else city for city in ROWS["city"]}
+    assert live.keys.names == found.keys.names == {"count": tuple(sorted(names))}
+    for name, edge in found.keys.edges.items():
+        assert np.array_equal(live.keys.edges[name].numbers, edge.numbers)
+        assert np.array_equal(live.keys.edges[name].firsts, edge.firsts)
+    values, stamps = live.keys.values_of("count").of_ids, found.stamps["source", 0]
+    assert [int(values[id_of(one)]) for one in stamps.tolist()] == ROWS["number"][::width]
+    assert [time_of(one) for one in stamps.tolist()] == [
+        round(at.timestamp() * 1000) for at in ROWS["at"][::width]
+    ]
 
 
 def test_a_key_decides_the_channel_as_flink_does(tmp_path: Path) -> None:
