@@ -171,6 +171,10 @@ class TimedTask:
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self._times.blocked_us
 
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        t.stop_time(self._times.state)
+
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""
         t.on_mark(self._worker, self.task, self.gates)

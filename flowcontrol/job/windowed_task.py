@@ -144,6 +144,12 @@ class WindowedTask(TimedTask):
         """Return the first id of each key of the records of a gate."""
         return self._window.firsts[gate]
 
+    def window_bytes(self) -> int:
+        """Return the size of its open windows, bytes; 0 of a task without."""
+        if self.window is None:
+            return 0
+        return self.window.windows.store.open * self.window.held.bytes_per_key
+
     def make_room(self) -> None:
         """Make room for twice as many windows, and for those of one record."""
         windows = self._window.windows

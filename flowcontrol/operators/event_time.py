@@ -103,12 +103,25 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     give_out(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
 
 
+def stop_time(time: TaskTime) -> None:
+    """Have a source give out no watermark any more, MAX_TIME neither.
+
+    Notes
+    -----
+    ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
+    """
+    time.has_ended = 1
+    time.next_probe = -1
+
+
 def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
     """Take the watermark or the status whose turn it is, and pass on what the valve gives out."""
     time, kind, watermark = worker.task_time(), worker.mark_kind(), worker.mark_watermark()
     place = worker.valve_place()
     worker.drop_mark()
     take_mark(task, gates)
+    if task.has_checkpoints == 1:
+        worker.count_mark(place, mark_bytes(kind))
     if kind == WATERMARK:
         done = on_watermark(time.valve, worker.valve_channels(), place, watermark)
     else:

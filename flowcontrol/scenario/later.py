@@ -187,7 +187,7 @@ LATER: Final = (
     Later("windows of rows", "any", _windows_of_rows),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),
-    Later("event time and checkpoints", "any", _event_time_and_checkpoints),
+    Later("event time and checkpoints", "live", _event_time_and_checkpoints),
     Later("event time and failures", "any", _event_time_and_failures),
     Later("event time and jobs", "any", _event_time_and_jobs),
     Later("event time and transports", "any", _event_time_and_transport),

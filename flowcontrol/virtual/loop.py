@@ -212,7 +212,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         if still == NEVER:
             look_at_events(m, worker, start, end)
         stands = stands_still_for_snapshot(m, worker)
-    if task.is_timed == 1:
+    if task.is_timed == 1 and stands == 0:
         look_at_times(m, worker, start, end, still)
     if task.kind == f.SOURCE:
         if task.throttle > 0:

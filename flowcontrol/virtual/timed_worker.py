@@ -9,6 +9,7 @@ from flowcontrol.operators.event_time import (
     end_time,
     look_at_probe,
     on_mark,
+    stop_time,
 )
 from flowcontrol.operators.source_log import written_us
 from flowcontrol.operators.timed_states import TaskTime
@@ -19,7 +20,7 @@ from flowcontrol.virtual.ages import drop_mark, first_run, push_mark, records_be
 from flowcontrol.virtual.cells import rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import EVENT_TIME
+from flowcontrol.virtual.parts import CHECKPOINTS, EVENT_TIME
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.time_fields import KernelTime
 
@@ -92,6 +93,14 @@ class TimedKernelWorker(CheckpointedWorker):
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self.task.blocked
 
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        stop_times(self.m, self)
+
+    def count_mark(self, place: int, nbytes: int) -> None:
+        """Count the bytes of a mark that was taken from a channel."""
+        count_mark_bytes(self.m, self, place, nbytes)
+
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""
         act_on_mark(self.m, self)
@@ -139,6 +148,18 @@ def probe(m: KernelMemory, worker: Any, start: int, end: int) -> None:
 def end_times(m: KernelMemory, worker: Any) -> None:
     """Have a source that has ended give out the last watermark."""
     end_time(worker, worker.task)
+
+
+@part_of(EVENT_TIME)
+def stop_times(m: KernelMemory, worker: Any) -> None:
+    """Have a source give out no watermark any more."""
+    stop_time(worker.task_time())
+
+
+@part_of(CHECKPOINTS)
+def count_mark_bytes(m: KernelMemory, worker: Any, place: int, nbytes: int) -> None:
+    """Count the bytes of a mark that a task has taken from a channel."""
+    worker.aligned()[place].mark_bytes += nbytes
 
 
 @part_of(EVENT_TIME)

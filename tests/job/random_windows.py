@@ -77,6 +77,7 @@ def windows(draw: Any, seconds: Any, *, is_timed: bool) -> dict[str, Any]:
     kind = draw(st.sampled_from(KINDS))
     size = draw(st.sampled_from([2, 5, 11]))
     found: dict[str, Any] = {"kind": kind, "accumulate": draw(st.booleans())}
+    found["bytes_per_key"] = draw(st.sampled_from([32, 0, 1000]))
     if kind in {"tumbling", "sliding"}:
         found["size_s"] = seconds(size)
     if kind == "sliding":
