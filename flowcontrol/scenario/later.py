@@ -214,7 +214,7 @@ LATER: Final = (
     Later("event time", "live", _event_time),
     Later("watermarks", "live", _watermarks),
     Later("event time of rows", "any", _event_time_column),
-    Later("alignment", "any", _alignment),
+    Later("alignment", "live", _alignment),
     *(
         Later(f"{kind} windows", "live", partial(_windows, kind))
         for kind in ("tumbling", "sliding", "session", "global")
