@@ -222,7 +222,7 @@ class Subtask(WindowedTask, CheckpointedTask):
         syncing = self.syncing_us()
         account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
         if self.time is not None:
-            self.time.blocked_us += task.blocked
+            self._count_time()
         if self.checkpoints is not None:
             note_writing(self, task, work.first)
         forgo(task, end, allowed)

@@ -43,6 +43,8 @@ def outputs_available(worker: Worker[W], task: StreamTask) -> int:
 def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
     """Emit what falls due until the output is unavailable; what is due then is lost.
 
+    So is what falls due while the source is paused (:mod:`.aligning`).
+
     Parameters
     ----------
     worker : Worker
@@ -66,6 +68,9 @@ def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
             return CAPACITY
         if outputs_available(worker, task) == 0:
             break
+        if task.is_aligned == 1 and worker.is_paused() == 1:
+            skip_due(worker, task, end)  # nobody polls it
+            return CAPACITY
         count = emit_some(worker, task, most)
         spend(worker, task, count)
         task.due += count

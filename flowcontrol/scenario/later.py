@@ -183,7 +183,7 @@ LATER: Final = (
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
     Later("event time of rows", "any", _event_time_column),
-    Later("alignment", "any", _alignment),
+    Later("alignment", "live", _alignment),
     Later("windows of rows", "any", _windows_of_rows),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),

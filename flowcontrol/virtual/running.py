@@ -17,6 +17,7 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import (
@@ -34,7 +35,7 @@ from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
-from flowcontrol.virtual.time_memory import watermarks_of
+from flowcontrol.virtual.time_memory import paused_us, watermarks_of
 from flowcontrol.virtual.window_results import windows_held
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class Running:
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
+    alignments : Alignments or None
+        What has sources wait for one another.
     """
 
     job: Job
@@ -80,6 +83,7 @@ class Running:
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
+    alignments: Alignments | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -129,7 +133,10 @@ class Running:
             if coordination is not None:
                 coordination.delivery = delivery
         time = TimeTable(job) if is_timed(job) else None
-        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery, time)
+        return cls(
+            *(job, memory, tables, timeline, control, coordination, recovery, delivery, time),
+            Alignments(job, memory) if job.scenario.alignment_groups else None,
+        )
 
     @property
     def control_messages(self) -> int:
@@ -150,7 +157,9 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
-                self.time.add(t_s, *watermarks_of(self.memory), windows_held(self.memory))
+                held = windows_held(self.memory)
+                paused = paused_us(self.memory)
+                self.time.add(t_s, *watermarks_of(self.memory), held, paused)
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -206,6 +215,11 @@ class Running:
         return found
 
     def _begin(self) -> int:
+        """Have all act that act between rounds; return the round before which they do again."""
+        due = self._begin_checkpoints()
+        return due if self.alignments is None else min(due, self.alignments.begin())
+
+    def _begin_checkpoints(self) -> int:
         """Have checkpoints and failures act before the next round; return when they do again."""
         if self.coordination is not None:
             due = self.coordination.begin(self.recovery)

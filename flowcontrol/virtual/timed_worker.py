@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from flowcontrol.operators.aligning import note_idle
 from flowcontrol.operators.event_time import (
     begin_event,
     end_event,
@@ -20,7 +21,7 @@ from flowcontrol.virtual.ages import drop_mark, first_run, push_mark, records_be
 from flowcontrol.virtual.cells import rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import CHECKPOINTS, EVENT_TIME
+from flowcontrol.virtual.parts import ALIGNMENT, CHECKPOINTS, EVENT_TIME
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.time_fields import KernelTime
 
@@ -113,11 +114,27 @@ class TimedKernelWorker(CheckpointedWorker):
         """Take notice that it is put out."""
         note_event(self.m, self)
 
+    def is_paused(self) -> int:
+        """Tell whether it may not begin a record, since it is ahead of its group: 1 if so."""
+        return is_paused(self.m, self.task)
+
 
 def written_ms(m: KernelMemory, task: f.KernelTask) -> int:
     """Return when the record was written that a source reads from its log, ms of the run."""
     log = v.source_log(m, task.log)
     return written_us(rows(m, log.arrivals, log.arrival_count, 3), log.unit, task.taken - 1) // 1000
+
+
+@part_of(ALIGNMENT)
+def is_paused(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a source may not begin a record, since it is ahead of its group: 1 if so."""
+    return kernel_time(m, task.time).own.aligned.is_paused
+
+
+@part_of(ALIGNMENT)
+def note_pause(m: KernelMemory, task: f.KernelTask, idle_us: int) -> None:
+    """Count the time for which a source was idle, microseconds, if it is paused."""
+    note_idle(kernel_time(m, task.time).own, idle_us)
 
 
 @part_of(EVENT_TIME)

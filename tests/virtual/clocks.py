@@ -15,6 +15,7 @@ from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.window_settings import has_windows
+from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
@@ -88,13 +89,14 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     recovery = recovery_of(job, memory, coordination)
     if recovery is not None:
         recovery.attempts.hooks.append(reader.hold)
+    alignments = Alignments(job, memory) if job.scenario.alignment_groups else None
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         if control is not None and done > 0:
             assert every == 1, "a controller looks between two rounds"
             _look(control, memory, job.round_us)
         done = min(last, done + every)
-        advance_to(memory, coordination, recovery, done)
+        advance_to(memory, coordination, recovery, done, alignments)
         yield reader.read()
 
 
@@ -113,7 +115,11 @@ def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> 
 
 
 def advance_to(
-    memory: Memory, coordination: Coordination | None, recovery: Recovery | None, end: int
+    memory: Memory,
+    coordination: Coordination | None,
+    recovery: Recovery | None,
+    end: int,
+    alignments: Alignments | None = None,
 ) -> None:
     """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
@@ -123,6 +129,8 @@ def advance_to(
         elif recovery is not None:
             recovery.before_round(memory.head.round, [])
             due = recovery.next_round
+        if alignments is not None:
+            due = min(due, alignments.begin())
         # Nothing is due any more: that is the job's last round, and may be behind us.
         stop = min(end, due) if due > memory.head.round else end
         flags = advance(memory.cells, stop)
