@@ -237,7 +237,8 @@ def compare(
                     text = "\n  ".join(islice(differences(found, expected), SHOWN))
                     raise AssertionError(f"after round {number}:\n  {text}")
             assert is_equal, f"after round {number}"
-            grown[way].clear()
+            if step > 1:
+                grown[way].clear()
             if watch is not None and way == 0:
                 watch(found)
             if look is not None and way == 0:
