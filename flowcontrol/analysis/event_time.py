@@ -43,11 +43,12 @@ def time_frame(tables: Tables, scenario: Scenario) -> pd.DataFrame:
     frame = result_frame(tables, "time")
     lags = frame["watermark_lag_ms"].astype("float64")
     for stage in scenario.stages:
-        if not is_relative(scenario, stage.name):
+        sources = scenario.timed_by(stage.name)
+        if not sources:
             continue
-        before = [stage.name, *scenario.upstream(stage.name)]
-        sources = [source.name for source in scenario.sources if source.name in before]
-        marks = frame[frame["stage"].isin(sources)].groupby("t_s")["watermark_s"].max()
+        # What a stage has, its sources have given out, also between two samples.
+        given_out = frame[frame["stage"].isin([stage.name, *sources])]
+        marks = given_out.groupby("t_s")["watermark_s"].max()
         furthest = marks.astype("float64").cummax().ffill()
         own = frame["stage"] == stage.name
         behind = frame["t_s"].map(furthest) - frame["watermark_s"].astype("float64")

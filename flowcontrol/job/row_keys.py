@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.job.job import Job
+    from flowcontrol.protocol.rows import Row
     from flowcontrol.scenario import Edge
 
 Ints = npt.NDArray[np.int64]
@@ -74,6 +75,11 @@ class RowKeys:
 
 NO_KEYS: Final = RowKeys()
 """Of a job whose windows have no replayed rows."""
+
+
+def row_of(values: Ints | None) -> Row:
+    """Return numbers as a row of plain integers, without a copy; empty: there are none."""
+    return cast("Row", (np.zeros(0, np.int64) if values is None else values).data)
 
 
 def row_keys(job: Job, tables: Mapping[str, pa.Table]) -> RowKeys:

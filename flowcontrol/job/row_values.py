@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME
+from flowcontrol.protocol.windows.contents import NO_VALUE
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-NO_VALUE: Final = -MAX_TIME
-"""In place of a value: there is none."""
 MOST_SUM: Final = float(1 << 62)
 """What the sum of all rows stays below, in units."""
 MOST_DECIMALS: Final = 17

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
+
 from flowcontrol.job.channel_elements import ChannelElements
 from flowcontrol.job.exchanged import Incoming
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
+from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.job.timed_settings import alignment_of, is_timed, new_time
 from flowcontrol.operators import event_time as t
@@ -17,7 +21,10 @@ from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate, Partition
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -32,6 +39,8 @@ class TimeRows:
         The channels of that, of all gates, in order.
     inputs, outputs : list of list of ChannelElements
         What is in the channels of each gate and of each result partition.
+    stamps : Row
+        Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
     """
@@ -40,6 +49,7 @@ class TimeRows:
     channels: list[ValveChannel]
     inputs: list[list[ChannelElements]]
     outputs: list[list[ChannelElements]]
+    stamps: Row
     blocked_us: int = 0
 
 
@@ -61,18 +71,19 @@ class TimedTask:
     arrivals: Arrivals | None
     _round: int
 
-    def _prepare_time(self) -> None:
-        """Make the rows of a subtask, if the job has event time."""
+    def _prepare_time(self, stamps: Ints | None) -> None:
+        """Make the rows of a subtask, if the job has event time; rows replayed may have stamps."""
         self.time: TimeRows | None = None
         if is_timed(self.job):
             self.task.is_timed = 1
             self.task.is_aligned = int(alignment_of(self.job, self.plan) is not None)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
-                new_time(self.job, self.plan, self.index),
+                new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
                 [ValveChannel() for gate in inputs for _ in gate],
                 inputs,
                 [[ChannelElements() for _ in part.channels] for part in self.partitions],
+                row_of(stamps),
             )
 
     def _hear_marks(self, incoming: Sequence[Sequence[Incoming]]) -> None:
@@ -176,6 +187,10 @@ class TimedTask:
         if self.arrivals is None:
             return self.run_us() // 1000
         return self.arrivals.written_us(self.task.taken - 1) // 1000
+
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self._times.stamps[number]
 
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""

@@ -31,9 +31,13 @@ _SHARE = 2.0 ** (ID_BITS - 63)
 def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
     """Give the record that a source is about to put out its stamp.
 
-    One number of its stream says both how far it lies behind and which id it has.
+    A replayed row may bring its own. Of others one number of the source's stream says both how far
+    they lie behind and which id they have; the id of a row may be its own too.
     """
     time = worker.task_time()
+    if time.has_times == 1:
+        task.stamp = worker.stamp_of_row(task.taken - 1)
+        return
     drawn = worker.draw_bits(time.stream, task.taken - 1)
     behind = 0
     if time.is_exponential == 1:
@@ -41,7 +45,8 @@ def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
         behind = int(min(relative_time(EXPONENTIAL, 0.0, share, 0.0) * time.spread, LONGEST))
     elif time.spread > 0:
         behind = (drawn >> ID_BITS) % (time.spread + 1)
-    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(drawn))
+    number = worker.stamp_of_row(task.taken - 1) if time.has_ids == 1 else drawn
+    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(number))
 
 
 def end_event(worker: TimedWorker[W], task: StreamTask) -> None:

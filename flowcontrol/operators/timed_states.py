@@ -28,6 +28,10 @@ class TaskTime:
     """Of a source whose group is aligned: what its group allows it, and whether it is paused."""
     paused_us: int = 0
     """How long it has stood because it was paused, microseconds: part of its idle time."""
+    has_times: int = 0
+    """1: a source whose rows bring their stamps; constant."""
+    has_ids: int = 0
+    """1: a source whose rows bring their ids, at times that are made; constant."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     stream: int = 0

@@ -50,6 +50,9 @@ class TimedWorker(Worker[W], Protocol[W]):
         The start of the round, or when it was written to the log that the source reads.
         """
 
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
 

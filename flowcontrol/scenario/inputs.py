@@ -203,12 +203,19 @@ def read_rows(source: Input, columns: Sequence[str] = ()) -> Iterator[pa.RecordB
     """
     chosen = list(columns) or None
     if source.format == "csv":
+        import pyarrow as pa
         import pyarrow.csv as csv
 
         # One block size for the whole file, so that types are inferred from all its rows.
         convert = csv.ConvertOptions(include_columns=chosen)
         with open_csv(Path(source.path)) as stream:
-            table = csv.read_csv(stream, convert_options=convert)
+            try:
+                table = csv.read_csv(stream, convert_options=convert)
+            except pa.ArrowInvalid:
+                # One thread counts rows, so that the message says which one it is.
+                with open_csv(Path(source.path)) as again:
+                    one = csv.ReadOptions(use_threads=False)
+                    table = csv.read_csv(again, read_options=one, convert_options=convert)
             yield from table.to_batches(max_chunksize=CSV_BATCH_ROWS)
     elif source.format == "parquet":
         import pyarrow.dataset as ds

@@ -105,7 +105,6 @@ def _alignment(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
-    """The key of a replayed row is not in its stamp yet."""
     for index, stage in enumerate(scenario.stages):
         plan = scenario.window_of(stage.name)
         if plan is not None and plan.keys is None:
@@ -115,6 +114,18 @@ def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
                 what,
                 "take the window, or the input of the source, out",
             )
+
+
+def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
+    """A window has one sum, one minimum and one maximum."""
+    for index, stage in enumerate(scenario.stages):
+        plan = scenario.window_of(stage.name)
+        given = () if plan is None else plan.aggregations
+        columns = list(dict.fromkeys(one.column for one in given if one.column is not None))
+        if len(columns) > 1:
+            what = f"{', '.join(columns)}: aggregates of more than one column are"
+            instead = f"keep those of one, or give {columns[1]} a stage with a window of its own"
+            yield f"stages[{index}].window.aggregate", what, instead
 
 
 def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
@@ -182,9 +193,10 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("event time of rows", "any", _event_time_column),
+    Later("event time of rows", "live", _event_time_column),
     Later("alignment", "live", _alignment),
-    Later("windows of rows", "any", _windows_of_rows),
+    Later("windows of rows", "live", _windows_of_rows),
+    Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),
     Later("event time and checkpoints", "live", _event_time_and_checkpoints),

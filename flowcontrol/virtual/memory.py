@@ -11,6 +11,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import is_timed, writes_together
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns
@@ -173,8 +174,7 @@ def fill(
     asides: int = 0,
     windows: int = 0,
     results: int = 0,
-    tables: dict[tuple[str, int], Ints] | None = None,
-    limits: dict[tuple[str, int], int] | None = None,
+    replayed: Replayed = NO_ROWS,
 ) -> Memory:
     """Return the memory of a job before its first round.
 
@@ -196,13 +196,11 @@ def fill(
         Windows that each task has room for whose stage has some.
     results : int, default 0
         Entries of the log of their results.
-    tables : dict, optional
-        By edge and sender: subpartition of each replayed row, in order.
-    limits : dict, optional
-        By stage and subtask: records that a replaying source has.
+    replayed : Replayed, optional
+        What is known of replayed rows; by default no source replays any.
     """
     head = _head(job, track)
-    build = Builder(job, head, tables or {}, limits or {})
+    build = Builder(job, head, replayed)
     _number(job, build.places)
     pairs, disks = connections_of(job), disks_of(job)
     first_disk = sum(plan.stage.parallelism for plan in job.stages)
@@ -342,7 +340,7 @@ def _link(build: Builder) -> None:
 def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
     job, places = build.job, build.places
     task = build.blocks["tasks_at"][places.tasks[plan.name] + index]
-    limit = build.limits.get((plan.name, index), -1)
+    limit = build.replayed.limits.get((plan.name, index), -1)
     curve = ServiceCurve.of(job, plan, index)
     task["kind"] = f.SOURCE if plan.is_source else f.RELAY if curve is None else f.SERVER
     task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)

@@ -86,6 +86,10 @@ class TimedKernelWorker(CheckpointedWorker):
             return written_ms(self.m, self.task)
         return self.m.now * self.m.round_us // 1000
 
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self.m[kernel_time(self.m, self.task.time).stamps + number]
+
     def run_us(self) -> int:
         """Return the start of the round, microseconds of the run."""
         return self.m.now * self.m.round_us

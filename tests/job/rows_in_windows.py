@@ -64,3 +64,8 @@ def scenario(
 def job(stages: Mapping[str, Mapping[str, Any]], edges: Mapping[str, Any], **more: Any) -> Job:
     """Return the same laid out."""
     return build_physical_graph(parse_scenario(scenario(stages, edges, **more)))
+
+
+def laid_out(mapping: Mapping[str, Any]) -> Job:
+    """Return a scenario laid out."""
+    return build_physical_graph(parse_scenario(mapping))

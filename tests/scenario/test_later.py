@@ -60,6 +60,25 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "stages[1].window",
         ["windows of replayed rows are", "take the window, or the input of the source, out"],
     ),
+    "aggregates of several columns": (
+        [
+            ONE,
+            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
+            (
+                "stages/1/window",
+                {
+                    "kind": "global",
+                    "trigger": {"count": 5},
+                    "aggregate": {"far": "max(distance)", "n": "count", "late": "avg(dep_delay)"},
+                },
+            ),
+        ],
+        "stages[1].window.aggregate",
+        [
+            "distance, dep_delay: aggregates of more than one column are",
+            "give dep_delay a stage with a window of its own",
+        ],
+    ),
     "spark's event time": (
         [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
         "time_model",
@@ -111,6 +130,7 @@ OWN = {
     **{f"{kind} windows": "windows are" for kind in ("tumbling", "sliding", "session", "global")},
     "triggers": "other triggers",
     "windows of rows": "windows of replayed rows",
+    "aggregates of several columns": "more than one column",
     "spark's event time": "'spark'",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",

@@ -69,7 +69,6 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
 def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundState]:
     """Run the kernel; yield its state after each ``every`` rounds, and after the last one."""
     replayed = read_replayed(job)
-    tables, limits = replayed.tables, replayed.limits
     memory = fill(
         job,
         runs=RUNS,
@@ -78,8 +77,7 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         reports=REPORTS,
         windows=WINDOWS if has_windows(job) else 0,
         results=RESULTS,
-        tables=tables,
-        limits=limits,
+        replayed=replayed,
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)

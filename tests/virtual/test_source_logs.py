@@ -241,7 +241,7 @@ def test_a_replayed_log_arrives_at_its_rate() -> None:
 def test_the_kernel_stops_a_replayed_log_where_the_reference_does() -> None:
     job = build_physical_graph(parse_scenario(mapping({"stalls": PAUSE})))
     limits = {("source", 0): 333}
-    memory = fill(job, runs=1 << 12, ages=1 << 12, track=False, limits=limits)
+    memory = fill(job, runs=1 << 12, ages=1 << 12, track=False, replayed=Replayed(limits=limits))
     reader = StateReader(job, memory)
     for batch in run_reference(job, Replayed(limits=limits)):
         assert advance(memory.cells, batch.number + 1) == 0
