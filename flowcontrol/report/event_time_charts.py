@@ -117,17 +117,17 @@ def _delays(run: RunData, factor: float) -> list[Trace]:
 def _paused_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
     """Return the share of time for which sources were paused; none if none was."""
     paused = frame[frame["paused_ms_per_s"] > 0]
-    names = [stage.name for stage in run.scenario.sources if stage.name in set(paused["stage"])]
-    traces: list[Trace] = []
-    for index, name in enumerate(names[:MOST_STAGES]):
+    found, traces = set(paused["stage"]), list[Trace]()
+    for index, stage in enumerate(run.shown_stages()):  # each in the colour that it has elsewhere
+        if (name := stage.name) not in found:
+            continue
         rows = frame[frame["stage"] == name].assign(
             share=lambda f: f["paused_ms_per_s"] * _PER_CENT
         )
-        parallelism = run.scenario.stage(name).parallelism
-        if 1 < parallelism <= MOST_THIN:
+        if 1 < stage.parallelism <= MOST_THIN:
             traces += _thin(name, rows, "share", line_style(index), "vh")
         series = over_interval(name, summed(rows, "share", "max"), "share")
-        traces.append(_stepped(series, line_style(index)))
+        traces.append(_stepped(series, line_style(index)) | {"showlegend": True})
     if not traces:
         return []
     texts = chart_texts(_REPORT)["paused"]

@@ -165,6 +165,16 @@ def test_every_axis_has_its_unit_and_every_line_a_colour_of_the_palette(timed: A
                 assert trace["line"]["color"] in PALETTE
 
 
+def test_a_paused_source_is_named_and_has_the_colour_that_it_has_elsewhere(timed: Any) -> None:
+    drawn = charts(timed)
+
+    def stroke(chart: str) -> Any:
+        [trace] = [one for one in drawn[chart].figure["data"] if one["name"] == "clicks"]
+        return trace["line"]["color"], trace.get("showlegend")
+
+    assert stroke("paused") == (stroke("watermark-lag")[0], True)
+
+
 def test_each_stage_is_drawn_by_its_worst_subtask_and_the_others_thin(timed: Any) -> None:
     traces = charts(timed)["watermark-lag"].figure["data"]
     named = [trace["name"] for trace in traces if trace.get("showlegend", True)]
