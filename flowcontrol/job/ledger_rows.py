@@ -227,5 +227,8 @@ def _kept(side: GateState | PartitionState, *names: str) -> dict[str, Any]:
     return pools | {name: getattr(side, name) for name in names}
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _text(state: Any) -> str:
-    return json.dumps(state, separators=(",", ":"))
+    return _encode(state)

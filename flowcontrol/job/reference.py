@@ -7,6 +7,7 @@ it shows quickly what a scenario will do.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
 from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
@@ -88,7 +89,13 @@ def run_reference(
     checkpoints = checkpoints or checkpoint_control(job)
     failures = failures or failure_control(job, subtasks, checkpoints, replayed)
     return run_rounds(
-        job, subtasks, control, checkpoints=checkpoints, failures=failures, delivery=delivery
+        job,
+        subtasks,
+        control,
+        checkpoints=checkpoints,
+        failures=failures,
+        delivery=delivery,
+        alignment=alignment_control(job),
     )
 
 
@@ -155,6 +162,7 @@ def run_rounds(
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
     delivery: DeliveryControl | None = None,
+    alignment: AlignmentControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows = before or {}
@@ -173,6 +181,8 @@ def run_rounds(
         for order in orders:
             if subtasks[order.task].is_running:
                 subtasks[order.task].hear_coordinator(order)
+        if alignment is not None:
+            align(number, alignment, subtasks)
         if delivery is not None:
             delivery.advance(number)
         for subtask in subtasks:
@@ -193,6 +203,16 @@ def run_rounds(
         if delivery is not None:
             delivery.end_round(number, lambda task: subtasks[task].task.taken)
         yield RoundRows(number, rows, state)
+
+
+def align(number: int, control: AlignmentControl, subtasks: Sequence[Subtask]) -> None:
+    """Have aligned sources report, and hear what their groups allow, before a round."""
+
+    def reported(task: int) -> int:
+        return subtasks[task].reported_watermark()
+
+    for task, allowed in control.before_round(number, reported):
+        subtasks[task].hear_allowed(allowed)
 
 
 def _renewed(

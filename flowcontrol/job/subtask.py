@@ -69,7 +69,7 @@ from flowcontrol.systems.throttles import throttled_source as s
 Ints = npt.NDArray[np.int64]
 
 
-class Subtask(CheckpointedTask, WindowedTask, SendingTask):
+class Subtask(WindowedTask, CheckpointedTask, SendingTask):
     """One subtask: its gates, its result partitions, and the task between them.
 
     Parameters
@@ -214,17 +214,17 @@ class Subtask(CheckpointedTask, WindowedTask, SendingTask):
         end = self._may_do(start, allowed)
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
-        if self.time is not None:
+        if self.time is not None and self.syncing_us() == 0:
             look_at_probe(self, task, start, end)
-        if self.window is not None and not self._stands_still(number):
-            self._look_at_clock(start, end)
+            if self.window is not None and not self._stands_still(number):
+                self._look_at_clock(start, end)
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
         syncing = self.syncing_us()
         account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
         if self.time is not None:
-            self.time.blocked_us += task.blocked
+            self._count_time()
         if self.checkpoints is not None:
             note_writing(self, task, work.first)
         forgo(task, end, allowed)
@@ -266,10 +266,10 @@ class Subtask(CheckpointedTask, WindowedTask, SendingTask):
         task = self.task
         if task.kind in {SOURCE, READER} and self._has_ended(number):
             task.open_inputs = 0
-        if self.checkpoints is not None and may_finish(self, task) == 0:
-            return
         if self.time is not None:
             end_time(self, task)
+        if self.checkpoints is not None and may_finish(self, task) == 0:
+            return
         if task.is_pending == 0 and finish_task(task) == 1:
             for i in range(len(self.partitions)):
                 finish_partition(self.event_partition(i))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 WINDOW_COLUMNS = ("late_records", "open_windows", "window_state_bytes", "fired")
 """What a task with windows has in the table, in this order."""
@@ -53,6 +54,7 @@ class TimeTable:
         self._tasks = np.array([order[head, index] for head, _, index in rows], np.int64)
         self._stages = [stage for _, stage, _ in rows]
         self._subtasks = [index for _, _, index in rows]
+        self._paused: tuple[float, Ints] = 0.0, np.zeros(len(rows), np.int64)
         timed_by = {stage: self.job.scenario.timed_by(stage) for stage in set(self._stages)}
         stages = np.array(self._stages)
         self._timed = [
@@ -68,6 +70,7 @@ class TimeTable:
         watermarks: Sequence[int] | Ints,
         idle: Sequence[int] | Ints,
         windows: Sequence[Sequence[int]] | Ints = NO_WINDOWS,
+        paused: Sequence[int] | Ints = (),
     ) -> None:
         """Add a sample.
 
@@ -81,6 +84,9 @@ class TimeTable:
         windows : sequence of sequence of int, optional
             Of each task, in the same order: late records, windows that it holds, their bytes, and
             results so far. Only the first stage of a chain may have windows. By default none has.
+        paused : sequence of int, optional
+            For how long each task, in the same order, has been paused so far, microseconds: that
+            of the source which heads its chain. By default none ever was.
         """
         import pyarrow as pa
 
@@ -97,10 +103,19 @@ class TimeTable:
             "watermark_s": pa.array(whole / 1000, mask=is_missing),
             "watermark_lag_ms": self._lags(t_s, whole, is_missing),
             "is_idle": np.asarray(idle)[self._tasks] == 1,
-            "paused_ms_per_s": np.zeros(count),
+            "paused_ms_per_s": self._paused_share(t_s, paused) * self._is_head,
             **dict(zip(WINDOW_COLUMNS, held, strict=True)),
         }
         self._samples.append(pa.table(columns, TIME.arrow_schema()))
+
+    def _paused_share(self, t_s: float, paused: Sequence[int] | Ints) -> Floats:
+        """Return for which share of the time since the sample before tasks were paused, ms/s."""
+        if len(paused) == 0:
+            return np.zeros(len(self._tasks))
+        before_s, before = self._paused
+        now = np.asarray(paused, np.int64)[self._tasks]
+        self._paused = t_s, now
+        return (now - before) / 1000 / (t_s - before_s) if t_s > before_s else np.zeros(len(now))
 
     def _lags(self, t_s: float, marks: Ints, is_missing: npt.NDArray[np.bool_]) -> pa.Array:
         """Return how far each watermark is behind the clock, or the furthest one of its sources.

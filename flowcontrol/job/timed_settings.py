@@ -4,7 +4,7 @@ from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import stream_of
 from flowcontrol.operators.timed_states import TaskTime
-from flowcontrol.scenario.event_time import SourceTime
+from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime
 
 MOST_PENDING_MARKS = 4
 """Marks of a channel that may wait behind a record: two of the last probe, two of MAX_TIME."""
@@ -13,6 +13,12 @@ MOST_PENDING_MARKS = 4
 def is_timed(job: Job) -> bool:
     """Tell whether records of a job have stamps: event times, or keys for windows."""
     return job.scenario.has_stamps
+
+
+def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
+    """Return how a stage waits for others by event time; None of one that does not."""
+    source = job.scenario.event_time_of(plan.stage.name)
+    return None if source is None or source.watermark is None else source.watermark.alignment
 
 
 def writes_together(job: Job, plan: JobVertex, index: int) -> bool:

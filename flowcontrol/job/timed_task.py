@@ -14,8 +14,9 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
 from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.job.timed_settings import is_timed, new_time
+from flowcontrol.job.timed_settings import alignment_of, is_timed, new_time
 from flowcontrol.operators import event_time as t
+from flowcontrol.operators.aligning import hear_allowed, note_idle, reported
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
@@ -75,6 +76,7 @@ class TimedTask:
         self.time: TimeRows | None = None
         if is_timed(self.job):
             self.task.is_timed = 1
+            self.task.is_aligned = int(alignment_of(self.job, self.plan) is not None)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
                 new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
@@ -122,6 +124,22 @@ class TimedTask:
         number = next(i for i, own in enumerate(self.partitions) if own is writer.partition)
         outputs = self._times.outputs[number]
         return outputs if writer.partition.is_broadcast else [outputs[channel]]
+
+    def _count_time(self) -> None:
+        """Count the time of a round, as far as the clock of idleness stands in it."""
+        self._times.blocked_us += self.task.blocked
+        if self.task.is_aligned == 1:
+            note_idle(self._times.state, self.task.idle)
+
+    # ------------------------------------------------------------------ of a group of sources
+
+    def reported_watermark(self) -> int:
+        """Return the watermark that it reports to its group, ms; MIN_TIME: none."""
+        return reported(self._times.state)
+
+    def hear_allowed(self, allowed: int) -> None:
+        """Hear before a round which watermark its group allows it, ms."""
+        hear_allowed(self._times.state, allowed)
 
     # ------------------------------------------------------------------ as a TimedWorker
 
@@ -186,6 +204,10 @@ class TimedTask:
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self._times.blocked_us
 
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        t.stop_time(self._times.state)
+
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""
         t.on_mark(self._worker, self.task, self.gates)
@@ -197,6 +219,10 @@ class TimedTask:
     def end_event(self) -> None:
         """Take notice that it is put out."""
         t.end_event(self._worker, self.task)
+
+    def is_paused(self) -> int:
+        """Tell whether it may not begin a record, since it is ahead of its group: 1 if so."""
+        return self._times.state.aligned.is_paused
 
     @property
     def _worker(self) -> TimedWorker[Output]:

@@ -166,6 +166,12 @@ class WindowedTask(TimedTask):
         """Return the first id of each key of the records of a gate."""
         return self._window.firsts[gate]
 
+    def window_bytes(self) -> int:
+        """Return the size of its open windows, bytes; 0 of a task without."""
+        if self.window is None:
+            return 0
+        return self.window.windows.store.open * self.window.held.bytes_per_key
+
     def keys_of_ids(self, gate: int) -> Row:
         """Return the key of each id of the records of a gate; empty: they are made."""
         return self._window.numbers[gate]

@@ -7,6 +7,7 @@ written to all outputs like a record, behind all that was put out before.
 
 from collections.abc import Sequence
 
+from flowcontrol.operators.aligning import look_at_watermark
 from flowcontrol.operators.states import RELAY, SERVER, StreamTask
 from flowcontrol.operators.task import is_between
 from flowcontrol.operators.timed_states import TaskTime
@@ -54,7 +55,7 @@ def end_event(worker: TimedWorker[W], task: StreamTask) -> None:
     if time.has_generator == 1:
         done = on_event(time.generator, time_of(task.stamp))
         if done > 0:
-            give_out(worker, task, done, time.generator.watermark)
+            _give_out_own(worker, task, time, done)
 
 
 def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int) -> None:
@@ -81,11 +82,18 @@ def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int
 
 
 def _probe(worker: TimedWorker[W], task: StreamTask, time: TaskTime) -> None:
-    """Probe a generator; the clock of its idleness stands while the task is back-pressured."""
-    time.clock.stood = worker.blocked_us()
+    """Probe a generator; its clock of idleness stands while it is back-pressured or paused."""
+    time.clock.stood = worker.blocked_us() + time.paused_us
     done = on_probe(time.generator, activity_time(time.clock, worker.run_us()))
     if done > 0:
-        give_out(worker, task, done, time.generator.watermark)
+        _give_out_own(worker, task, time, done)
+
+
+def _give_out_own(worker: TimedWorker[W], task: StreamTask, time: TaskTime, done: int) -> None:
+    """Write what the generator of a source has given out; the source may be paused by it."""
+    give_out(worker, task, done, time.generator.watermark)
+    if task.is_aligned == 1:
+        look_at_watermark(time, done)
 
 
 def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
@@ -105,7 +113,19 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     time.next_probe = -1
     if time.has_generator == 1:
         _probe(worker, task, time)
+    time.aligned.is_paused = 0  # it waits for nobody any more
     give_out(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
+
+
+def stop_time(time: TaskTime) -> None:
+    """Have a source give out no watermark any more, MAX_TIME neither.
+
+    Notes
+    -----
+    ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
+    """
+    time.has_ended = 1
+    time.next_probe = -1
 
 
 def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
@@ -114,6 +134,8 @@ def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> 
     place = worker.valve_place()
     worker.drop_mark()
     take_mark(task, gates)
+    if task.has_checkpoints == 1:
+        worker.count_mark(place, mark_bytes(kind))
     if kind == WATERMARK:
         done = on_watermark(time.valve, worker.valve_channels(), place, watermark)
     else:

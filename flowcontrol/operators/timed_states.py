@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from flowcontrol.protocol.event_time.states import ActivityClock, Generator, Valve
+from flowcontrol.protocol.event_time.states import ActivityClock, AlignedSource, Generator, Valve
 
 
 @dataclass(slots=True)
@@ -24,6 +24,10 @@ class TaskTime:
     """Between two probes, microseconds; 0: it is never probed; constant."""
     next_probe: int = -1
     """When the next one falls due, microseconds of the run; -1: never."""
+    aligned: AlignedSource = field(default_factory=AlignedSource)
+    """Of a source whose group is aligned: what its group allows it, and whether it is paused."""
+    paused_us: int = 0
+    """How long it has stood because it was paused, microseconds: part of its idle time."""
     has_times: int = 0
     """1: a source whose rows bring their stamps; constant."""
     has_ids: int = 0

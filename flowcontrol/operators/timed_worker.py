@@ -29,6 +29,12 @@ class TimedWorker(Worker[W], Protocol[W]):
     def drop_mark(self) -> None:
         """Take it out of the channel."""
 
+    def count_mark(self, place: int, nbytes: int) -> None:
+        """Count the bytes of a mark that was taken from a channel of the valve.
+
+        Called where there are checkpoints.
+        """
+
     def hear_valve(self, done: int) -> None:
         """Take what the valve has given out, where the first operator is a window."""
 

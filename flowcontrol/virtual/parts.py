@@ -44,7 +44,10 @@ EVENT_TIME = 2048
 WINDOWS = 4096
 """Windows, and records that are routed by their key."""
 
-_FIRST_TRANSPORT = 13
+ALIGNMENT = 8192
+"""Sources that wait for one another by event time."""
+
+_FIRST_TRANSPORT = 14
 """Place of the part of the first transport that counts records."""
 
 
@@ -76,6 +79,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
+        "is_aligned": (ALIGNMENT, 0),
     },
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
@@ -135,4 +139,6 @@ def parts_of(job: Job) -> int:
         parts |= EVENT_TIME
     if has_windows(job):
         parts |= WINDOWS
+    if scenario.alignment_groups:
+        parts |= ALIGNMENT
     return parts

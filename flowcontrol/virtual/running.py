@@ -18,6 +18,7 @@ from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import (
@@ -35,7 +36,7 @@ from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
-from flowcontrol.virtual.time_memory import watermarks_of
+from flowcontrol.virtual.time_memory import paused_us, watermarks_of
 from flowcontrol.virtual.window_results import windows_held
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Running:
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
+    alignments : Alignments or None
+        What has sources wait for one another.
     keys : RowKeys
         Which keys and values the ids of replayed rows stand for.
     """
@@ -83,6 +86,7 @@ class Running:
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
+    alignments: Alignments | None = None
     keys: RowKeys = NO_KEYS
 
     @classmethod
@@ -142,6 +146,7 @@ class Running:
             recovery,
             delivery,
             time,
+            Alignments(job, memory) if job.scenario.alignment_groups else None,
             replayed.keys,
         )
 
@@ -164,7 +169,9 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
-                self.time.add(t_s, *watermarks_of(self.memory), windows_held(self.memory))
+                held = windows_held(self.memory)
+                paused = paused_us(self.memory)
+                self.time.add(t_s, *watermarks_of(self.memory), held, paused)
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -220,6 +227,11 @@ class Running:
         return found
 
     def _begin(self) -> int:
+        """Have all act that act between rounds; return the round before which they do again."""
+        due = self._begin_checkpoints()
+        return due if self.alignments is None else min(due, self.alignments.begin())
+
+    def _begin_checkpoints(self) -> int:
         """Have checkpoints and failures act before the next round; return when they do again."""
         if self.coordination is not None:
             due = self.coordination.begin(self.recovery)

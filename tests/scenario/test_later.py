@@ -125,12 +125,14 @@ OWN = {
 """What only the refusal of a line says, where its scenario asks for other lines too."""
 
 
-@pytest.mark.parametrize("more", [INTERVAL, FAILED])
-def test_a_window_of_processing_time_waits_for_them_too(changed: Any, more: Any) -> None:
+@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "virtual")])
+def test_a_window_of_processing_time_waits_for_them_too(
+    changed: Any, more: Any, clock: Any
+) -> None:
     """It has no event time, but state that a checkpoint would have to carry."""
     window = {"kind": "tumbling", "size_s": 5, "trigger": "processing_time"}
     given = changed(ONE, ("stages/1/window", window), more)
-    places = [one.place for one in check_clock(parse_scenario(given), "virtual")]
+    places = [one.place for one in check_clock(parse_scenario(given), clock)]
     assert "stages[1].window" in places
 
 
