@@ -90,13 +90,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _alignment(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.watermark is not None and stage.watermark.alignment is not None:
-            what = f"{stage.watermark.alignment.group!r}: sources that wait for one another are"
-            yield f"stages[{index}].watermark.alignment", what, "leave it out"
-
-
 def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
     """A window has one sum, one minimum and one maximum."""
     for index, stage in enumerate(scenario.stages):
@@ -174,7 +167,6 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("alignment", "live", _alignment),
     Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),

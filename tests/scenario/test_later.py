@@ -38,11 +38,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "alignment": (
-        [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
-        "stages[0].watermark.alignment",
-        ["'g': sources that wait for one another are", "leave it out"],
-    ),
     "aggregates of several columns": (
         [
             ONE,
