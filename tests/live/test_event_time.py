@@ -5,6 +5,7 @@ The stand-in for Spark runs the real reader, the real foreachBatch function and 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -29,13 +30,17 @@ from modules import load
 
 EXAMPLES = max(1, settings.default.max_examples // 8)
 MOST_RUNS = 24
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
+NAMES = ["joined", "aligned", "each", "large"] if IS_LONG else ["joined", "aligned"]
+KILLED = ["aligned", "joined"] if IS_LONG else ["aligned"]
+"""The quick form leaves out what the others have as well."""
 KINDS = {ACTIVE: "active", WATERMARK: "watermark", IDLE: "idle"}
 SEEN = {*KINDS.values(), "waited", "pending", "died"}
 """What must have happened in some of the runs: marks of each kind, one that waited in a buffer in
 hand, one for which there was no buffer, a crash."""
 
 
-@pytest.mark.parametrize("name", ["joined", "each", "large", "aligned"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_job_with_event_time_is_that_of_the_reference_run(
     name: str,
     timing: ModuleType,
@@ -84,7 +89,7 @@ def test_a_job_without_event_time_has_no_stamps(
         assert [stamp >> ID_BITS for stamp in rows["_stamp"]] == [100 * r for r in rows["_round"]]
 
 
-@pytest.mark.parametrize("name", ["joined", "aligned"])
+@pytest.mark.parametrize("name", KILLED)
 def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_event_time(
     name: str,
     timing: ModuleType,
