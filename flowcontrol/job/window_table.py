@@ -34,6 +34,17 @@ def table_name(stage: str) -> str:
     return f"output/{stage}"
 
 
+def late_name(table: str) -> str:
+    """Return the name of the table of the rows that are late for the windows of a stage.
+
+    Parameters
+    ----------
+    table : str
+        Name of that of its results.
+    """
+    return f"{table}_late"
+
+
 def window_stages(job: Job) -> list[str]:
     """Return the stages that have a window."""
     return [stage.name for stage in job.scenario.stages if stage.window is not None]

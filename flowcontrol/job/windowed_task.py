@@ -76,6 +76,8 @@ class WindowRows:
         What it put out in the round.
     sources : list of int
         Of each of them, which record it had taken up last: how many it has taken up so far.
+    late : list of int
+        Records that came too late for every window in the round, numbered likewise.
     kept_in : int
         Where processes share no memory: round in which its windows were kept last; -1: never.
     born : int
@@ -89,13 +91,15 @@ class WindowRows:
     values: Row
     results: list[Result] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
     kept_in: int = -1
     born: int = 0
 
     def begin_round(self) -> None:
-        """Forget what it put out in the round before."""
+        """Forget what it put out, and what came late, in the round before."""
         self.results.clear()
         self.sources.clear()
+        self.late.clear()
 
 
 class WindowedTask(TimedTask):
@@ -192,7 +196,11 @@ class WindowedTask(TimedTask):
 
     def take_element(self, may_write: int) -> None:
         """Put the record that has been taken up into its windows, and put out what that causes."""
+        store = self._window.windows.store
+        before = store.late
         w.take_element(self._windowed, self.task, may_write)
+        if store.late > before:
+            self._window.late.append(self.task.taken)
 
     def fire_next(self, may_write: int) -> int:
         """Go on with a burst of results: 0 if it is over."""

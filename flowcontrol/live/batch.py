@@ -83,14 +83,22 @@ class StageBatch:
             ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id)
         for link in plan.outputs:
             ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id)
-        hidden = exchange_schema(sent_schema(job, stage, schema), is_timed(job))
+        others = [link for link in links_seen(job, plan) if link.name not in ledgers]
+        views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
+        self._state: StateTable | None = None
+        if job.checkpoints is not None:
+            self._state = StateTable(paths.state, run_id, plan.name)
+        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
+        self._runtime.refresh()
+        rows = self._runtime.replayed.keys
+        hidden = exchange_schema(sent_schema(job, stage, schema, rows), is_timed(job))
         self._exchanges = {
             link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
         }
         self._output: OutputTable | None = None
         self._windows: WindowResults | None = None
         if plan.stage.window is not None:
-            self._windows = WindowResults(job, plan, paths, run_id)
+            self._windows = WindowResults(job, plan, paths, run_id, rows, schema)
             self._output = self._windows.table
         elif plan.stage.output is not None:
             folder = paths.output(plan.stage.output.path)
@@ -100,13 +108,6 @@ class StageBatch:
             first = ledgers[plan.inputs[0].name]
             self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
         self._ledgers = ledgers
-        others = [link for link in links_seen(job, plan) if link.name not in ledgers]
-        views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
-        self._state: StateTable | None = None
-        if job.checkpoints is not None:
-            self._state = StateTable(paths.state, run_id, plan.name)
-        self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
-        self._runtime.refresh()
         self._result = StructType().add(RESULT, "string")
         self.rounds = self._runtime.last_committed() + 1
         self.records = 0
@@ -168,7 +169,17 @@ class StageBatch:
     def _results(
         self, windows: WindowResults, number: int, works: list[Work], reports: Reports
     ) -> dict[int, Files]:
-        """Write the results of all subtasks; return the files of each, that of the table last."""
+        """Write the results of all subtasks; return the files of each, that of the table last.
+
+        What was late is committed: executors have written it.
+        """
+        late = [
+            _packed(i, report["files"][0])
+            for i, report in sorted(reports.items())
+            if report["files"][0]
+        ]
+        if late:
+            windows.late.commit(number, late)
         return {
             subtask.index: windows.packed(
                 number,
@@ -194,7 +205,7 @@ class StageBatch:
 
     def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
         if self._windows is not None:
-            return self._windows.order(self._runtime.subtasks[index], work)
+            return self._windows.order(number, self._runtime.subtasks[index], work)
         if self._sink is not None:
             orders = self._sink.orders(number, self._runtime.subtasks[index])
             return SubtaskOrder(work.records, orders, True)

@@ -5,10 +5,12 @@ processes. Both hold a :class:`StageRuntime`; a round is a pure function of the 
 of the round before, so both come to the same result and nothing but the ledger is shared.
 """
 
+from functools import cached_property
 from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
 from flowcontrol.job.record_subtask import new_subtask
+from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.job.timed_settings import is_timed
@@ -19,7 +21,7 @@ from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.elements import StageElements
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.replay import Replay
+from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.sink_mail import Heard
 from flowcontrol.live.window_files import WindowFiles
 
@@ -72,7 +74,6 @@ class StageRuntime:
         self.round = -1
         self.subtasks: list[Subtask] = []
         self.works: list[Work] = []
-        self._replay: Replay | None = None
         self._control: SourceControl | None = None
         self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
         self.coordination: StageCoordination | None = None
@@ -89,6 +90,13 @@ class StageRuntime:
                 exchanges = {name: ExchangeView(path) for name, path in logs.items()}
             self._elements = StageElements(self.plan, exchanges)
         self._hears_all = self._is_throttled or is_coordinated(job)
+
+    @cached_property
+    def replayed(self) -> Replayed:
+        """What the stage knows of replayed rows: of its own, and of those with stamps."""
+        if self.plan.stage.input is None and not is_timed(self.job):
+            return NO_ROWS
+        return staged_rows(self.job, self.paths.replay)
 
     def refresh(self) -> None:
         """Read the new commits of all ledgers."""
@@ -176,8 +184,6 @@ class StageRuntime:
 
     def _restore(self, before: int) -> None:
         plan = self.plan
-        if plan.stage.input is not None and self._replay is None:
-            self._replay = Replay(self.paths.replay(plan.name))
         self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
         if self._is_throttled:
             self._control = SourceControl(self.job, self.subtasks)
@@ -245,11 +251,7 @@ class StageRuntime:
         }
 
     def _fresh(self, index: int) -> Subtask:
-        tables = records = None
-        if self._replay is not None:
-            tables = [self._replay.table(link, index) for link in self.plan.outputs]
-            records = self._replay.counts[index]
-        found = new_subtask(self.job, self.plan, index, tables=tables, input_records=records)
+        found = new_subtask(self.job, self.plan, index, **self.replayed.of(self.plan, index))
         if self._elements is not None:
             self._elements.connect(found)
         return found

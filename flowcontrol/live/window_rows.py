@@ -10,11 +10,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobVertex, Subtask, Work
-from flowcontrol.job.window_table import EMITTED, declared, table_name, window_table
+from flowcontrol.job.row_keys import RowKeys
+from flowcontrol.job.window_table import (
+    EMITTED,
+    Aggregated,
+    declared,
+    late_name,
+    table_name,
+    window_table,
+)
 from flowcontrol.job.windowed_task import Result, WindowRows
 from flowcontrol.ledger.exchange import OutputTable
 from flowcontrol.live.folder import RunPaths
@@ -37,28 +46,44 @@ class WindowResults:
         The run's folder.
     run_id : str
         Makes the application id unique to this run.
+    rows : RowKeys
+        Which keys and values replayed rows have.
+    taken : pyarrow.Schema
+        Columns of the rows that it takes up.
 
     Attributes
     ----------
-    table : OutputTable
-        Its results.
+    table, late : OutputTable
+        Its results, and the rows that came too late for every window.
     """
 
-    def __init__(self, job: Job, plan: JobVertex, paths: RunPaths, run_id: str) -> None:
+    def __init__(
+        self,
+        job: Job,
+        plan: JobVertex,
+        paths: RunPaths,
+        run_id: str,
+        rows: RowKeys,
+        taken: pa.Schema,
+    ) -> None:
         window = job.scenario.window_of(plan.name)
         assert window is not None
-        self._job, self._plan = job, plan
+        self._job, self._plan, self._keys = job, plan, rows
         stated = plan.stage.output
-        folder = paths.output(table_name(plan.name) if stated is None else stated.path)
-        schema = declared(window).arrow_schema()
-        self.table = OutputTable(folder, schema, f"{run_id}/{plan.name}")
+        folder = table_name(plan.name) if stated is None else stated.path
+        schema = declared(window, rows.values_of(plan.name)).arrow_schema()
+        self.table = OutputTable(paths.output(folder), schema, f"{run_id}/{plan.name}")
+        place = paths.output(late_name(folder))
+        self.late = OutputTable(place, taken, f"{run_id}/{plan.name}/late")
 
-    def order(self, subtask: Subtask, work: Work) -> SubtaskOrder:
-        """Return what an executor does with the rows that a subtask took up."""
-        asked = [number - work.first - 1 for number in _rows(subtask).sources]
-        return SubtaskOrder(
-            work.records, (), True, asks=tuple(i for i in (*asked, work.records - 1) if i >= 0)
-        )
+    def order(self, number: int, subtask: Subtask, work: Work) -> SubtaskOrder:
+        """Return what an executor does with the rows that a subtask took up in a round."""
+        rows = _rows(subtask)
+        asked = [taken - work.first - 1 for taken in rows.sources]
+        asks = tuple(i for i in (*asked, work.records - 1) if i >= 0)
+        late = np.array([taken - work.first - 1 for taken in rows.late], np.int64)
+        edge = self._whole(self.late, number, subtask.index, late)
+        return SubtaskOrder(work.records, (edge,), True, asks=asks)
 
     def packed(
         self,
@@ -95,19 +120,25 @@ class WindowResults:
             return [None] * (len(orders) + 1)
         table = self._table(rows.results)
         sent = table.drop_columns([EMITTED]).append_column(ROUND, pa.array(born, pa.int64()))
-        every = np.arange(len(table), dtype=np.int64)
-        own = f"{self._plan.name}-{subtask.index}-{number}.parquet"
-        place = EdgeOrder(
-            str(self.table.path), "", (0,), (0,), every * 0, every, ROWS_OF_A_FILE, own
+        place = self._whole(
+            self.table, number, subtask.index, np.arange(len(table), dtype=np.int64)
         )
         return [*(write_rows(sent, order) for order in orders), write_rows(table, place)]
 
+    def _whole(
+        self, table: OutputTable, number: int, index: int, rows: npt.NDArray[np.int64]
+    ) -> EdgeOrder:
+        """Order rows into one file of a table; a round that is run again writes it again."""
+        name = f"{self._plan.name}-{index}-{number}.parquet"
+        return EdgeOrder(str(table.path), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name)
+
     def _table(self, results: Sequence[Result]) -> pa.Table:
         """Return results as rows of the table."""
-        keys, starts, ends, counts, rounds = np.array(
-            [(one.key, one.start, one.end, one.records, one.round) for one in results], np.int64
-        ).T
-        return window_table(self._job, self._plan.name, starts, ends, keys, counts, rounds)
+        columns = np.array(results, np.int64).T
+        own = dict(zip(Result._fields, columns, strict=True))
+        named = (own[name] for name in ("start", "end", "key", "records", "round"))
+        values = Aggregated(*(own[name] for name in Aggregated._fields))
+        return window_table(self._job, self._plan.name, *named, values=values, rows=self._keys)
 
 
 def _rows(subtask: Subtask) -> WindowRows:

@@ -245,10 +245,45 @@ def resolve_input(index: int, stage: Stage, base: Path, problems: list[Problem])
     return spec.model_copy(update={"path": str(path)}), columns
 
 
-def results_of_windows(stages: Sequence[Stage]) -> dict[str, str]:
-    """Return the folders of the results of stages that have a window and no output, by folder."""
-    found = [stage.name for stage in stages if stage.window is not None and stage.output is None]
-    return {f"output/{name}": name for name in found}
+def results_of_windows(
+    stages: Sequence[tuple[int, Stage]], problems: list[Problem]
+) -> dict[str, str]:
+    """Return where the live clock writes results of windows, and rows that are late for them.
+
+    Parameters
+    ----------
+    stages : sequence of (int, Stage)
+        All stages, by position; results of one with an output go there.
+    problems : list of Problem
+        Every problem is appended.
+
+    Returns
+    -------
+    dict of str to str
+        The stage of each folder but those of outputs.
+    """
+    found = dict[str, str]()
+    for index, stage in stages:
+        if stage.window is None:
+            continue
+        own, folders = _folder_of(stage), list[str]()
+        folders += [own] if stage.output is None else []
+        for folder in (*folders, f"{own}_late"):
+            if folder in found:
+                text = (
+                    f"{folder} is where both {found[folder]!r} and {stage.name!r} write: call one"
+                )
+                problems.append(Problem(f"stages[{index}].name", f"{text} of them otherwise"))
+            found[folder] = stage.name
+    return found
+
+
+def _folder_of(stage: Stage) -> str:
+    """Return where a stage writes its rows, as it is stated or else."""
+    output = stage.output
+    if output is not None and is_stated(output, "path"):
+        return str(PurePosixPath(output.path))
+    return f"output/{stage.name}"
 
 
 def resolve_output(
@@ -275,7 +310,7 @@ def resolve_output(
     output = stage.output
     if output is None:
         return None
-    path = PurePosixPath(output.path if is_stated(output, "path") else f"output/{stage.name}")
+    path = PurePosixPath(_folder_of(stage))
     fault = _fault_of(path, taken)
     if fault:
         rule = "name a folder of its own inside the run's folder, as output/" + stage.name

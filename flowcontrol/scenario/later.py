@@ -90,30 +90,11 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _event_time_column(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.event_time is not None and stage.event_time.column is not None:
-            what = f"{stage.event_time.column!r}: event times of replayed rows are"
-            yield f"stages[{index}].event_time.column", what, "leave it out: times are made then"
-
-
 def _alignment(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.watermark is not None and stage.watermark.alignment is not None:
             what = f"{stage.watermark.alignment.group!r}: sources that wait for one another are"
             yield f"stages[{index}].watermark.alignment", what, "leave it out"
-
-
-def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        plan = scenario.window_of(stage.name)
-        if plan is not None and plan.keys is None:
-            what = f"{stage.name!r}: windows of replayed rows are"
-            yield (
-                f"stages[{index}].window",
-                what,
-                "take the window, or the input of the source, out",
-            )
 
 
 def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
@@ -193,9 +174,7 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("event time of rows", "live", _event_time_column),
     Later("alignment", "live", _alignment),
-    Later("windows of rows", "live", _windows_of_rows),
     Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),

@@ -263,7 +263,7 @@ def _resolve(
     parts.stages = divide_totals(parts.stages, edges)
     check_roles(parts.stages, edges, problems)
     sizes = resolve_record_bytes(parts.stages, edges, problems)
-    taken = results_of_windows([stage for _, stage in parts.stages])
+    taken = results_of_windows(parts.stages, problems)
     whole = []
     for i, stage in parts.stages:
         rows = replayed[stage.name]

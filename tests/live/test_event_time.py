@@ -113,7 +113,7 @@ def test_random_jobs_are_those_of_the_reference_run(
         note(job.scenario.to_yaml())
         monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
         monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
-        root, crashes = tmp_path / "run", dying_in(driver, at)
+        root, crashes = tmp_path / "run", driver.dying_in({at})
         driver.Driver(job, root, crashes).run()
         runs.assert_is_reference(job, root)
         seen.update(happened(runs.comparable(runs.live_tables(job, root), latency=True)))
@@ -122,17 +122,6 @@ def test_random_jobs_are_those_of_the_reference_run(
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)
     assert SEEN - set(seen) == set()
-
-
-def dying_in(driver: ModuleType, at: int) -> Any:
-    """Return what dies at every place of a round."""
-
-    class Some(driver.Crashes):  # type: ignore[name-defined, misc]
-        def reach(self, *place: object) -> None:
-            if place[-1] == at or (place[0] == "point" and place[2] == at):
-                super().reach(*place)
-
-    return Some(named=True)
 
 
 def happened(ledgers: Any) -> set[str]:

@@ -98,6 +98,7 @@ def assert_is_reference(job: Job, root: Path, runs: ModuleType) -> Any:
     runs.assert_is_reference(job, root)
     expected, held = reference_windows(job)
     for stage, table in expected.items():
+        assert (root / "output" / f"{stage}_late" / "_delta_log").exists()
         pd.testing.assert_frame_equal(written(root, stage), in_order(table))
     ledgers = runs.comparable(runs.live_tables(job, root), latency=True)
     for (stage, index), each in held.items():
@@ -188,7 +189,7 @@ def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_windows(
 ) -> None:
     """At each commit and named point of two rounds, one of them in the middle of a burst."""
     job = runs.job_of({**timing.every_window(cases)[name], "duration_s": 1.0})
-    crashes = dying_in(driver, {7, 8})
+    crashes = driver.dying_in({7, 8})
     killed, whole = driver.Driver(job, tmp_path / "killed", crashes), tmp_path / "whole"
     killed.run()
     ledgers = assert_is_reference(job, tmp_path / "killed", runs)
@@ -204,7 +205,7 @@ def test_windows_that_are_gone_are_missed(
 ) -> None:
     job = runs.job_of({**timing.every_window(cases)["sinks"], "duration_s": 0.9})
     with pytest.raises(LedgerError, match=r"windows/sink/0-\d.npy: the windows of a task cannot"):
-        driver.Driver(job, tmp_path, dying_in(driver, {6}), watch=lambda *_: _lose(tmp_path)).run()
+        driver.Driver(job, tmp_path, driver.dying_in({6}), watch=lambda *_: _lose(tmp_path)).run()
 
 
 def _lose(root: Path) -> None:
@@ -254,7 +255,7 @@ def test_random_windows_are_those_of_the_reference_run(
         note(job.scenario.to_yaml())
         monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
         monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
-        root, crashes = tmp_path / "run", dying_in(driver, {at})
+        root, crashes = tmp_path / "run", driver.dying_in({at})
         driver.Driver(job, root, crashes).run()
         seen.update(happened(assert_is_reference(job, root, runs)))
         seen.update(["died"] if crashes.places else [])
@@ -270,17 +271,6 @@ def has_equal_inputs(job: Job) -> bool:
         return bool(row_schemas(job, {}))
     except ScenarioError:
         return False
-
-
-def dying_in(driver: ModuleType, rounds: set[int]) -> Any:
-    """Return what dies at every place of some rounds."""
-
-    class Some(driver.Crashes):  # type: ignore[name-defined, misc]
-        def reach(self, *place: object) -> None:
-            if place[-1] in rounds or (place[0] == "point" and place[2] in rounds):
-                super().reach(*place)
-
-    return Some(named=True)
 
 
 def happened(ledgers: Any) -> set[str]:

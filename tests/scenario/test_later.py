@@ -38,27 +38,10 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "event time of rows": (
-        [
-            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
-            ("stages/0/event_time", {"column": "time_hour"}),
-        ],
-        "stages[0].event_time.column",
-        ["'time_hour': event times of replayed rows are", "leave it out"],
-    ),
     "alignment": (
         [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
         "stages[0].watermark.alignment",
         ["'g': sources that wait for one another are", "leave it out"],
-    ),
-    "windows of rows": (
-        [
-            ONE,
-            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
-            ("stages/1/window", {"kind": "global", "trigger": {"count": 5}}),
-        ],
-        "stages[1].window",
-        ["windows of replayed rows are", "take the window, or the input of the source, out"],
     ),
     "aggregates of several columns": (
         [
