@@ -228,19 +228,19 @@ def compare(
             state = next(kernels[way])
             assert state.number == number
             is_equal = step > 1 or state == reference.state
-            if step > 1 or not is_equal or is_last or (watch is not None and way == 0):
+            if step > 1 or not is_equal or is_last:
                 found = read(RoundRows(number, round_rows(job, state.tasks), state))
                 expected = grown[way].added_to(read(reference))
                 if found != expected:
                     text = "\n  ".join(islice(differences(found, expected), SHOWN))
                     raise AssertionError(f"after round {number}:\n  {text}")
             assert is_equal, f"after round {number}"
-            if step > 1:
-                grown[way].clear()
             if watch is not None and way == 0:
-                watch(found)
+                watch(grown[way].added_to(read(reference)))
             if look is not None and way == 0:
                 look(state)
+            if step > 1:
+                grown[way].clear()
             compared[way] += 1
     assert [next(kernel, None) for kernel in kernels] == [None] * len(steps)
     assert min(compared) > 0

@@ -22,6 +22,7 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.replay import routes_of_keys
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.protocol.event_time.stamps import id_of, time_of
@@ -245,6 +246,22 @@ def test_fewer_rows_than_subtasks(clocks: ModuleType, tmp_path: Path) -> None:
     job = job_of("parquet", tmp_path / "rows.parquet", width=5)
     assert list(read_replayed(job).limits.values()) == [1, 1, 0, 0, 0]
     clocks.compare(job)
+
+
+def test_the_last_row_may_wait_for_a_buffer(clocks: ModuleType, tmp_path: Path) -> None:
+    """What falls due at a source meanwhile is lost, as ever."""
+    pq.write_table(pa.table({"city": ["Oslo", "Rome", "Kiel"]}), tmp_path / "rows.parquet")
+    mapping = job_of("parquet", tmp_path / "rows.parquet", None, service=5).scenario.canonical()
+    mapping["stages"][0]["record_bytes"] = 60_000
+    mapping["stages"][1] |= {"parallelism": 1, "placement": [0], "service_rate": 5}
+    waited = []
+
+    def look(state: RoundState) -> None:
+        task = state.task("source")
+        waited.append(task.taken == 0 and task.backpressured_us > 0 and task.state.taken == 3)
+
+    clocks.compare(build_physical_graph(parse_scenario(mapping)), every=(1, 7), look=look)
+    assert sum(waited) > 10
 
 
 def test_an_input_without_rows_is_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from flowcontrol.analysis.event_time import time_frame
 from flowcontrol.job import Job
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.virtual import run_job
 
 EPOCH_MS = 1_356_998_400_000
@@ -127,6 +128,34 @@ def test_windows_of_the_clock_take_rows_without_times(
     counts = found.groupby("key").n.sum()
     first = given[: counts.sum()]  # the last windows are open at the end, and never fire
     assert counts.to_dict() == first["city"].fillna("null").value_counts().to_dict()
+
+
+def test_the_last_watermark_may_wait_for_a_buffer(
+    rows_in_windows: ModuleType, clocks: ModuleType, tmp_path: Path
+) -> None:
+    """Behind the last row; what falls due at the source meanwhile is lost, as it is before."""
+    made, few = rows_in_windows, "taskmanager.network.memory."
+    source = made.source(
+        made.write(tmp_path, city=["Rome"], at=[0]), record_bytes=8167, emit_rate=1500
+    )
+    options = {
+        f"{few}buffers-per-channel": 1,
+        f"{few}floating-buffers-per-gate": 1,
+        f"{few}max-overdraft-buffers-per-gate": 0,
+        "taskmanager.memory.segment-size": "4kb",
+        "pipeline.auto-watermark-interval": "10ms",
+        "execution.buffer-timeout.interval": -1,
+    }
+    count = {**made.window(), "parallelism": 3, "service_rate": 5000, "placement": [0, 0, 0]}
+    job = made.job({"s": source, "w": count}, {"s->w": {"partitioner": "global"}}, options=options)
+    waited = []
+
+    def look(state: RoundState) -> None:
+        task = state.task("s")
+        waited.append(task.state.open_inputs == 0 and task.backpressured_us > 0)
+
+    clocks.compare(job, every=(1, 7), look=look)
+    assert any(waited)
 
 
 def test_lags_are_behind_the_furthest_source(rows_in_windows: ModuleType, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -187,7 +188,8 @@ def test_a_record_that_is_being_read_is_not_in_flight(
     """Little's law from the first record to the last: in flight over the rounds is the ages."""
     arrivals = [{"at_s": 0, "rate": rate}, {"at_s": 0.7, "rate": 0}]
     source = {"emit_rate": speed, "arrival_rate": arrivals, "record_bytes": 10}
-    keys = {"duration_s": 35, "round_ms": round_ms, "sample_interval_s": round_ms / 1000}
+    duration_s = min(35, math.ceil(2 + 1.2 * 0.7 * rate / speed))  # until all is read
+    keys = {"duration_s": duration_s, "round_ms": round_ms, "sample_interval_s": round_ms / 1000}
     options = {"execution.buffer-timeout.interval": 0}
     made = mapping(source | {"service_time": service_time}, 5000, options=options, **keys)
     tables = {name: t.to_pandas() for name, t in simulate(parse_scenario(made)).tables.items()}
