@@ -26,6 +26,8 @@ class TaskTime:
     """When the next one falls due, microseconds of the run; -1: never."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
+    marks: int = 0
+    """Watermarks and statuses that it has put into each of its channels."""
     stream: int = 0
     """Of its random numbers; constant."""
     offset: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
@@ -35,7 +35,7 @@ from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
 from flowcontrol.virtual.time_memory import watermarks_of
-from flowcontrol.virtual.window_results import windows_held
+from flowcontrol.virtual.window_results import WindowsHeld
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,6 +69,8 @@ class Running:
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
+    windows : WindowsHeld or None
+        Reads what that has of windows.
     """
 
     job: Job
@@ -80,6 +82,7 @@ class Running:
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
+    windows: WindowsHeld | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -108,6 +111,8 @@ class Running:
             asides=sizes.asides,
             windows=sizes.windows,
             results=sizes.results,
+            kept=sizes.kept,
+            kept_windows=sizes.kept_windows,
             tables=replayed.tables,
             limits=replayed.limits,
         )
@@ -128,8 +133,13 @@ class Running:
             )
             if coordination is not None:
                 coordination.delivery = delivery
-        time = TimeTable(job) if is_timed(job) else None
-        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery, time)
+        run = cls(job, memory, tables, timeline, control, coordination, recovery, delivery)
+        if not is_timed(job):
+            return run
+        windows = WindowsHeld(memory)
+        if recovery is not None:
+            recovery.attempts.hooks.append(windows.hold)
+        return replace(run, time=TimeTable(job), windows=windows)
 
     @property
     def control_messages(self) -> int:
@@ -149,8 +159,8 @@ class Running:
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)
-            if self.time is not None:
-                self.time.add(t_s, *watermarks_of(self.memory), windows_held(self.memory))
+            if self.time is not None and self.windows is not None:
+                self.time.add(t_s, *watermarks_of(self.memory), self.windows.read())
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -218,6 +228,12 @@ class Running:
         self.recovery.before_round(self.memory.head.round, [])
         return self.recovery.next_round
 
+    def drain(self) -> None:
+        """Empty the logs, keeping what they say."""
+        self.tables.drain()
+        if self.recovery is not None:
+            self.recovery.attempts.drain()
+
     def advance_to(self, end: int) -> int:
         """Run the rounds before ``end``; return the flags of a log that was full, or 0.
 
@@ -234,7 +250,7 @@ class Running:
             while flags == FLAG_DRAIN:  # on to the same round, where all is accounted for
                 flags = int(advance(self.memory.cells, min(stop, looks_at)))
                 if flags == FLAG_DRAIN:
-                    self.tables.drain()
+                    self.drain()
             if flags & FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
             if flags & FLAG_PARTS:
@@ -245,7 +261,7 @@ class Running:
             if self.coordination is not None and flags & FLAG_REPORTS:
                 self.coordination.hear()
                 if 2 * head.ages_count > head.ages_most:
-                    self.tables.drain()
+                    self.drain()
                 flags &= ~FLAG_REPORTS
             if self.control is not None and (flags != 0 or head.round >= looks_at):
                 self.control.look()
