@@ -204,8 +204,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         task = self.task
         work = self.work = Work(first=task.taken)
         task.busy = task.idle = task.blocked = 0
-        if self.window is not None:
-            self.window.begin_round()
+        self._forget_results()
         for out in self.outputs:
             out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
@@ -253,6 +252,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         self.messages = [[[] for _ in own] for _, own in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
         self.routed = [[0] * len(own) for _, own in self.out_links]
+        self._forget_results()
         self._begin_round(-1)
 
     def wait(self, number: int) -> None:

@@ -82,7 +82,7 @@ class TimedTask:
                 new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
                 [ValveChannel() for gate in inputs for _ in gate],
                 inputs,
-                [[ChannelElements() for _ in part.channels] for part in self.partitions],
+                [[self._new_elements() for _ in part.channels] for part in self.partitions],
                 row_of(stamps),
             )
 
@@ -93,6 +93,10 @@ class TimedTask:
         ):
             for state, elements in zip(seen, gate, strict=True):
                 elements.marks.extend(state.marks)
+
+    def _new_elements(self) -> ChannelElements:
+        """Return an empty channel; one of a job that may fail remembers what was in it."""
+        return ChannelElements(passed=None if self.job.faults is None else [])
 
     @property
     def _times(self) -> TimeRows:
@@ -171,7 +175,7 @@ class TimedTask:
 
     def drop_mark(self) -> None:
         """Take it out of the channel."""
-        self._in_hand.marks.popleft()
+        self._in_hand.take_mark()
 
     def note_mark(self, writer: Output, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""

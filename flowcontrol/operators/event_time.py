@@ -166,6 +166,7 @@ def _broadcast(worker: TimedWorker[W], task: StreamTask, kind: int, watermark: i
     been written to those behind it.
     """
     may_write, nbytes = 1 - task.is_pending, mark_bytes(kind)
+    worker.task_time().marks += 1
     for i in range(task.partitions):
         writer = worker.writer(i)
         for channel in range(worker.written_apart(writer)):

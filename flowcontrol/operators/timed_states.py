@@ -34,6 +34,8 @@ class TaskTime:
     """1: a source whose rows bring their ids, at times that are made; constant."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
+    marks: int = 0
+    """Watermarks and statuses that it has put into each of its channels."""
     stream: int = 0
     """Of its random numbers; constant."""
     offset: int = 0

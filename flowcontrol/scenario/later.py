@@ -132,6 +132,15 @@ def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
     return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
 
 
+def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
+    """After a restart windows may put out other results: which come again is not known."""
+    for index, stage in enumerate(scenario.stages):
+        above = [scenario.stage(name).window for name in scenario.upstream(stage.name)]
+        if scenario.failures and stage.guarantee != "at-least-once" and any(above):
+            what = f"{stage.guarantee!r}: what readers see of windows beside failures is"
+            yield f"stages[{index}].guarantee", what, "leave it, or the failures, out"
+
+
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
     """No watermark is put among records that a transport counts, or aside behind a barrier."""
     transport = scenario.system.transport
@@ -171,7 +180,8 @@ LATER: Final = (
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "any", _latency_markers),
     Later("event time and checkpoints", "live", _event_time_and_checkpoints),
-    Later("event time and failures", "any", _event_time_and_failures),
+    Later("event time and failures", "live", _event_time_and_failures),
+    Later("readers of windows", "any", _readers_of_windows),
     Later("event time and jobs", "any", _event_time_and_jobs),
     Later("event time and transports", "any", _event_time_and_transport),
     Later("event time and throttles", "any", _event_time_and_throttle),

@@ -44,8 +44,8 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages barriers checkpoint_worker connections credits debloat disk ending failing jobs loop "
-    "messages putting_aside reading spilled spilling task timed_worker turns views wheel "
+    "ages barriers checkpoint_worker connections credits cut_logs debloat disk ending failing jobs "
+    "loop messages putting_aside reading spilled spilling task timed_worker turns views wheel "
     "windowed_worker"
 )
 """Modules of this package whose functions are the kernel's own."""

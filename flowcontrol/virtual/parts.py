@@ -74,6 +74,8 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "may_fail": (FAILURES, 0),
         "drops_ages": (EVENT_TIME, 0),
         **dict.fromkeys(("results_most", "results_count"), (WINDOWS, 0)),
+        **dict.fromkeys(("kept_most", "kept_count"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("kept_windows_most", "kept_windows_count"), (WINDOWS, 0)),
     },
     KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
@@ -84,7 +86,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
-        "marks": (EVENT_TIME, 0),
+        **dict.fromkeys(("marks", "recorded"), (EVENT_TIME, 0)),
     },
     Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
     **{

@@ -20,6 +20,7 @@ from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import drop_mark, first_run, push_mark, records_before_mark
 from flowcontrol.virtual.cells import rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
+from flowcontrol.virtual.cut_logs import record_element
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import ALIGNMENT, CHECKPOINTS, EVENT_TIME
 from flowcontrol.virtual.registry import part_of
@@ -75,6 +76,9 @@ class TimedKernelWorker(CheckpointedWorker):
         for each in range(channel, last + 1):
             out = v.out_row(self.m, writer.first_channel + each)
             push_mark(self.m, out.runs, kind, watermark)
+            if out.recorded > 0:
+                number = writer.first_channel + each
+                record_element(self.m, self.task, number, 0, watermark, kind)
 
     def written_apart(self, writer: f.KernelPartition) -> int:
         """Return to how many channels a mark is written one by one; 1 of a broadcast."""
@@ -180,7 +184,9 @@ def stop_times(m: KernelMemory, worker: Any) -> None:
 @part_of(CHECKPOINTS)
 def count_mark_bytes(m: KernelMemory, worker: Any, place: int, nbytes: int) -> None:
     """Count the bytes of a mark that a task has taken from a channel."""
-    worker.aligned()[place].mark_bytes += nbytes
+    channel = worker.aligned()[place]
+    channel.marks += 1
+    channel.mark_bytes += nbytes
 
 
 @part_of(EVENT_TIME)

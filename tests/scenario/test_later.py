@@ -15,6 +15,11 @@ INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 ONE = ("stages/1/parallelism", 1)
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
+READ = [
+    {"name": "a", "emit_rate": 1},
+    {"name": "b", "window": {"kind": "global", "trigger": {"count": 5}}},
+    {"name": "c", "guarantee": "at-most-once"},
+]
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
      "edges": [{"from": f"a{name}", "to": f"b{name}"}]}
@@ -77,6 +82,11 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "stages[0].event_time",
         ["'source': event time beside failures is", "out"],
     ),
+    "readers of windows": (
+        [FAILED, ("stages", READ), ("edges", [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])],
+        "stages[2].guarantee",
+        ["'at-most-once': what readers see of windows beside failures is", "the failures, out"],
+    ),
     "event time and jobs": (
         [TIMES],
         "jobs",
@@ -112,6 +122,7 @@ OWN = {
     "spark's event time": "'spark'",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
+    "readers of windows": "what readers see",
     "event time and jobs": "event time and windows",
     "event time and transports": "without credits",
     "event time and throttles": "beside a throttle",
@@ -120,7 +131,7 @@ OWN = {
 """What only the refusal of a line says, where its scenario asks for other lines too."""
 
 
-@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "virtual")])
+@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "live")])
 def test_a_window_of_processing_time_waits_for_them_too(
     changed: Any, more: Any, clock: Any
 ) -> None:
