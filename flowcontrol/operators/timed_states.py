@@ -28,6 +28,14 @@ class TaskTime:
     """Of a source whose group is aligned: what its group allows it, and whether it is paused."""
     paused_us: int = 0
     """How long it has stood because it was paused, microseconds: part of its idle time."""
+    next_marker: int = -1
+    """When a source gives out its next latency marker, microseconds of the run; -1: never."""
+    marker_interval: int = 0
+    """Between two of them, microseconds; constant."""
+    marker_stream: int = 0
+    """Of the random numbers that choose their channels; constant."""
+    markers: int = 0
+    """How many it has written, or has pending."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     stream: int = 0

@@ -84,7 +84,9 @@ class _Column:
 
     def cell(self, stage: Mapping[str, Any]) -> str:
         """Return the cell of a stage; empty if no record was measured."""
+        markers = stage["whole"].get("markers") or {}
         figures = {**stage, **stage["whole"], **(stage["whole"]["latency"] or {})}
+        figures |= {f"markers_{name}": value for name, value in markers.items()}
         if self.key not in figures:
             return ""
         content = self.text(figures[self.key])
@@ -108,6 +110,7 @@ _COLUMNS = (
     _Column("Queued", 6, "input_queue_buffers", number, "records"),
     _Column("Lag", 6, "lag_s", _seconds, is_optional=True),
     _Column("Latency p50", 9, "p50_ms", milliseconds),
+    _Column("Markers p50", 9.5, "markers_p50_ms", milliseconds, is_optional=True),
     _Column("p99", 11, "p99_ms", milliseconds),
 )
 

@@ -16,7 +16,7 @@ from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
@@ -132,7 +132,7 @@ class Running:
             )
             if coordination is not None:
                 coordination.delivery = delivery
-        time = TimeTable(job) if is_timed(job) else None
+        time = TimeTable(job) if has_stamps(job) else None
         return cls(
             *(job, memory, tables, timeline, control, coordination, recovery, delivery, time),
             Alignments(job, memory) if job.scenario.alignment_groups else None,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowcontrol.job.timed_settings import alignment_of, new_time
+from flowcontrol.job.timed_settings import new_time, timed_flags
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
@@ -25,8 +25,8 @@ def fill_times(build: Builder) -> None:
             task = tasks[build.places.tasks[plan.name] + index]
             count = sum(len(link.incoming(index)) for link in plan.inputs)
             channels = build.put(np.tile(cells_of(ValveChannel()), count))
-            task["is_timed"] = 1
-            task["is_aligned"] = int(alignment_of(build.job, plan) is not None)
+            for name, value in timed_flags(build.job, plan).items():
+                task[name] = value
             time = KernelTime(new_time(build.job, plan, index), channels, count)
             task["time"] = build.put(cells_of(time))
 
