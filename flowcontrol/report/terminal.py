@@ -110,8 +110,8 @@ _COLUMNS = (
     _Column("Queued", 6, "input_queue_buffers", number, "records"),
     _Column("Lag", 6, "lag_s", _seconds, is_optional=True),
     _Column("Latency p50", 9, "p50_ms", milliseconds),
-    _Column("Markers p50", 9.5, "markers_p50_ms", milliseconds, is_optional=True),
     _Column("p99", 11, "p99_ms", milliseconds),
+    _Column("Markers p50", 12, "markers_p50_ms", milliseconds, is_optional=True),
 )
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cache
+from io import StringIO
 from typing import Any
 
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.analysis.summary import summarise
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.reference import new_subtasks, run_rounds
 from flowcontrol.records import LATENCY, MARKER
+from flowcontrol.report import print_summary
 from flowcontrol.report.charts import latency_chart
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario import parse_scenario
@@ -138,3 +141,15 @@ def test_the_summary_and_the_page_have_them_beside_the_records() -> None:
 def len_of(found: dict[str, Any], stage: str) -> int:
     frame = latency_frame(found, MARKER)
     return int(frame[frame["stage"] == stage]["count"].sum())
+
+
+def test_the_terminal_has_their_median_where_there_are_any() -> None:
+    for interval_ms, is_there in ((200, True), (0, False)):
+        made = job(interval_ms)
+        summary = summarise(
+            tables(interval_ms), made.scenario, clock="virtual", rounds=1, wall_s=1, round_ms=20
+        )
+        console = Console(width=200, file=StringIO())
+        print_summary(summary, console)
+        assert isinstance(console.file, StringIO)
+        assert ("Markers p50" in console.file.getvalue()) == is_there
