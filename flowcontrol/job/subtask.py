@@ -30,7 +30,7 @@ from flowcontrol.operators.checkpointing import (
     note_writing,
     on_event,
 )
-from flowcontrol.operators.event_time import end_time, look_at_probe
+from flowcontrol.operators.event_time import end_time
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
@@ -214,7 +214,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
         if self.time is not None and self.syncing_us() == 0:
-            look_at_probe(self, task, start, end)
+            self._look_at_time(start, end)
             if self.window is not None and not self._stands_still(number):
                 self._look_at_clock(start, end)
         reason = self._run(number, start, end)

@@ -1,7 +1,7 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -14,9 +14,10 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
 from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.job.timed_settings import alignment_of, is_timed, new_time
+from flowcontrol.job.timed_settings import is_timed, new_time, timed_flags
 from flowcontrol.operators import event_time as t
 from flowcontrol.operators.aligning import hear_allowed, note_idle, reported
+from flowcontrol.operators.marking import look_at_marker
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
@@ -43,6 +44,8 @@ class TimeRows:
         Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
+    marked_us : list of int
+        When the latency markers were marked that its operators have seen in this round.
     """
 
     state: TaskTime
@@ -51,6 +54,7 @@ class TimeRows:
     outputs: list[list[ChannelElements]]
     stamps: Row
     blocked_us: int = 0
+    marked_us: list[int] = field(default_factory=list)
 
 
 class TimedTask:
@@ -75,8 +79,8 @@ class TimedTask:
         """Make the rows of a subtask, if the job has event time; rows replayed may have stamps."""
         self.time: TimeRows | None = None
         if is_timed(self.job):
-            self.task.is_timed = 1
-            self.task.is_aligned = int(alignment_of(self.job, self.plan) is not None)
+            for name, value in timed_flags(self.job, self.plan).items():
+                setattr(self.task, name, value)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
                 new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
@@ -129,6 +133,13 @@ class TimedTask:
         outputs = self._times.outputs[number]
         return outputs if writer.partition.is_broadcast else [outputs[channel]]
 
+    def _look_at_time(self, start: int, end: int) -> None:
+        """Have a source probe its generator and mark the time, if that is due."""
+        self._times.marked_us.clear()
+        t.look_at_probe(self._worker, self.task, start, end)
+        if self.task.has_markers == 1:
+            look_at_marker(self._worker, self.task, start, end)
+
     def _count_time(self) -> None:
         """Count the time of a round, as far as the clock of idleness stands in it."""
         self._times.blocked_us += self.task.blocked
@@ -176,6 +187,10 @@ class TimedTask:
     def drop_mark(self) -> None:
         """Take it out of the channel."""
         self._in_hand.take_mark()
+
+    def hear_marker(self, marked_us: int) -> None:
+        """Take notice of a latency marker that its operators have seen."""
+        self._times.marked_us.append(marked_us)
 
     def note_mark(self, writer: Output, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""

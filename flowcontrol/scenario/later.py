@@ -114,6 +114,29 @@ def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
         yield key_path(["options", _LATENCY]), what, "use 0"
 
 
+def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
+    """Yield what latency markers are refused beside: they ride where watermarks ride."""
+    interval_us, system = scenario.options.latency_interval_us, scenario.system
+    if not interval_us:
+        return
+    place, others = key_path(["options", _LATENCY]), list[tuple[str, str]]()
+    if system.counts_records or system.transport == "tcp":
+        others.append((f"the transport {system.transport}", "use credit"))
+    if system.throttle != "none":
+        others.append((f"the throttle {system.throttle}", "use none"))
+    if any(edge.partition_type in SPILLING for edge in scenario.edges):
+        others.append(("partitions on disk", "use pipelined_bounded"))
+    if scenario.checkpointing is not None:
+        others.append(("checkpoints", "leave these out"))
+    if scenario.failures:
+        others.append(("failures", "leave these out"))
+    if scenario.jobs:
+        others.append(("several jobs", "state stages and edges"))
+    for what, remedy in others:
+        text = f"{interval_us // 1000} ms: latency markers beside {what} are"
+        yield place, text, f"{remedy}, or write 0"
+
+
 def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
     """Yield the sources with event time, and the windows, of a job that has something else too."""
     for index, stage in enumerate(scenario.stages):
@@ -178,7 +201,8 @@ LATER: Final = (
     Later("jobs", "any", _jobs),
     Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "any", _spark_time),
-    Later("latency markers", "any", _latency_markers),
+    Later("latency markers", "live", _latency_markers),
+    Later("latency markers and others", "any", _markers_and),
     Later("event time and checkpoints", "live", _event_time_and_checkpoints),
     Later("event time and failures", "live", _event_time_and_failures),
     Later("readers of windows", "any", _readers_of_windows),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from flowcontrol.job.job import Job
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_markers, is_timed
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
@@ -47,7 +47,10 @@ WINDOWS = 4096
 ALIGNMENT = 8192
 """Sources that wait for one another by event time."""
 
-_FIRST_TRANSPORT = 14
+MARKERS = 16384
+"""Latency markers."""
+
+_FIRST_TRANSPORT = 15
 """Place of the part of the first transport that counts records."""
 
 
@@ -79,9 +82,10 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
     },
     KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
-        **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
+        "has_markers": (MARKERS, 0),
     },
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
@@ -143,4 +147,6 @@ def parts_of(job: Job) -> int:
         parts |= WINDOWS
     if scenario.alignment_groups:
         parts |= ALIGNMENT
+    if has_markers(job):
+        parts |= MARKERS
     return parts

@@ -17,7 +17,7 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
@@ -141,7 +141,7 @@ class Running:
             if coordination is not None:
                 coordination.delivery = delivery
         windows = None
-        if is_timed(job):
+        if has_stamps(job):
             windows = WindowsHeld(memory)
             if recovery is not None:
                 recovery.attempts.hooks.append(windows.hold)

