@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from flowcontrol.job.attempts import SubtaskAttempts
+from flowcontrol.job.batch_control import BatchControl, window_stages_of
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.delivery_control import DeliveryControl
@@ -134,6 +135,15 @@ def control_of(job: Job, subtasks: Sequence[Subtask]) -> SourceControl | None:
     return SourceControl(job, [one for one in subtasks if one.source is not None])
 
 
+def batch_control(job: Job, subtasks: Sequence[Subtask]) -> BatchControl | None:
+    """Return what ends the batches of windows with Spark's time; None if there are none."""
+    stages = window_stages_of(job)
+    if not stages:
+        return None
+    own = {name: [one for one in subtasks if one.plan.name == name] for name in stages}
+    return BatchControl(job, {name: [one.batched() for one in own[name]] for name in stages})
+
+
 def checkpoint_control(job: Job) -> CheckpointControl | None:
     """Return what coordinates a job's checkpoints; None if it has none."""
     return None if job.checkpoints is None else CheckpointControl(job)
@@ -163,11 +173,13 @@ def run_rounds(
     delivery: DeliveryControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
-    rows = before or {}
+    rows, batches = before or {}, batch_control(job, subtasks)
     if delivery is not None:
         delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):
         taken: dict[tuple[str, int], int] = {}
+        if batches is not None:
+            batches.before_round(number)
         if control is not None:
             control.before_round(number, rows)
         orders = [] if checkpoints is None else checkpoints.before_round(number)

@@ -267,7 +267,7 @@ class Subtask(CheckpointedTask, WindowedTask):
             return
         if self.time is not None:
             end_time(self, task)
-        if task.is_pending == 0 and finish_task(task) == 1:
+        if self._may_end_batches() and task.is_pending == 0 and finish_task(task) == 1:
             for i in range(len(self.partitions)):
                 finish_partition(self.event_partition(i))
             if self.checkpoints is not None:

@@ -41,6 +41,7 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
     stage = plan.stage.name
     if plan.is_source:
         time.stream = stream_of(f"event time {stage}/{index}")
+    time.is_sparks = int(job.scenario.time_model == "spark")
     source = job.scenario.event_time_of(stage)
     if source is None:
         return time
@@ -52,9 +53,12 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
 
 
 def _fill_generator(time: TaskTime, source: SourceTime) -> None:
-    """Say what makes the watermarks of a source; its clock of idleness counts microseconds."""
+    """Say what makes the watermarks of a source; its clock of idleness counts microseconds.
+
+    Spark's are worked out where windows are (:mod:`flowcontrol.job.batch_control`).
+    """
     plan = source.watermark
-    if plan is None:
+    if plan is None or time.is_sparks == 1:
         return
     time.has_generator = 1
     time.generator.out_of_orderness = plan.delay_ms

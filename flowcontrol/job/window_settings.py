@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.batch_settings import new_batch
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import channels_of_keys, weights_of_keys
@@ -25,6 +26,7 @@ from flowcontrol.protocol.windows.triggers import (
     CONTINUOUS_EVENT,
     COUNT,
     EVENT,
+    NEVER,
     PROCESSING,
 )
 from flowcontrol.scenario import Edge
@@ -71,13 +73,21 @@ def window_plan_of(job: Job, plan: JobVertex) -> WindowPlan | None:
     return job.scenario.window_of(plan.stage.name)
 
 
-def new_window_task(window: WindowPlan) -> WindowTask:
+def new_window_task(job: Job, plan: JobVertex, window: WindowPlan) -> WindowTask:
     """Return what a task holds of its windows besides them, at the start of a run."""
-    return WindowTask(keys=window.keys or 1, bytes_per_key=window.bytes_per_key)
+    keys, nbytes = window.keys or 1, window.bytes_per_key
+    return WindowTask(keys=keys, bytes_per_key=nbytes, batch=new_batch(job, plan))
 
 
-def new_window_settings(window: WindowPlan) -> WindowSettings:
+def new_window_settings(window: WindowPlan, *, is_batched: bool = False) -> WindowSettings:
     """Return what the rules of windows are told of a window.
+
+    Parameters
+    ----------
+    window : WindowPlan
+        The window.
+    is_batched : bool, default False
+        Whether it is Spark's, which has no trigger.
 
     Notes
     -----
@@ -94,7 +104,7 @@ def new_window_settings(window: WindowPlan) -> WindowSettings:
         overlap=-(-size // slide),
         gap=window.gap_ms,
         lateness=window.lateness_ms if window.is_event_time else 0,
-        trigger=_TRIGGERS.get(window.trigger, continuous),
+        trigger=NEVER if is_batched else _TRIGGERS.get(window.trigger, continuous),
         every=max(1, window.every),
         is_purging=int(not window.is_accumulating),
     )

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
+from flowcontrol.job.batch_control import BatchedTask
+from flowcontrol.job.batch_settings import has_batches, new_operators, new_store
 from flowcontrol.job.routing import Output
 from flowcontrol.job.timed_task import TimedTask
 from flowcontrol.job.window_settings import (
@@ -17,6 +19,7 @@ from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.operators.windowed_worker import WindowedWorker
 from flowcontrol.protocol.event_time.stamps import id_of
 from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.windows.keeping import grow, new_windows
 from flowcontrol.protocol.windows.keys import key_of
 from flowcontrol.protocol.windows.states import Windows
@@ -58,6 +61,8 @@ class WindowRows:
         Its windows.
     firsts : list of list of int
         First id of each key of the records of each gate; empty: keys are alike.
+    operators : list of WatermarkOperator
+        Of Spark's windows: what it has seen of each gate.
     results : list of Result
         What it put out in the round.
     """
@@ -65,6 +70,7 @@ class WindowRows:
     held: WindowTask
     windows: Windows
     firsts: list[list[int]]
+    operators: list[WatermarkOperator]
     results: list[Result] = field(default_factory=list)
 
 
@@ -89,8 +95,10 @@ class WindowedTask(TimedTask):
         self.task.has_window = 1
         into = [link_keys(self.job, link) for link in self.plan.inputs]
         firsts = [[] if keys is None else keys.firsts.tolist() for keys in into]
-        windows = new_windows(new_window_settings(window), _FIRST_ENTRIES)
-        self.window = WindowRows(new_window_task(window), windows, firsts)
+        settings = new_window_settings(window, is_batched=has_batches(self.job.scenario))
+        windows = new_windows(settings, _FIRST_ENTRIES)._replace(store=new_store(self.job))
+        held = new_window_task(self.job, self.plan, window)
+        self.window = WindowRows(held, windows, firsts, new_operators(self.job, self.plan))
 
     @property
     def _window(self) -> WindowRows:
@@ -114,6 +122,20 @@ class WindowedTask(TimedTask):
     def windows(self) -> Windows:
         """Return its windows."""
         return self._window.windows
+
+    def watermark_operators(self) -> list[WatermarkOperator]:
+        """Return what it has seen of each of its inputs."""
+        return self._window.operators
+
+    def batched(self) -> BatchedTask:
+        """Return what the driver of its windows' query reads and changes."""
+        rows = self._window
+        valve = self._times.state.valve
+        return BatchedTask(self.task, rows.held, rows.windows.store, rows.operators, valve)
+
+    def _may_end_batches(self) -> bool:
+        """Whether it may end as far as batches go that answer what it has taken up."""
+        return self.window is None or w.may_end_batches(self.window.held, self.task) == 1
 
     def first_ids(self, gate: int) -> Row:
         """Return the first id of each key of the records of a gate."""

@@ -89,7 +89,7 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     Notes
     -----
     ``StreamTask.endData``: the generator is probed once more, then comes ``Watermark.MAX``, from
-    a source without a generator too.
+    a source without a generator too. Spark has no last watermark.
     """
     time = worker.task_time()
     if task.kind == SERVER or task.kind == RELAY or time.has_ended == 1:
@@ -97,6 +97,8 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     if task.open_inputs > 0 or task.is_pending == 1:
         return
     time.has_ended = 1
+    if time.is_sparks == 1:
+        return
     time.next_probe = -1
     if time.has_generator == 1:
         _probe(worker, task, time)

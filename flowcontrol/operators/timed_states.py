@@ -24,6 +24,8 @@ class TaskTime:
     """Between two probes, microseconds; 0: it is never probed; constant."""
     next_probe: int = -1
     """When the next one falls due, microseconds of the run; -1: never."""
+    is_sparks: int = 0
+    """1: the time is Spark's, and no watermark travels in channels; constant."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     stream: int = 0

@@ -3,7 +3,7 @@
 Whoever makes a clock run one of them takes its line out, or leaves the clock that does not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
@@ -11,6 +11,7 @@ from typing import Final, Literal
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.stage_models import Stage
 
 Where = Literal["any", "live", "virtual"]
 """The clock that does not run something; ``any``: neither does."""
@@ -151,6 +152,45 @@ def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
         yield "time_model", "'spark': Spark's event time is", "use flink"
 
 
+def _spark_windows_in_a_row(scenario: Scenario) -> Iterator[Refusal]:
+    """A batch of one would have to end where that of the other does."""
+    for index, stage in enumerate(scenario.stages):
+        above = map(scenario.stage, scenario.upstream(stage.name))
+        first = next((one.name for one in above if one.window is not None), None)
+        if scenario.time_model == "spark" and stage.window is not None and first is not None:
+            what = f"{stage.name!r} behind that of {first!r}: Spark's windows in a row are"
+            yield f"stages[{index}].window", what, "keep one of them, or use time_model: flink"
+
+
+def _spark_watermarks(scenario: Scenario) -> Iterator[Refusal]:
+    """A record does not say which source it comes from, behind a stage that two have reached."""
+    windows = [stage for stage in scenario.stages if stage.window is not None]
+    if scenario.time_model != "spark":
+        return
+    for stage in windows:
+        edges = [scenario.sources_of(edge.sender) for edge in scenario.inputs(stage.name)]
+        for sources in edges:
+            yield from _other_delays(scenario, sources)
+        firsts = [sources[0] for sources in edges]
+        missing = [one for one in firsts if one.watermark is None]
+        if missing and len(missing) < len(firsts):
+            with_one = next(one.name for one in firsts if one.watermark is not None)
+            index = scenario.stages.index(missing[0])
+            what = f"missing, while {with_one!r} has one: such a source of Spark's windows is"
+            yield f"stages[{index}].watermark", what, "state one, or none in either"
+
+
+def _other_delays(scenario: Scenario, sources: Sequence[Stage]) -> Iterator[Refusal]:
+    delays = [None if one.watermark is None else one.watermark.delay_s for one in sources]
+    for source, delay in zip(sources, delays, strict=True):
+        if delay != delays[0]:
+            shown = ["none" if one is None else f"{float(one):g}" for one in (delay, delays[0])]
+            what = f"{shown[0]}, that of {sources[0].name!r} is {shown[1]}: other delays of sources"
+            what = f"{what} that meet before a window of Spark's are"
+            place = f"stages[{scenario.stages.index(source)}].watermark"
+            yield place if delay is None else f"{place}.delay_s", what, "state the same"
+
+
 def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
     interval_us = scenario.options.latency_interval_us
     if interval_us:
@@ -221,7 +261,9 @@ LATER: Final = (
     ),
     Later("triggers", "live", _triggers),
     Later("windows of rows", "any", _windows_of_rows),
-    Later("spark's event time", "any", _spark_time),
+    Later("spark's event time", "live", _spark_time),
+    Later("spark's windows in a row", "any", _spark_windows_in_a_row),
+    Later("spark's watermarks", "any", _spark_watermarks),
     Later("latency markers", "any", _latency_markers),
     Later("event time and checkpoints", "any", _event_time_and_checkpoints),
     Later("event time and failures", "any", _event_time_and_failures),

@@ -329,8 +329,7 @@ class Scenario(ScenarioHead):
         window = self.stage(name).window
         if window is None:
             return None
-        edges, above = self.inputs(name), set(self.upstream(name))
-        sources = [stage for stage in self.sources if stage.name in above]
+        edges, sources = self.inputs(name), self.sources_of(name)
         inputs = [source.input for source in sources if source.input is not None]
         columns = [*(edge.key for edge in edges), *(one.key for one in inputs)]
         named = [count for count in map(named_keys, edges) if count]
@@ -392,6 +391,11 @@ class Scenario(ScenarioHead):
             if any(edge.receiver in found for edge in self.outputs(stage.name)):
                 found[stage.name] = None
         return tuple(found)[:0:-1]
+
+    def sources_of(self, name: str) -> tuple[Stage, ...]:
+        """Return the sources whose records leave a stage: itself, if it is one."""
+        above = {name, *self.upstream(name)}
+        return tuple(stage for stage in self.sources if stage.name in above)
 
     def canonical(self) -> dict[str, Any]:
         """Return everything that determines a run, as plain JSON in the form of a scenario file.

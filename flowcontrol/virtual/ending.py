@@ -35,6 +35,7 @@ from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.timed_worker import end_times
 from flowcontrol.virtual.wheel import wake
+from flowcontrol.virtual.windowed_worker import waits_for_batches
 
 
 def finish_when_over(
@@ -49,6 +50,8 @@ def finish_when_over(
         return
     if task.is_timed == 1:
         end_times(m, worker_of(m, number, task))
+    if task.has_window == 1 and waits_for_batches(m, worker_of(m, number, task)) == 1:
+        return
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.job import Job
 from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
+from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask, Run
@@ -44,7 +46,10 @@ EVENT_TIME = 2048
 WINDOWS = 4096
 """Windows, and records that are routed by their key."""
 
-_FIRST_TRANSPORT = 13
+BATCHES = 8192
+"""Windows that are Spark's."""
+
+_FIRST_TRANSPORT = 14
 """Place of the part of the first transport that counts records."""
 
 
@@ -77,6 +82,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
     },
+    TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
@@ -135,4 +141,6 @@ def parts_of(job: Job) -> int:
         parts |= EVENT_TIME
     if has_windows(job):
         parts |= WINDOWS
+    if has_batches(scenario):
+        parts |= BATCHES
     return parts

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
+from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
@@ -17,6 +18,7 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import (
@@ -69,6 +71,8 @@ class Running:
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
+    batches : Batches or None
+        What ends the batches of windows with Spark's time.
     """
 
     job: Job
@@ -80,6 +84,7 @@ class Running:
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
+    batches: Batches | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -129,7 +134,12 @@ class Running:
             if coordination is not None:
                 coordination.delivery = delivery
         time = TimeTable(job) if is_timed(job) else None
-        return cls(job, memory, tables, timeline, control, coordination, recovery, delivery, time)
+        batches = Batches(job, memory) if has_batches(job.scenario) else None
+        return cls(
+            *(job, memory, tables, timeline, control, coordination, recovery, delivery),
+            time=time,
+            batches=batches,
+        )
 
     @property
     def control_messages(self) -> int:
@@ -206,6 +216,13 @@ class Running:
         return found
 
     def _begin(self) -> int:
+        """Have all act that acts before the next round; return when one of them does again."""
+        due = self._begin_faults()
+        if self.batches is None:
+            return due
+        return min(due, self.batches.before_round(self.memory.head.round))
+
+    def _begin_faults(self) -> int:
         """Have checkpoints and failures act before the next round; return when they do again."""
         if self.coordination is not None:
             due = self.coordination.begin(self.recovery)

@@ -44,6 +44,10 @@ class KernelWindow:
     """Where the heap is of those with timers of processing time."""
     keys: int = 0
     """Where the keys of the records are, a state a gate."""
+    operators: int = 0
+    """Where it is what the task has seen of each gate, if its windows are Spark's."""
+    operator_count: int = 0
+    """How many there are; 0: records have no watermark, or that of Flink."""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from flowcontrol.job.batch_settings import has_batches, new_operators, new_store
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.window_settings import (
@@ -71,9 +72,12 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
     """Make room for the windows of a task; entries that are 0 are free."""
     buckets = buckets_for(capacity)
     keys = [cells_of(put_keys(build, build.keys_of(link))) for link in plan.inputs]
+    operators = new_operators(build.job, plan)
+    seen = [cells_of(operator) for operator in operators]
     return KernelWindow(
-        new_window_task(window),
-        new_window_settings(window),
+        new_window_task(build.job, plan, window),
+        new_window_settings(window, is_batched=has_batches(build.job.scenario)),
+        new_store(build.job),
         entries=build.take(capacity * width(WindowEntry)),
         capacity=capacity,
         buckets=build.take(buckets),
@@ -81,6 +85,8 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
         event_heap=build.take(capacity + 1),
         clock_heap=build.take(capacity + 1),
         keys=build.put(np.concatenate(keys)),
+        operators=build.put(np.concatenate(seen)) if seen else 0,
+        operator_count=len(seen),
     )
 
 

@@ -16,6 +16,12 @@ TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 MARKED = ("stages/0/watermark", {})
 ONE = ("stages/1/parallelism", 1)
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
+WINDOW = {"kind": "tumbling", "size_s": 5}
+SPARKS = [TIMES, MARKED, ONE, ("stages/1/window", WINDOW), ("time_model", "spark"),
+          ("batch_s", 0.5)]  # fmt: skip
+IN_A_ROW = [("stages/2", {"name": "more", "window": WINDOW}),
+            ("edges/1", {"from": "sink", "to": "more"})]  # fmt: skip
+OTHER = {"name": "other", "emit_rate": 1, "event_time": {}}
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
      "edges": [{"from": f"a{name}", "to": f"b{name}"}]}
@@ -94,6 +100,21 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "time_model",
         ["'spark': Spark's event time is", "use flink"],
     ),
+    "spark's windows in a row": (
+        [*SPARKS, *IN_A_ROW],
+        "stages[2].window",
+        ["'more' behind that of 'sink': Spark's windows in a row are", "keep one of them"],
+    ),
+    "spark's watermarks": (
+        [
+            *SPARKS,
+            ("stages/1/window/output", "update"),
+            ("stages/2", OTHER),
+            ("edges/1", {"from": "other", "to": "sink"}),
+        ],
+        "stages[2].watermark",
+        ["missing, while 'source' has one: such a source", "state one, or none in either"],
+    ),
     "latency markers": (
         [("options/metrics.latency.interval", "2s")],
         'options."metrics.latency.interval"',
@@ -141,6 +162,8 @@ OWN = {
     "triggers": "other triggers",
     "windows of rows": "windows of replayed rows",
     "spark's event time": "'spark'",
+    "spark's windows in a row": "in a row",
+    "spark's watermarks": "such a source",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
     "event time and jobs": "event time and windows",
@@ -158,6 +181,28 @@ def test_a_window_of_processing_time_waits_for_them_too(changed: Any, more: Any)
     given = changed(ONE, ("stages/1/window", window), more)
     places = [one.place for one in check_clock(parse_scenario(given), "virtual")]
     assert "stages[1].window" in places
+
+
+def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any) -> None:
+    """Those that meet in it may have others; a record does not say where it comes from."""
+    second = {**OTHER, "watermark": {"delay_s": 3}}
+    given = changed(*SPARKS, ("stages/2", second))
+    given["edges"] = [{"from": one, "to": "sink"} for one in ("source", "other")]
+    assert check_clock(parse_scenario(given), "virtual") == []
+    given["stages"].append({"name": "map", "record_bytes": 200})
+    given["edges"] = [
+        *({"from": one, "to": "map"} for one in ("source", "other")),
+        {"from": "map", "to": "sink"},
+    ]
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "stages[2].watermark.delay_s"
+    for text in ("3, that of 'source' is 0: other delays", "meet before", "state the same"):
+        assert text in problem.message
+    del given["stages"][2]["watermark"]
+    given["stages"][1]["window"] = {**WINDOW, "output": "update"}
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "stages[2].watermark"
+    assert "none, that of 'source' is 0" in problem.message
 
 
 def asked(changed: Any, key: str) -> Scenario:

@@ -9,11 +9,13 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.job import Job
+from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.window_settings import has_windows
+from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
@@ -81,13 +83,14 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     recovery = recovery_of(job, memory, coordination)
     if recovery is not None:
         recovery.attempts.hooks.append(reader.hold)
+    batches = Batches(job, memory) if has_batches(job.scenario) else None
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         if control is not None and done > 0:
             assert every == 1, "a controller looks between two rounds"
             _look(control, memory, job.round_us)
         done = min(last, done + every)
-        advance_to(memory, coordination, recovery, done)
+        advance_to(memory, coordination, recovery, done, batches)
         state = reader.read()
         yield RoundRows(done - 1, round_rows(job, state.tasks), state)
 
@@ -107,7 +110,11 @@ def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> 
 
 
 def advance_to(
-    memory: Memory, coordination: Coordination | None, recovery: Recovery | None, end: int
+    memory: Memory,
+    coordination: Coordination | None,
+    recovery: Recovery | None,
+    end: int,
+    batches: Batches | None = None,
 ) -> None:
     """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
@@ -117,6 +124,8 @@ def advance_to(
         elif recovery is not None:
             recovery.before_round(memory.head.round, [])
             due = recovery.next_round
+        if batches is not None:
+            due = min(due, batches.before_round(memory.head.round))
         # Nothing is due any more: that is the job's last round, and may be behind us.
         stop = min(end, due) if due > memory.head.round else end
         flags = advance(memory.cells, stop)
