@@ -1,7 +1,9 @@
 """The batches of windows with Spark's time: what the driver of a query does between two of them.
 
 Each stage with windows is a query of its own, as a sink of Structured Streaming has one. Its batch
-ends at a multiple of ``batch_s``, once what the batch before put out has left all its tasks.
+ends at a multiple of ``batch_s``, once what the batch before put out has left all its tasks. Where
+a throttle admits batches, theirs are the windows': one ends when all that it admitted is done, and
+the throttle hears that the job is empty once it is answered.
 """
 
 from collections.abc import Mapping, Sequence
@@ -130,11 +132,25 @@ class BatchControl:
         """End the batches that end before a round; return the stages whose tasks look at it."""
         if self.next_round(number) != number:
             return []
-        return [
-            query.plan.name
-            for query in self._queries
-            if query.end_batch(self._tasks[query.plan.name])
-        ]
+        return self.end_without_rows()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether some task puts out what a batch answers."""
+        return any(one.task.is_firing == 1 for own in self._tasks.values() for one in own)
+
+    def end_with_rows(self) -> list[str]:
+        """End the batches that have rows; return the stages whose tasks look at it."""
+        return [query.plan.name for query in self._queries if self._ends(query, least=1)]
+
+    def end_without_rows(self) -> list[str]:
+        """End the batches, with rows or without; return the stages whose tasks look at it."""
+        return [query.plan.name for query in self._queries if self._ends(query, least=0)]
+
+    def _ends(self, query: WindowQuery, least: int) -> bool:
+        tasks = self._tasks[query.plan.name]
+        has_enough = sum(one.held.batch.rows for one in tasks) >= least
+        return has_enough and query.end_batch(tasks)
 
 
 def window_stages_of(job: Job) -> list[str]:

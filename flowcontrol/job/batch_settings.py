@@ -6,7 +6,11 @@ from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.spark_time.watermarks import APPEND, COMPLETE, UPDATE, WatermarkOperator
 from flowcontrol.protocol.windows.states import WindowStore
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.event_time_checks import BATCH_THROTTLE
 from flowcontrol.scenario.event_time_models import in_ms
+
+NEVER = 1 << 62
+"""In place of a round."""
 
 _MODES = {"append": APPEND, "update": UPDATE, "complete": COMPLETE}
 
@@ -14,6 +18,11 @@ _MODES = {"append": APPEND, "update": UPDATE, "complete": COMPLETE}
 def has_batches(scenario: Scenario) -> bool:
     """Tell whether windows of a scenario are Spark's, which are answered batch by batch."""
     return scenario.time_model == "spark" and any(one.window is not None for one in scenario.stages)
+
+
+def has_throttles_batches(scenario: Scenario) -> bool:
+    """Tell whether the batches of Spark's windows are those that a throttle admits."""
+    return has_batches(scenario) and scenario.system.throttle == BATCH_THROTTLE
 
 
 def new_batch(job: Job, plan: JobVertex) -> TaskBatch:
@@ -64,7 +73,7 @@ def next_batch_end(job: Job, number: int) -> int:
     round may be beyond the job's last one.
     """
     batch_us = job.scenario.batch_us
-    if batch_us is None:
-        return job.rounds
+    if batch_us is None:  # batches are those of a throttle
+        return NEVER
     before_us = max(0, number - 1) * job.round_us
     return -(-(before_us // batch_us + 1) * batch_us // job.round_us)

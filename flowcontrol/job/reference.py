@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.batch_control import BatchControl, window_stages_of
+from flowcontrol.job.batch_settings import has_throttles_batches
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.delivery_control import DeliveryControl
@@ -83,13 +84,20 @@ def run_reference(
         A round each.
     """
     subtasks = new_subtasks(job, replayed)
-    control = control_of(job, subtasks)
+    batches = batch_control(job, subtasks)
+    control = control_of(job, subtasks, batches)
     if control is not None:
         control.start()
     checkpoints = checkpoints or checkpoint_control(job)
     failures = failures or failure_control(job, subtasks, checkpoints, replayed)
     return run_rounds(
-        job, subtasks, control, checkpoints=checkpoints, failures=failures, delivery=delivery
+        job,
+        subtasks,
+        control,
+        checkpoints=checkpoints,
+        failures=failures,
+        delivery=delivery,
+        batches=batches,
     )
 
 
@@ -128,11 +136,14 @@ def connect(subtasks: Sequence[Subtask]) -> None:
             ]
 
 
-def control_of(job: Job, subtasks: Sequence[Subtask]) -> SourceControl | None:
+def control_of(
+    job: Job, subtasks: Sequence[Subtask], batches: BatchControl | None = None
+) -> SourceControl | None:
     """Return what slows the sources; None if nothing does."""
     if job.scenario.system.throttle == "none":
         return None
-    return SourceControl(job, [one for one in subtasks if one.source is not None])
+    own = batches if has_throttles_batches(job.scenario) else None
+    return SourceControl(job, [one for one in subtasks if one.source is not None], own)
 
 
 def batch_control(job: Job, subtasks: Sequence[Subtask]) -> BatchControl | None:
@@ -171,9 +182,10 @@ def run_rounds(
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
     delivery: DeliveryControl | None = None,
+    batches: BatchControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
-    rows, batches = before or {}, batch_control(job, subtasks)
+    rows, batches = before or {}, batches or batch_control(job, subtasks)
     if delivery is not None:
         delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):

@@ -32,7 +32,7 @@ from flowcontrol.operators.event_time import end_time, look_at_probe
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
-from flowcontrol.operators.source_log import append_up_to, begun, lag, unread
+from flowcontrol.operators.source_log import begun, lag, unread
 from flowcontrol.operators.states import (
     READER,
     RELAY,
@@ -362,7 +362,7 @@ class Subtask(CheckpointedTask, WindowedTask):
         if self.log is None:
             waiting = s.offer(state, fresh)
         else:
-            append_up_to(self.log, self.log.end + fresh, task.limit)
+            self._append_due(self.log, fresh)
             waiting = lag(self.log)
         most = s.may_emit(state, waiting, emitted, number * round_ns, (number + 1) * round_ns)
         if task.limit >= 0:

@@ -1,6 +1,7 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import cast
 
 from flowcontrol.job.channel_elements import ChannelElements
@@ -10,7 +11,8 @@ from flowcontrol.job.routing import Output, mix
 from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.job.timed_settings import is_timed, new_time
 from flowcontrol.operators import event_time as t
-from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.source_log import append_up_to
+from flowcontrol.operators.states import SourceLog, StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.protocol.event_time.states import ValveChannel
@@ -31,6 +33,8 @@ class TimeRows:
         What is in the channels of each gate and of each result partition.
     blocked_us : int
         For how long it has been back-pressured before this round.
+    fell_due : deque of (int, int)
+        Of a throttle's log: its end, and the round in which it came there, as far as not read.
     """
 
     state: TaskTime
@@ -38,6 +42,7 @@ class TimeRows:
     inputs: list[list[ChannelElements]]
     outputs: list[list[ChannelElements]]
     blocked_us: int = 0
+    fell_due: deque[tuple[int, int]] = field(default_factory=deque)
 
 
 class TimedTask:
@@ -146,8 +151,22 @@ class TimedTask:
     def born_ms(self) -> int:
         """Return when the record that is being emitted came to be, ms of the run."""
         if self.arrivals is None:
-            return self.run_us() // 1000
+            return self._due_round() * self.job.round_us // 1000
         return self.arrivals.written_us(self.task.taken - 1) // 1000
+
+    def _append_due(self, log: SourceLog, count: int) -> None:
+        """Have the log of a throttle hold what falls due in a round."""
+        before = log.end
+        append_up_to(log, before + count, self.task.limit)
+        if self.time is not None and log.end > before:
+            self.time.fell_due.append((log.end, self._round))
+
+    def _due_round(self) -> int:
+        """Return the round in which the record that is being emitted fell due."""
+        fell_due = self._times.fell_due
+        while fell_due and fell_due[0][0] < self.task.taken:
+            fell_due.popleft()
+        return fell_due[0][1] if fell_due else self._round
 
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""

@@ -217,17 +217,21 @@ def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
-    """No watermark is put among records that a transport counts, or aside behind a barrier."""
+    """No watermark is put among records that a transport counts, or aside behind a barrier.
+
+    Spark's travel in no channel.
+    """
     transport = scenario.system.transport
-    if scenario.has_stamps and (scenario.system.counts_records or transport == "tcp"):
+    is_refused = scenario.system.counts_records and scenario.time_model != "spark"
+    if scenario.has_stamps and (is_refused or transport == "tcp"):
         what = f"{transport!r}: event time without credits of buffers is"
         yield "system.transport", what, "use credit, or leave event_time out"
 
 
 def _event_time_and_throttle(scenario: Scenario) -> Iterator[Refusal]:
-    """The log of a throttle in batches has no stamps."""
+    """No generator is probed at a source that is throttled; Spark's time has none."""
     throttle = scenario.system.throttle
-    if scenario.has_stamps and throttle != "none":
+    if scenario.has_stamps and throttle != "none" and scenario.time_model != "spark":
         what = f"{throttle!r}: event time beside a throttle is"
         yield "system.throttle", what, "use none, or leave event_time out"
 

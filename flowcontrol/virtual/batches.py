@@ -32,10 +32,26 @@ class Batches:
 
     def before_round(self, number: int) -> int:
         """End the batches that end before a round; return the round before which the next may."""
-        for name in self._control.before_round(number):
-            for task in self._tasks[name]:
-                wake(self._head, task, number)
+        self._wake(self._control.before_round(number))
         return self._control.next_round(number + 1)
+
+    def are_answered(self, *, is_empty: bool) -> bool:
+        """Tell whether a job that may be empty has answered all that it took up."""
+        if not is_empty or self._control.is_answering:
+            return False
+        stages = self._control.end_with_rows()
+        self._wake(stages)
+        return not stages
+
+    def end_without_rows(self) -> None:
+        """End the batches though no rows came, if they have something to put out or to evict."""
+        self._wake(self._control.end_without_rows())
+
+    def _wake(self, stages: list[str]) -> None:
+        """Have the tasks of stages looked at in the next round."""
+        for name in stages:
+            for task in self._tasks[name]:
+                wake(self._head, task, self._head.round)
 
     def _task(self, number: int) -> BatchedTask:
         head = self._head

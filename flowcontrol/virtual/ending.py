@@ -164,7 +164,7 @@ def is_empty(m: KernelMemory, now: int) -> int:
         task = v.task_row(m, number)
         if task.kind == f.CONNECTION:
             continue
-        if task.is_pending == 1 or task.queued > 0:
+        if task.is_pending == 1 or task.queued > 0 or task.is_firing == 1:
             return 0
         if task.throttle > 0 and task.log > 0:
             state = v.throttled_source(m, task.throttle)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
-from flowcontrol.job.batch_settings import has_batches
+from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
@@ -117,7 +117,9 @@ class Running:
             limits=replayed.limits,
         )
         timeline = Timeline(job, memory)
-        control = None if controller is None else Control(job, memory, controller)
+        batches = Batches(job, memory) if has_batches(job.scenario) else None
+        own = batches if has_throttles_batches(job.scenario) else None
+        control = None if controller is None else Control(job, memory, controller, own)
         coordination = None if job.checkpoints is None else Coordination(job, memory)
         tables = Tables(job, memory, timeline.absent)
         recovery = None
@@ -134,7 +136,6 @@ class Running:
             if coordination is not None:
                 coordination.delivery = delivery
         time = TimeTable(job) if is_timed(job) else None
-        batches = Batches(job, memory) if has_batches(job.scenario) else None
         return cls(
             *(job, memory, tables, timeline, control, coordination, recovery, delivery),
             time=time,

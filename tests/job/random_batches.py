@@ -28,8 +28,11 @@ MOST_RECORDS = 15
 
 
 @st.composite
-def batched(draw: Any, scenario: Scenario) -> Scenario:
-    """Give one or two stages of a scenario windows of Spark's, none behind the other."""
+def batched(draw: Any, scenario: Scenario, *, is_throttled: bool = False) -> Scenario:
+    """Give one or two stages of a scenario windows of Spark's, none behind the other.
+
+    With ``is_throttled`` batches are those of a throttle.
+    """
     mapping, round_s = scenario.canonical(), scenario.live_round_us / 1e6
 
     def seconds(rounds: float) -> float:
@@ -66,6 +69,13 @@ def batched(draw: Any, scenario: Scenario) -> Scenario:
         draw(random_windows.keys_of(mapping, stages[name]))
     every = draw(st.sampled_from([1, 2, 4, 7]))
     mapping.update(time_model="spark", batch_s=round(every * scenario.live_round_us / 1e6, 6))
+    if is_throttled:
+        del mapping["batch_s"]
+        transport = draw(st.sampled_from(["unbounded", "credit"]))
+        interval_ms = 1000 * draw(st.sampled_from([0, 2, 5])) * round_s
+        most = draw(st.sampled_from([0, 10, 40]))
+        throttle = {"name": "static_admission", "interval_ms": interval_ms, "max_records": most}
+        mapping["system"] = {"transport": transport, "throttle": throttle}
     found = parse_scenario(mapping)
     assume(not check_clock(found, "virtual"))
     return found
@@ -88,6 +98,7 @@ def windows(draw: Any, seconds: Any, kind: str, mode: str) -> dict[str, Any]:
 
 
 @st.composite
-def jobs(draw: Any, random_jobs: ModuleType, shape: Any) -> Job:
+def jobs(draw: Any, random_jobs: ModuleType, shape: Any, *, is_throttled: bool = False) -> Job:
     """A random job with Spark's time."""
-    return random_jobs.laid_out(draw(batched(draw(random_jobs.scenarios(shape)))))
+    scenario = draw(random_jobs.scenarios(shape))
+    return random_jobs.laid_out(draw(batched(scenario, is_throttled=is_throttled)))

@@ -15,7 +15,7 @@ from modules import load
 random_batches: Any = load("tests/job/random_batches.py")
 follow_batches: Any = load("tests/job/follow_batches.py")
 
-EXAMPLES = settings.default.max_examples
+EXAMPLES = settings.default.max_examples // 2
 MOST_RUNS = 24
 """Runs until what is seldom has happened."""
 
@@ -51,13 +51,30 @@ def test_a_window_stage_puts_out_what_the_aggregation_does(
     assert EVENTS - set(seen) == set()
 
 
+def test_batches_of_a_throttle_are_answered_likewise(
+    random_jobs: ModuleType, draw_until: Any
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(30, 50), is_virtual=True)
+    wanted = {"append", "update", "complete"}
+
+    @settings(max_examples=EXAMPLES // 3)
+    @given(job=random_batches.jobs(random_jobs, shape, is_throttled=True))
+    def look(job: Job) -> None:
+        note(job.scenario.to_yaml())
+        seen.update(name.rsplit(" ", 1)[-1] for name in happened(job))
+
+    draw_until(look, lambda: set(seen) >= wanted, MOST_RUNS)
+    assert wanted - set(seen) == set()
+
+
 def happened(job: Job) -> Counter[str]:
     """Run a job; tell what happened in it."""
     seen: Counter[str] = Counter()
     rounds = list(follow_batches.follow(job))
     state, followers = rounds[-1][0].state, rounds[-1][1]
     for batch, _ in rounds:
-        ends = (batch.number + 1) * job.round_us % (job.scenario.batch_us or 1) == 0
+        ends = (batch.number + 1) * job.round_us % (job.scenario.batch_us or 1 << 40) == 0
         for task in batch.state.tasks:
             is_answering = task.window is not None and task.window.store.phase in PHASES
             seen["a batch that waits for the answer before it"] += ends and is_answering

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.job import Job
-from flowcontrol.job.batch_settings import has_batches
+from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import RoundState
@@ -77,13 +77,14 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)
-    control = None if controller is None else Control(job, memory, controller)
+    batches = Batches(job, memory) if has_batches(job.scenario) else None
+    own = batches if has_throttles_batches(job.scenario) else None
+    control = None if controller is None else Control(job, memory, controller, own)
     results, done = WindowResults(memory), 0
     reader = StateReader(job, memory, controller, coordination, results)
     recovery = recovery_of(job, memory, coordination)
     if recovery is not None:
         recovery.attempts.hooks.append(reader.hold)
-    batches = Batches(job, memory) if has_batches(job.scenario) else None
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         if control is not None and done > 0:

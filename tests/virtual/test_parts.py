@@ -61,7 +61,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
             "stages.consumer.window={kind: tumbling, size_s: 2, keys: 5}",
         ),
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
-    ),  # fmt: skip
+    ),
     "failures": (
         "recovery",
         ("failures=[{at_s: 14, stage: map, subtask: 0}]",),

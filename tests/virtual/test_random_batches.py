@@ -85,3 +85,28 @@ def test_the_kernel_does_what_the_reference_run_does(
     draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
     print(dict(seen))
     assert EVENTS - set(seen) == set()
+
+
+@pytest.mark.holds("static_admission", "virtual", "the reference run: Spark's windows")
+def test_batches_of_a_throttle_end_in_the_same_rounds(
+    clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
+    wanted = {"unbounded", "credit"}
+
+    @settings(max_examples=EXAMPLES // 2)
+    @given(job=random_batches.jobs(random_jobs, shape, is_throttled=True))
+    def look(job: Job) -> None:
+        note(job.scenario.to_yaml())
+
+        def watch(state: RoundState) -> None:
+            for task in state.tasks:
+                if task.window is not None:
+                    seen.update(happened(job, task))
+                    seen[job.scenario.system.transport] += len(task.window.results)
+
+        clocks.compare(job, look=watch)
+
+    draw_until(look, lambda: set(+seen) >= wanted, MOST_RUNS)
+    assert wanted - set(+seen) == set()
