@@ -87,7 +87,8 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
 
         ``apart``: the longest lag of a stage, taken apart
         (:class:`flowcontrol.analysis.lag_apart.Apart`), or null, also if a watermark has not come
-        to all stages; ``silent``: a stage that no
+        to all stages; ``time_model``, whose time it is: with Spark's ``late_records`` counts
+        groups; ``silent``: a stage that no
         watermark has reached, and whom it waits for, or null; ``sentences``, and which of them
         ``matter`` to the run.
     """
@@ -102,6 +103,7 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
     apart = take_apart(marks) if silent is None else None
     found: dict[str, Any] = {
         "stages": stages,
+        "time_model": scenario.time_model,
         "apart": None if apart is None else apart.document(),
         "silent": silent,
     }

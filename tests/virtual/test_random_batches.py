@@ -62,6 +62,7 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
         yield "ended with windows"
 
 
+@pytest.mark.usefixtures("whole_kernel")
 @pytest.mark.holds("credit", "virtual", "the reference run: Spark's windows after every round")
 def test_the_kernel_does_what_the_reference_run_does(
     clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
@@ -87,6 +88,7 @@ def test_the_kernel_does_what_the_reference_run_does(
     assert EVENTS - set(seen) == set()
 
 
+@pytest.mark.usefixtures("whole_kernel")
 @pytest.mark.holds("static_admission", "virtual", "the reference run: Spark's windows")
 def test_batches_of_a_throttle_end_in_the_same_rounds(
     clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
