@@ -407,6 +407,26 @@ def test_late_records_are_counted_and_explained(
     ]
 
 
+def test_spark_counts_late_groups(builder: ModuleType) -> None:
+    job = builder.scenario("x", LINE, CHAIN).model_copy(update={"time_model": "spark"})
+    made = line(builder, watermark_s=behind(5.5), late_records=counted(36), fired=counted(2))
+    found = found_in(made, job)
+    assert found["time_model"] == "spark"
+    assert found["matter"] == ["720 groups of sink's batches came too late, as Spark counts them."]
+    assert "and put out 40 results" in found["sentences"][-1]
+
+
+def test_where_no_window_is_spark_has_no_watermark_to_miss(builder: ModuleType) -> None:
+    made = line(builder)
+    for row in made.rows["time"]:
+        row["watermark_s"] = None
+    for stages, why in (({**LINE, "sink": {}}, None), (LINE, "on_way")):
+        job = builder.scenario("x", stages, CHAIN)
+        job = job.model_copy(update={"time_model": "spark"})
+        found = found_in(made, job)["silent"]
+        assert (None if found is None else found["why"]) == why
+
+
 def test_sources_that_wait_for_one_another_are_named(builder: ModuleType) -> None:
     group = {"delay_s": 5, "alignment": {"group": "g", "max_drift_s": 2}}
     fast = {"event_time": {}, "watermark": group, "parallelism": 2}

@@ -115,6 +115,7 @@ def _watched(followers: dict[str, Follower]) -> Iterator[None]:
         follower = followers[self.plan.name]
         is_firing = any(one.task.is_firing for one in tasks)
         acted = end_batch(self, tasks)
+        assert not (is_firing and acted), "before the batch that went before is answered"
         if not is_firing and any(one.task.is_firing for one in tasks):
             follower.end()
             assert sum(one.store.late for one in tasks) == follower.query.dropped
