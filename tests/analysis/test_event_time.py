@@ -370,16 +370,6 @@ def test_lags_of_rows_with_their_own_times_do_not_need_the_clock(builder: Module
     ]
 
 
-def test_spark_s_watermark_is_in_no_channel(builder: ModuleType) -> None:
-    job = builder.scenario("x", LINE, CHAIN).model_copy(update={"time_model": "spark"})
-    found = found_in(line(builder), job)
-    assert found["apart"]["hops"] == []
-    assert found["apart"]["source"] == "source"
-    assert found["sentences"][0].endswith(
-        "5 s are the delay of source, 2.4 s pass until the batch that uses it."
-    )
-
-
 @pytest.mark.parametrize(
     ("times", "idle", "text"),
     [
@@ -405,26 +395,6 @@ def test_late_records_are_counted_and_explained(
     assert found["matter"] == [
         f"720 of the 30,000 records of sink (2.4 %) came too late for its windows{text}"
     ]
-
-
-def test_spark_counts_late_groups(builder: ModuleType) -> None:
-    job = builder.scenario("x", LINE, CHAIN).model_copy(update={"time_model": "spark"})
-    made = line(builder, watermark_s=behind(5.5), late_records=counted(36), fired=counted(2))
-    found = found_in(made, job)
-    assert found["time_model"] == "spark"
-    assert found["matter"] == ["720 groups of sink's batches came too late, as Spark counts them."]
-    assert "and put out 40 results" in found["sentences"][-1]
-
-
-def test_where_no_window_is_spark_has_no_watermark_to_miss(builder: ModuleType) -> None:
-    made = line(builder)
-    for row in made.rows["time"]:
-        row["watermark_s"] = None
-    for stages, why in (({**LINE, "sink": {}}, None), (LINE, "on_way")):
-        job = builder.scenario("x", stages, CHAIN)
-        job = job.model_copy(update={"time_model": "spark"})
-        found = found_in(made, job)["silent"]
-        assert (None if found is None else found["why"]) == why
 
 
 def test_sources_that_wait_for_one_another_are_named(builder: ModuleType) -> None:

@@ -89,8 +89,8 @@ def test_a_task_ends_only_behind_its_last_batch() -> None:
     assert ends % ROUNDS == 0
 
 
-def slow_sink() -> Job:
-    window = {**TUMBLING, "output": "complete", "keys": 50}
+def slow_sink(output: str) -> Job:
+    window = {**TUMBLING, "output": output, "keys": 50}
     given = small.mapping(window, time_model="spark", batch_s=0.25, duration_s=8,
                           sink={"service_rate": 20}, count={"record_bytes": 4000})  # fmt: skip
     given["options"].update(small.FEW_BUFFERS)
@@ -99,7 +99,7 @@ def slow_sink() -> Job:
 
 def test_while_an_answer_goes_out_nothing_is_taken_up() -> None:
     """A sink of 20 records a second takes the 50 groups of a batch in complete mode slowly."""
-    job = slow_sink()
+    job = slow_sink("complete")
     tasks = states(job)
     answering = [task for before, task in pairwise(tasks)
                  if before.window.store.phase and task.window.store.phase]  # fmt: skip
@@ -108,9 +108,10 @@ def test_while_an_answer_goes_out_nothing_is_taken_up() -> None:
     assert sum(task.backpressured_us for task in answering) > 0
 
 
-def test_a_batch_waits_for_the_answer_before_it() -> None:
-    """So it is several times as long; the aggregation is given the same rows in the same batch."""
-    job = slow_sink()
+@pytest.mark.parametrize("output", ["append", "complete"])
+def test_a_batch_waits_for_the_answer_before_it(output: str) -> None:
+    """So it is several times as long, also one that would have no data."""
+    job = slow_sink(output)
     *_, (_, followers) = follow_batches.follow(job)
     assert 1 < len(followers["count"].done) < job.rounds // ROUNDS / 2
 
