@@ -231,7 +231,7 @@ class Watermarks:
         """
         stages = self.scenario.topological()
         if self.scenario.time_model == "spark":  # it has a watermark only where windows are
-            stages = [one for one in stages if one.window is not None]
+            stages = tuple(one for one in stages if one.window is not None)
         for stage in stages:
             worst = self.furthest_behind(stage.name)
             if worst is None or (stage.name, worst) not in self.silent:
