@@ -7,6 +7,7 @@ it shows quickly what a scenario will do.
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
 from flowcontrol.job.attempts import SubtaskAttempts
 from flowcontrol.job.batch_control import BatchControl, window_stages_of
 from flowcontrol.job.batch_settings import has_throttles_batches
@@ -98,19 +99,14 @@ def run_reference(
         failures=failures,
         delivery=delivery,
         batches=batches,
+        alignment=alignment_control(job),
     )
 
 
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
     """Return the subtasks of all stages at the start of a run, senders before receivers."""
     subtasks = [
-        new_subtask(
-            job,
-            plan,
-            index,
-            tables=[replayed.tables.get((link.name, index)) for link in plan.outputs],
-            input_records=replayed.limits.get((plan.name, index)),
-        )
+        new_subtask(job, plan, index, **replayed.of(plan, index))
         for plan in job.stages
         for index in range(plan.stage.parallelism)
     ]
@@ -183,6 +179,7 @@ def run_rounds(
     failures: Failures | None = None,
     delivery: DeliveryControl | None = None,
     batches: BatchControl | None = None,
+    alignment: AlignmentControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows, batches = before or {}, batches or batch_control(job, subtasks)
@@ -203,6 +200,8 @@ def run_rounds(
         for order in orders:
             if subtasks[order.task].is_running:
                 subtasks[order.task].hear_coordinator(order)
+        if alignment is not None:
+            align(number, alignment, subtasks)
         if delivery is not None:
             delivery.advance(number)
         for subtask in subtasks:
@@ -223,6 +222,16 @@ def run_rounds(
         if delivery is not None:
             delivery.end_round(number, lambda task: subtasks[task].task.taken)
         yield RoundRows(number, rows, state)
+
+
+def align(number: int, control: AlignmentControl, subtasks: Sequence[Subtask]) -> None:
+    """Have aligned sources report, and hear what their groups allow, before a round."""
+
+    def reported(task: int) -> int:
+        return subtasks[task].reported_watermark()
+
+    for task, allowed in control.before_round(number, reported):
+        subtasks[task].hear_allowed(allowed)
 
 
 def _renewed(

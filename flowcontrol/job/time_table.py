@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 WINDOW_COLUMNS = ("late_records", "open_windows", "window_state_bytes", "fired")
 """What a task with windows has in the table, in this order."""
@@ -54,6 +55,15 @@ class TimeTable:
         self._queries = _queries(self.job, order, [head for head, _, _ in rows])
         self._stages = [stage for _, stage, _ in rows]
         self._subtasks = [index for _, _, index in rows]
+        self._paused: tuple[float, Ints] = 0.0, np.zeros(len(rows), np.int64)
+        timed_by = {stage: self.job.scenario.timed_by(stage) for stage in set(self._stages)}
+        stages = np.array(self._stages)
+        self._timed = [
+            (stages == stage, np.isin(stages, [stage, *sources]))
+            for stage, sources in timed_by.items()
+            if sources
+        ]
+        self._furthest = np.full(len(rows), MIN_TIME)
 
     def add(
         self,
@@ -61,6 +71,7 @@ class TimeTable:
         watermarks: Sequence[int] | Ints,
         idle: Sequence[int] | Ints,
         windows: Sequence[Sequence[int]] | Ints = NO_WINDOWS,
+        paused: Sequence[int] | Ints = (),
     ) -> None:
         """Add a sample.
 
@@ -75,6 +86,9 @@ class TimeTable:
         windows : sequence of sequence of int, optional
             Of each task, in the same order: late records, windows that it holds, their bytes, and
             results so far. Only the first stage of a chain may have windows. By default none has.
+        paused : sequence of int, optional
+            For how long each task, in the same order, has been paused so far, microseconds: that
+            of the source which heads its chain. By default none ever was.
         """
         import pyarrow as pa
 
@@ -92,12 +106,39 @@ class TimeTable:
             "stage": self._stages,
             "subtask": self._subtasks,
             "watermark_s": pa.array(whole / 1000, mask=is_missing),
-            "watermark_lag_ms": pa.array(1000 * t_s - whole, mask=is_missing),
+            "watermark_lag_ms": self._lags(t_s, whole, is_missing),
             "is_idle": np.asarray(idle)[self._tasks] == 1,
-            "paused_ms_per_s": np.zeros(count),
+            "paused_ms_per_s": self._paused_share(t_s, paused) * self._is_head,
             **dict(zip(WINDOW_COLUMNS, held, strict=True)),
         }
         self._samples.append(pa.table(columns, TIME.arrow_schema()))
+
+    def _paused_share(self, t_s: float, paused: Sequence[int] | Ints) -> Floats:
+        """Return for which share of the time since the sample before tasks were paused, ms/s."""
+        if len(paused) == 0:
+            return np.zeros(len(self._tasks))
+        before_s, before = self._paused
+        now = np.asarray(paused, np.int64)[self._tasks]
+        self._paused = t_s, now
+        return (now - before) / 1000 / (t_s - before_s) if t_s > before_s else np.zeros(len(now))
+
+    def _lags(self, t_s: float, marks: Ints, is_missing: npt.NDArray[np.bool_]) -> pa.Array:
+        """Return how far each watermark is behind the clock, or the furthest one of its sources.
+
+        What a stage has, its sources have given out, also between two samples.
+        """
+        import pyarrow as pa
+
+        lags, self._furthest = (
+            1000 * t_s - marks,
+            np.where(is_missing, self._furthest, np.maximum(self._furthest, marks)),
+        )
+        is_unknown = is_missing.copy()
+        for own, sources in self._timed:
+            furthest = self._furthest[sources].max()
+            lags[own] = furthest - marks[own]
+            is_unknown[own] |= furthest == MIN_TIME
+        return pa.array(lags, mask=is_unknown)
 
     def table(self) -> pa.Table:
         """Return the rows so far: by sample, then as those of the table ``stages``."""

@@ -4,7 +4,7 @@ from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import stream_of
 from flowcontrol.operators.timed_states import TaskTime
-from flowcontrol.scenario.event_time import SourceTime
+from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime
 
 MOST_PENDING_MARKS = 4
 """Marks of a channel that may wait behind a record: two of the last probe, two of MAX_TIME."""
@@ -13,6 +13,12 @@ MOST_PENDING_MARKS = 4
 def is_timed(job: Job) -> bool:
     """Tell whether records of a job have stamps: event times, or keys for windows."""
     return job.scenario.has_stamps
+
+
+def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
+    """Return how a stage waits for others by event time; None of one that does not."""
+    source = job.scenario.event_time_of(plan.stage.name)
+    return None if source is None or source.watermark is None else source.watermark.alignment
 
 
 def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
@@ -25,7 +31,7 @@ def pending_marks(job: Job, channels: int) -> int:
     return MOST_PENDING_MARKS * channels if is_timed(job) else 0
 
 
-def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
+def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = False) -> TaskTime:
     """Return the event time of a subtask at the start of a run.
 
     Parameters
@@ -36,6 +42,8 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
         Its stage.
     index : int
         Which subtask.
+    brings_stamps : bool, default False
+        Whether it replays rows that have stamps.
     """
     time = TaskTime()
     stage = plan.stage.name
@@ -43,8 +51,11 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
         time.stream = stream_of(f"event time {stage}/{index}")
     time.is_sparks = int(job.scenario.time_model == "spark")
     source = job.scenario.event_time_of(stage)
+    time.has_ids = int(brings_stamps)
     if source is None:
         return time
+    if brings_stamps and source.column is not None:
+        time.has_times, time.has_ids = 1, 0
     time.offset = source.offset_ms[index]
     time.spread = source.out_of_orderness_ms[index]
     time.is_exponential = int(source.distribution == "exponential")

@@ -1,22 +1,32 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
+
 from flowcontrol.job.channel_elements import ChannelElements
+from flowcontrol.job.exchanged import Incoming
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
+from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.job.timed_settings import is_timed, new_time
+from flowcontrol.job.timed_settings import alignment_of, is_timed, new_time
 from flowcontrol.operators import event_time as t
+from flowcontrol.operators.aligning import hear_allowed, note_idle, reported
 from flowcontrol.operators.source_log import append_up_to
 from flowcontrol.operators.states import SourceLog, StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate, Partition
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -31,6 +41,8 @@ class TimeRows:
         The channels of that, of all gates, in order.
     inputs, outputs : list of list of ChannelElements
         What is in the channels of each gate and of each result partition.
+    stamps : Row
+        Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
     fell_due : deque of (int, int)
@@ -41,6 +53,7 @@ class TimeRows:
     channels: list[ValveChannel]
     inputs: list[list[ChannelElements]]
     outputs: list[list[ChannelElements]]
+    stamps: Row
     blocked_us: int = 0
     fell_due: deque[tuple[int, int]] = field(default_factory=deque)
 
@@ -63,18 +76,28 @@ class TimedTask:
     arrivals: Arrivals | None
     _round: int
 
-    def _prepare_time(self) -> None:
-        """Make the rows of a subtask, if the job has event time."""
+    def _prepare_time(self, stamps: Ints | None) -> None:
+        """Make the rows of a subtask, if the job has event time; rows replayed may have stamps."""
         self.time: TimeRows | None = None
         if is_timed(self.job):
             self.task.is_timed = 1
+            self.task.is_aligned = int(alignment_of(self.job, self.plan) is not None)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
-                new_time(self.job, self.plan, self.index),
+                new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
                 [ValveChannel() for gate in inputs for _ in gate],
                 inputs,
                 [[ChannelElements() for _ in part.channels] for part in self.partitions],
+                row_of(stamps),
             )
+
+    def _hear_marks(self, incoming: Sequence[Sequence[Incoming]]) -> None:
+        """Put the marks that other processes have sent into their channels."""
+        for seen, gate in zip(
+            incoming, [] if self.time is None else self.time.inputs, strict=False
+        ):
+            for state, elements in zip(seen, gate, strict=True):
+                elements.marks.extend(state.marks)
 
     @property
     def _times(self) -> TimeRows:
@@ -106,6 +129,22 @@ class TimedTask:
         number = next(i for i, own in enumerate(self.partitions) if own is writer.partition)
         outputs = self._times.outputs[number]
         return outputs if writer.partition.is_broadcast else [outputs[channel]]
+
+    def _count_time(self) -> None:
+        """Count the time of a round, as far as the clock of idleness stands in it."""
+        self._times.blocked_us += self.task.blocked
+        if self.task.is_aligned == 1:
+            note_idle(self._times.state, self.task.idle)
+
+    # ------------------------------------------------------------------ of a group of sources
+
+    def reported_watermark(self) -> int:
+        """Return the watermark that it reports to its group, ms; MIN_TIME: none."""
+        return reported(self._times.state)
+
+    def hear_allowed(self, allowed: int) -> None:
+        """Hear before a round which watermark its group allows it, ms."""
+        hear_allowed(self._times.state, allowed)
 
     # ------------------------------------------------------------------ as a TimedWorker
 
@@ -168,6 +207,10 @@ class TimedTask:
             fell_due.popleft()
         return fell_due[0][1] if fell_due else self._round
 
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self._times.stamps[number]
+
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
         return mix(self.job.scenario.seed, stream, number) >> 1
@@ -180,6 +223,10 @@ class TimedTask:
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self._times.blocked_us
 
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        t.stop_time(self._times.state)
+
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""
         t.on_mark(self._worker, self.task, self.gates)
@@ -191,6 +238,10 @@ class TimedTask:
     def end_event(self) -> None:
         """Take notice that it is put out."""
         t.end_event(self._worker, self.task)
+
+    def is_paused(self) -> int:
+        """Tell whether it may not begin a record, since it is ahead of its group: 1 if so."""
+        return self._times.state.aligned.is_paused
 
     @property
     def _worker(self) -> TimedWorker[Output]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from flowcontrol.job.windowed_task import Result
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
+from flowcontrol.protocol.state import copied
 from flowcontrol.protocol.windows.keeping import open_entries
 from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows, WindowStore
 
@@ -59,6 +60,5 @@ def window_state(
 ) -> WindowState:
     """Return a copy of a subtask's windows after a round."""
     entries = tuple(replace(entry, chain=NONE) for entry in open_entries(windows))
-    own = replace(held, batch=replace(held.batch))
     seen = tuple(map(replace, operators))
-    return WindowState(own, replace(windows.store), entries, tuple(results), seen)
+    return WindowState(copied(held), copied(windows.store), entries, tuple(results), seen)

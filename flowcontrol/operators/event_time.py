@@ -7,6 +7,7 @@ written to all outputs like a record, behind all that was put out before.
 
 from collections.abc import Sequence
 
+from flowcontrol.operators.aligning import look_at_watermark
 from flowcontrol.operators.states import RELAY, SERVER, StreamTask
 from flowcontrol.operators.task import is_between
 from flowcontrol.operators.timed_states import TaskTime
@@ -30,9 +31,13 @@ _SHARE = 2.0 ** (ID_BITS - 63)
 def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
     """Give the record that a source is about to put out its stamp.
 
-    One number of its stream says both how far it lies behind and which id it has.
+    A replayed row may bring its own. Of others one number of the source's stream says both how far
+    they lie behind and which id they have; the id of a row may be its own too.
     """
     time = worker.task_time()
+    if time.has_times == 1:
+        task.stamp = worker.stamp_of_row(task.taken - 1)
+        return
     drawn = worker.draw_bits(time.stream, task.taken - 1)
     behind = 0
     if time.is_exponential == 1:
@@ -40,7 +45,8 @@ def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
         behind = int(min(relative_time(EXPONENTIAL, 0.0, share, 0.0) * time.spread, LONGEST))
     elif time.spread > 0:
         behind = (drawn >> ID_BITS) % (time.spread + 1)
-    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(drawn))
+    number = worker.stamp_of_row(task.taken - 1) if time.has_ids == 1 else drawn
+    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(number))
 
 
 def end_event(worker: TimedWorker[W], task: StreamTask) -> None:
@@ -49,7 +55,7 @@ def end_event(worker: TimedWorker[W], task: StreamTask) -> None:
     if time.has_generator == 1:
         done = on_event(time.generator, time_of(task.stamp))
         if done > 0:
-            give_out(worker, task, done, time.generator.watermark)
+            _give_out_own(worker, task, time, done)
 
 
 def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int) -> None:
@@ -76,11 +82,18 @@ def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int
 
 
 def _probe(worker: TimedWorker[W], task: StreamTask, time: TaskTime) -> None:
-    """Probe a generator; the clock of its idleness stands while the task is back-pressured."""
-    time.clock.stood = worker.blocked_us()
+    """Probe a generator; its clock of idleness stands while it is back-pressured or paused."""
+    time.clock.stood = worker.blocked_us() + time.paused_us
     done = on_probe(time.generator, activity_time(time.clock, worker.run_us()))
     if done > 0:
-        give_out(worker, task, done, time.generator.watermark)
+        _give_out_own(worker, task, time, done)
+
+
+def _give_out_own(worker: TimedWorker[W], task: StreamTask, time: TaskTime, done: int) -> None:
+    """Write what the generator of a source has given out; the source may be paused by it."""
+    give_out(worker, task, done, time.generator.watermark)
+    if task.is_aligned == 1:
+        look_at_watermark(time, done)
 
 
 def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
@@ -102,7 +115,19 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     time.next_probe = -1
     if time.has_generator == 1:
         _probe(worker, task, time)
+    time.aligned.is_paused = 0  # it waits for nobody any more
     give_out(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
+
+
+def stop_time(time: TaskTime) -> None:
+    """Have a source give out no watermark any more, MAX_TIME neither.
+
+    Notes
+    -----
+    ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
+    """
+    time.has_ended = 1
+    time.next_probe = -1
 
 
 def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
@@ -111,6 +136,8 @@ def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> 
     place = worker.valve_place()
     worker.drop_mark()
     take_mark(task, gates)
+    if task.has_checkpoints == 1:
+        worker.count_mark(place, mark_bytes(kind))
     if kind == WATERMARK:
         done = on_watermark(time.valve, worker.valve_channels(), place, watermark)
     else:

@@ -44,8 +44,8 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
     Returns
     -------
     int
-        CAPACITY; STARVED if nothing waits in the log; BLOCKED if an output is unavailable or the
-        throttle allows no more.
+        CAPACITY; STARVED if nothing waits in the log, or it is paused (:mod:`.aligning`); BLOCKED
+        if an output is unavailable or the throttle allows no more.
     """
     reason = STARVED
     if task.open_inputs == 0:  # stopped with a savepoint: a record that was begun stays in the log
@@ -69,6 +69,8 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
             break
         waiting = lag(log)
         if waiting == 0 or task.open_inputs == 0:  # stopped with a savepoint
+            break
+        if task.is_aligned == 1 and worker.is_paused() == 1:
             break
         if most <= 0:
             reason = BLOCKED

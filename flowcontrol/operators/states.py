@@ -81,6 +81,8 @@ class StreamTask(Task):
     """Records that a replaying source has, constant; -1: no end."""
     is_timed: int = 0
     """1: the job has event time; constant."""
+    is_aligned: int = 0
+    """1: a source that may be paused, as its group is aligned; constant."""
     has_window: int = 0
     """1: its first operator is a window; constant."""
     is_firing: int = 0

@@ -43,6 +43,8 @@ def outputs_available(worker: Worker[W], task: StreamTask) -> int:
 def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
     """Emit what falls due until the output is unavailable; what is due then is lost.
 
+    So is what falls due while the source is paused (:mod:`.aligning`).
+
     Parameters
     ----------
     worker : Worker
@@ -66,6 +68,9 @@ def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
             return CAPACITY
         if outputs_available(worker, task) == 0:
             break
+        if task.is_aligned == 1 and worker.is_paused() == 1:
+            skip_due(worker, task, end)  # nobody polls it
+            return CAPACITY
         count = emit_some(worker, task, most)
         spend(worker, task, count)
         task.due += count
@@ -247,6 +252,20 @@ def is_between(worker: Worker[W], task: StreamTask, start: int, end: int) -> int
     if write_pending(worker, task) == 0:
         return 0
     return 0 if is_rated == 1 and max(task.ready, start) >= end else 1
+
+
+def end_burst(worker: Worker[W], task: StreamTask) -> int:
+    """Go on with a burst of results as far as the outputs allow: 1 if none is under way then.
+
+    Of a task whose rate allows that, it is the first thing that a round does in any case.
+    """
+    if task.is_firing == 0:
+        return 1
+    while task.is_firing == 1:
+        if write_pending(worker, task) == 0 or outputs_available(worker, task) == 0:
+            return 0
+        worker.fire_next(1)
+    return write_pending(worker, task)
 
 
 def waiting_at_reader(task: StreamTask) -> int:

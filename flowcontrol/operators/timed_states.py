@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from flowcontrol.protocol.event_time.states import ActivityClock, Generator, Valve
+from flowcontrol.protocol.event_time.states import ActivityClock, AlignedSource, Generator, Valve
 
 
 @dataclass(slots=True)
@@ -26,6 +26,14 @@ class TaskTime:
     """When the next one falls due, microseconds of the run; -1: never."""
     is_sparks: int = 0
     """1: the time is Spark's, and no watermark travels in channels; constant."""
+    aligned: AlignedSource = field(default_factory=AlignedSource)
+    """Of a source whose group is aligned: what its group allows it, and whether it is paused."""
+    paused_us: int = 0
+    """How long it has stood because it was paused, microseconds: part of its idle time."""
+    has_times: int = 0
+    """1: a source whose rows bring their stamps; constant."""
+    has_ids: int = 0
+    """1: a source whose rows bring their ids, at times that are made; constant."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     stream: int = 0

@@ -83,6 +83,12 @@ class Worker(Protocol[W]):
     def end_event(self) -> None:
         """Take notice that it is put out."""
 
+    def is_paused(self) -> int:
+        """Tell whether a source may not begin a record, since it is ahead of its group: 1 if so.
+
+        Called of a source whose group is aligned.
+        """
+
     def take_element(self, may_write: int) -> None:
         """Put the record that has been taken up into its windows, and put out what that causes.
 

@@ -161,7 +161,8 @@ def _stages(stages: Mapping[str, Any], scenario: Scenario) -> str:
     if not columns:
         return ""
     place = sum(head in _LAGS for head, _ in columns)
-    columns[place:place] = _who(stages, scenario)
+    if scenario.time_model == "flink":  # Spark's watermark is one for the query
+        columns[place:place] = _who(stages, scenario)
     rows = [
         [escape(name), *(escape(cells[index]) for _, cells in columns)]
         for index, name in enumerate(stages)
@@ -184,6 +185,17 @@ def _who(stages: Mapping[str, Any], scenario: Scenario) -> list[tuple[str, list[
     return [(head, cells) for head, cells in found if any(cells)]
 
 
+_HOW_PARTS: Final = {
+    "flink": "Means of the second half of the run. Measured: by how much the watermark is older at "
+    "the receiver than at the sender. By the closed form: the records in flight on the channel "
+    "over those taken off it; at the source half an interval of probes, and how long no record "
+    "came that hardly lies behind. Where rates changed in that time, the two differ.",
+    "spark": "Means of the second half of the run. The query has one watermark, at all stages: it "
+    "is worked out at the end of a batch and holds for the next one.",
+}
+"""What the table of the parts of a lag shows."""
+
+
 def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
     """Return the table of what the longest lag consists of; empty if it is not known."""
     if apart is None or apart["stands_since_s"] is not None:
@@ -200,14 +212,8 @@ def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
         rows.append(_part(f"{hop['edge']}{ends}", hop["wait_ms"], hop["expected_ms"], ahead))
     target = subtask_name(scenario, apart["stage"], apart["subtask"])
     rows.append(_part(f"Lag at {target}", apart["lag_ms"], apart["expected_ms"]))
-    return (
-        f'<div class="scroll">{html_table(_PARTS, rows)}</div>'
-        '<p class="how">Means of the second half of the run. Measured: by how much the watermark '
-        "is older at the receiver than at the sender. By the closed form: the records in flight on "
-        "the channel over those taken off it; at the source half an interval of probes, and how "
-        "long no record came that hardly lies behind. Where rates changed in that time, the two "
-        "differ.</p>"
-    )
+    note = _HOW_PARTS[scenario.time_model]
+    return f'<div class="scroll">{html_table(_PARTS, rows)}</div><p class="how">{note}</p>'
 
 
 def _is_several(hop: Mapping[str, Any], scenario: Scenario) -> bool:

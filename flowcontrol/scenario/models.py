@@ -397,6 +397,17 @@ class Scenario(ScenarioHead):
         above = {name, *self.upstream(name)}
         return tuple(stage for stage in self.sources if stage.name in above)
 
+    def timed_by(self, name: str) -> tuple[str, ...]:
+        """Return the sources before a stage, itself included, if rows of one bring event times.
+
+        Such times have nothing to do with the clock of the run, so watermarks are compared with
+        those of these sources. Empty: times are made, 0 being the start of the run.
+        """
+        found = self.sources_of(name)
+        times = [source.event_time for source in found]
+        is_own = any(one is not None and one.column is not None for one in times)
+        return tuple(source.name for source in found) if is_own else ()
+
     def canonical(self) -> dict[str, Any]:
         """Return everything that determines a run, as plain JSON in the form of a scenario file.
 

@@ -57,7 +57,7 @@ from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_u
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.timed_worker import next_probe_us, probe
+from flowcontrol.virtual.timed_worker import is_paused, next_probe_us, note_pause, probe
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake
 from flowcontrol.virtual.windowed_worker import look_at_timers, plan_timers
@@ -133,8 +133,10 @@ def _advance(memory: Any, end: int) -> int:
     if m.parts & THROTTLES != 0:
         m.is_empty = is_empty(m, end - 1)
     for i in range(m.tasks):
-        settle(m, v.task_row(m, i), end)
-        catch_up(m, i, v.task_row(m, i), end)
+        task = v.task_row(m, i)
+        slept = end - task.last - 1
+        settle(m, task, end)
+        catch_up(m, i, task, end, slept)
     return m.flags
 
 
@@ -145,8 +147,8 @@ def has_news(m: KernelMemory) -> int:
     return 0
 
 
-def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
-    """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
+def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int, slept: int) -> None:
+    """Let the work of a task that slept so many rounds be forgone, as when one finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER and task.kind != f.READER:
         return
     if m.may_fail == 1 and task.status == f.ABSENT:
@@ -159,7 +161,8 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
     if task.kind != f.SOURCE:
         task.ready = max(task.ready, start)
     else:
-        if task.taken != task.limit and task.open_inputs > 0:
+        is_over = task.taken == task.limit or task.open_inputs == 0
+        if not is_over or (task.is_pending == 1 and slept > 0):
             start = work_by(phases, end * m.round_us)
         skip_due(worker_of(m, number, task), task, start)
 
@@ -181,6 +184,8 @@ def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     slept = now - task.last - 1
     if slept > 0:
         count_time(task, slept * m.round_us)
+        if task.is_aligned == 1 and task.status == f.IDLE:
+            note_pause(m, task, slept * m.round_us)
         task.last = now - 1
 
 
@@ -212,7 +217,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         if still == NEVER:
             look_at_events(m, worker, start, end)
         stands = stands_still_for_snapshot(m, worker)
-    if task.is_timed == 1:
+    if task.is_timed == 1 and stands == 0:
         look_at_times(m, worker, start, end, still)
     if task.kind == f.SOURCE:
         if task.throttle > 0:
@@ -231,11 +236,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     else:
         task.ready = max(task.ready, start)
         reason = serve(worker, task, gates, union, end)
-    available = outputs_available(worker, task)
-    syncing = 0
-    if m.has_checkpoints == 1 and task.attention == 1:
-        syncing = synced_for(m, worker)
-    account(task, m.round_us, start, end, task.taken - before, reason, available, syncing)
+    share_out(m, worker, start, end, task.taken - before, reason)
     if m.has_checkpoints == 1 and m.has_looks == 1 and task.taken > before:
         note_records(m, worker, before)
     if end < allowed:
@@ -264,6 +265,19 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     plan(m, worker, phases, reason, end, end_us, now)
     if task.kinds > 0:
         note_waits(m, task, now)
+
+
+def share_out(
+    m: KernelMemory, worker: KernelWorker, start: int, end: int, done: int, reason: int
+) -> None:
+    """Share the round out over busy, idle and back-pressured, and note what of it was a pause."""
+    task = worker.task
+    idle, syncing, available = task.idle, 0, outputs_available(worker, task)
+    if m.has_checkpoints == 1 and task.attention == 1:
+        syncing = synced_for(m, worker)
+    account(task, m.round_us, start, end, done, reason, available, syncing)
+    if task.is_aligned == 1:
+        note_pause(m, task, task.idle - idle)
 
 
 @part_of(EVENT_TIME)
@@ -318,7 +332,9 @@ def plan(
         if available == 1 and task.taken != task.limit and task.open_inputs > 0:
             if task.is_pending == 1:
                 wake(m, number, now + 1)
-            if work_by(phases, end_us + m.round_us) >= task.ready:
+            if task.is_aligned == 1 and is_paused(m, task) == 1:
+                pass  # it is woken when it may go on
+            elif work_by(phases, end_us + m.round_us) >= task.ready:
                 wake(m, number, now + 1)  # the usual case, without a division
             else:
                 wake_at(m, number, first_us_at(phases, task.ready, end_us))

@@ -46,10 +46,13 @@ EVENT_TIME = 2048
 WINDOWS = 4096
 """Windows, and records that are routed by their key."""
 
-BATCHES = 8192
+ALIGNMENT = 8192
+"""Sources that wait for one another by event time."""
+
+BATCHES = 16384
 """Windows that are Spark's."""
 
-_FIRST_TRANSPORT = 14
+_FIRST_TRANSPORT = 15
 """Place of the part of the first transport that counts records."""
 
 
@@ -81,6 +84,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
+        "is_aligned": (ALIGNMENT, 0),
     },
     TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
@@ -141,6 +145,8 @@ def parts_of(job: Job) -> int:
         parts |= EVENT_TIME
     if has_windows(job):
         parts |= WINDOWS
+    if scenario.alignment_groups:
+        parts |= ALIGNMENT
     if has_batches(scenario):
         parts |= BATCHES
     return parts

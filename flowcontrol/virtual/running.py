@@ -15,9 +15,11 @@ from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
@@ -36,7 +38,7 @@ from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
-from flowcontrol.virtual.time_memory import watermarks_of
+from flowcontrol.virtual.time_memory import paused_us, watermarks_of
 from flowcontrol.virtual.window_results import windows_held
 
 if TYPE_CHECKING:
@@ -71,6 +73,10 @@ class Running:
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
+    alignments : Alignments or None
+        What has sources wait for one another.
+    keys : RowKeys
+        Which keys and values the ids of replayed rows stand for.
     batches : Batches or None
         What ends the batches of windows with Spark's time.
     """
@@ -84,6 +90,8 @@ class Running:
     recovery: Recovery | None = None
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
+    alignments: Alignments | None = None
+    keys: RowKeys = NO_KEYS
     batches: Batches | None = None
 
     @classmethod
@@ -113,8 +121,7 @@ class Running:
             asides=sizes.asides,
             windows=sizes.windows,
             results=sizes.results,
-            tables=replayed.tables,
-            limits=replayed.limits,
+            replayed=replayed,
         )
         timeline = Timeline(job, memory)
         batches = Batches(job, memory) if has_batches(job.scenario) else None
@@ -137,9 +144,18 @@ class Running:
                 coordination.delivery = delivery
         time = TimeTable(job) if is_timed(job) else None
         return cls(
-            *(job, memory, tables, timeline, control, coordination, recovery, delivery),
-            time=time,
-            batches=batches,
+            job,
+            memory,
+            tables,
+            timeline,
+            control,
+            coordination,
+            recovery,
+            delivery,
+            time,
+            Alignments(job, memory) if job.scenario.alignment_groups else None,
+            replayed.keys,
+            batches,
         )
 
     @property
@@ -161,7 +177,9 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
-                self.time.add(t_s, *watermarks_of(self.memory), windows_held(self.memory))
+                held = windows_held(self.memory)
+                paused = paused_us(self.memory)
+                self.time.add(t_s, *watermarks_of(self.memory), held, paused)
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -193,7 +211,7 @@ class Running:
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
-        tables |= self.tables.results.tables(self.job)
+        tables |= self.tables.results.tables(self.job, self.keys)
         return tables
 
     @property
@@ -217,13 +235,13 @@ class Running:
         return found
 
     def _begin(self) -> int:
-        """Have all act that acts before the next round; return when one of them does again."""
-        due = self._begin_faults()
-        if self.batches is None:
-            return due
-        return min(due, self.batches.before_round(self.memory.head.round))
+        """Have all act that act between rounds; return the round before which they do again."""
+        due = self._begin_checkpoints()
+        if self.batches is not None:
+            due = min(due, self.batches.before_round(self.memory.head.round))
+        return due if self.alignments is None else min(due, self.alignments.begin())
 
-    def _begin_faults(self) -> int:
+    def _begin_checkpoints(self) -> int:
         """Have checkpoints and failures act before the next round; return when they do again."""
         if self.coordination is not None:
             due = self.coordination.begin(self.recovery)
@@ -298,7 +316,7 @@ def step(job: Job) -> Iterator[RoundState]:
 
 
 def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
-    sizes, done, flags = LogSizes.first(job), 0, 0
+    sizes, done, flags = LogSizes.first(job, replayed.keys), 0, 0
     while done < job.rounds:
         running = Running.start(job, replayed, sizes, track=False)
         control = running.control

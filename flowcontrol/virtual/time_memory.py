@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowcontrol.job.timed_settings import new_time
+from flowcontrol.job.timed_settings import alignment_of, new_time
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
@@ -26,7 +26,12 @@ def fill_times(build: Builder) -> None:
             count = sum(len(link.incoming(index)) for link in plan.inputs)
             channels = build.put(np.tile(cells_of(ValveChannel()), count))
             task["is_timed"] = 1
-            time = KernelTime(new_time(build.job, plan, index), channels, count)
+            task["is_aligned"] = int(alignment_of(build.job, plan) is not None)
+            stamps = build.replayed.stamps.get((plan.name, index))
+            own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
+            time = KernelTime(own, channels, count)
+            if stamps is not None:
+                time.stamps = build.put(stamps)
             task["time"] = build.put(cells_of(time))
 
 
@@ -40,3 +45,9 @@ def watermarks_of(memory: Memory) -> tuple[Ints, Ints]:
         for name in ("watermark", "is_idle")
     )
     return mark, idle
+
+
+def paused_us(memory: Memory) -> Ints:
+    """Return for how long each subtask has stood because it was paused, microseconds."""
+    tasks = memory.tasks[memory.tasks["time"] > 0]
+    return memory.states(tasks["time"], KernelTime)["own"]["paused_us"]

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from flowcontrol.operators.aligning import note_idle
 from flowcontrol.operators.event_time import (
     begin_event,
     end_event,
     end_time,
     look_at_probe,
     on_mark,
+    stop_time,
 )
 from flowcontrol.operators.source_log import written_us
 from flowcontrol.operators.timed_states import TaskTime
@@ -19,7 +21,7 @@ from flowcontrol.virtual.ages import drop_mark, first_run, push_mark, records_be
 from flowcontrol.virtual.cells import rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import EVENT_TIME
+from flowcontrol.virtual.parts import ALIGNMENT, CHECKPOINTS, EVENT_TIME
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.time_fields import KernelTime
 
@@ -84,6 +86,10 @@ class TimedKernelWorker(CheckpointedWorker):
             return written_ms(self.m, self.task)
         return self.task.emitted * self.m.round_us // 1000
 
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self.m[kernel_time(self.m, self.task.time).stamps + number]
+
     def run_us(self) -> int:
         """Return the start of the round, microseconds of the run."""
         return self.m.now * self.m.round_us
@@ -91,6 +97,14 @@ class TimedKernelWorker(CheckpointedWorker):
     def blocked_us(self) -> int:
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self.task.blocked
+
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        stop_times(self.m, self)
+
+    def count_mark(self, place: int, nbytes: int) -> None:
+        """Count the bytes of a mark that was taken from a channel."""
+        count_mark_bytes(self.m, self, place, nbytes)
 
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""
@@ -104,11 +118,27 @@ class TimedKernelWorker(CheckpointedWorker):
         """Take notice that it is put out."""
         note_event(self.m, self)
 
+    def is_paused(self) -> int:
+        """Tell whether it may not begin a record, since it is ahead of its group: 1 if so."""
+        return is_paused(self.m, self.task)
+
 
 def written_ms(m: KernelMemory, task: f.KernelTask) -> int:
     """Return when the record was written that a source reads from its log, ms of the run."""
     log = v.source_log(m, task.log)
     return written_us(rows(m, log.arrivals, log.arrival_count, 3), log.unit, task.taken - 1) // 1000
+
+
+@part_of(ALIGNMENT)
+def is_paused(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a source may not begin a record, since it is ahead of its group: 1 if so."""
+    return kernel_time(m, task.time).own.aligned.is_paused
+
+
+@part_of(ALIGNMENT)
+def note_pause(m: KernelMemory, task: f.KernelTask, idle_us: int) -> None:
+    """Count the time for which a source was idle, microseconds, if it is paused."""
+    note_idle(kernel_time(m, task.time).own, idle_us)
 
 
 @part_of(EVENT_TIME)
@@ -139,6 +169,18 @@ def probe(m: KernelMemory, worker: Any, start: int, end: int) -> None:
 def end_times(m: KernelMemory, worker: Any) -> None:
     """Have a source that has ended give out the last watermark."""
     end_time(worker, worker.task)
+
+
+@part_of(EVENT_TIME)
+def stop_times(m: KernelMemory, worker: Any) -> None:
+    """Have a source give out no watermark any more."""
+    stop_time(worker.task_time())
+
+
+@part_of(CHECKPOINTS)
+def count_mark_bytes(m: KernelMemory, worker: Any, place: int, nbytes: int) -> None:
+    """Count the bytes of a mark that a task has taken from a channel."""
+    worker.aligned()[place].mark_bytes += nbytes
 
 
 @part_of(EVENT_TIME)

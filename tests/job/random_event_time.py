@@ -57,3 +57,30 @@ def jobs(draw: Any, random_jobs: ModuleType, shape: Any, *, is_late: bool = True
     """A random job with event time."""
     scenario = draw(random_jobs.scenarios(shape))
     return random_jobs.laid_out(draw(timed(scenario, is_late=is_late)))
+
+
+@st.composite
+def aligned(draw: Any, scenario: Scenario) -> Scenario:
+    """Have sources of a scenario with event time wait for one another."""
+    mapping, round_s = scenario.canonical(), scenario.live_round_us / 1e6
+
+    def seconds(rounds: float) -> float:
+        return max(0.001, round(rounds * round_s, 3))
+
+    for stage in mapping["stages"]:
+        mark = stage.get("watermark")
+        if mark is None or draw(st.sampled_from([False] * 5 + [True])):
+            continue
+        mark["alignment"] = {
+            "group": draw(st.sampled_from(["all", "all", "all", "other"])),
+            "max_drift_s": seconds(draw(st.sampled_from([0, 1, 5]))),
+            "interval_s": seconds(draw(st.sampled_from([0.4, 1, 3.5, 6]))),
+        }
+    return parse_scenario(mapping)
+
+
+@st.composite
+def aligned_jobs(draw: Any, random_jobs: ModuleType, shape: Any) -> Job:
+    """A random job whose sources may have to wait for one another."""
+    scenario = draw(timed(draw(random_jobs.scenarios(shape))))
+    return random_jobs.laid_out(draw(aligned(scenario)))

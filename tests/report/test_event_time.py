@@ -85,6 +85,8 @@ def test_of_sparks_windows_groups_are_late(timed: Any) -> None:
     section = event_time_section({**timed.summary, "event_time": found}, scenario)
     assert "Too late: groups of a batch whose window had ended" in section
     assert "Too late: records" not in section
+    assert "Held back by" not in section
+    assert "one watermark, at all stages" in section
 
 
 def test_of_stages_that_lag_alike_the_last_one_is_named(timed: Any) -> None:
@@ -175,6 +177,16 @@ def test_every_axis_has_its_unit_and_every_line_a_colour_of_the_palette(timed: A
                 assert trace["line"]["color"] in PALETTE
 
 
+def test_a_paused_source_is_named_and_has_the_colour_that_it_has_elsewhere(timed: Any) -> None:
+    drawn = charts(timed)
+
+    def stroke(chart: str) -> Any:
+        [trace] = [one for one in drawn[chart].figure["data"] if one["name"] == "clicks"]
+        return trace["line"]["color"], trace.get("showlegend")
+
+    assert stroke("paused") == (stroke("watermark-lag")[0], True)
+
+
 def test_each_stage_is_drawn_by_its_worst_subtask_and_the_others_thin(timed: Any) -> None:
     traces = charts(timed)["watermark-lag"].figure["data"]
     named = [trace["name"] for trace in traces if trace.get("showlegend", True)]
@@ -190,6 +202,20 @@ def test_each_stage_is_drawn_by_its_worst_subtask_and_the_others_thin(timed: Any
     assert delay["y"] == [5.0, 5.0]
     looks = {(t["line"]["color"], t["line"]["dash"]) for t in traces if t["name"] in named}
     assert len(looks) == 5
+
+
+def test_a_line_breaks_where_a_subtask_is_idle(timed: Any) -> None:
+    rows = timed.tables["time"].to_pylist()
+    for row in rows:
+        row["is_idle"] = row["stage"] == "clicks" and row["subtask"] == 1 and 40 < row["t_s"] < 60
+    tables = timed.tables | {"time": pa.Table.from_pylist(rows, schema=TIME.arrow_schema())}
+    [chart, *_] = event_time_charts(RunData.of(tables, timed.scenario), tables)
+    lines = {trace["name"]: trace for trace in chart.figure["data"]}
+    broken = lines["clicks 1"]
+    gap = [x for x, y in zip(broken["x"], broken["y"], strict=True) if y is None]
+    assert gap == [float(second) for second in range(41, 60)]
+    assert None not in lines["clicks"]["y"]
+    json.dumps(chart.figure, allow_nan=False)
 
 
 def test_a_stage_of_many_subtasks_has_no_thin_lines(timed: Any) -> None:

@@ -26,6 +26,7 @@ DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"
 CHECKPOINTS = "options.execution.checkpointing.interval=1s"
 TIMES = "stages.producer.event_time={out_of_orderness_s: 1}"
 MARKS = "stages.producer.watermark={delay_s: 1}"
+ALIGNED = "stages.producer.watermark.alignment={group: all, max_drift_s: 1}"
 BANDWIDTH = "cluster.bandwidth_bytes_per_s=1000000"
 
 
@@ -46,6 +47,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     # Too many failed checkpoints are a failure of the job.
     "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
     "event time": ("experiment", (TIMES, MARKS), k.BUFFERS | k.EVENT_TIME),
+    "alignment": ("experiment", (TIMES, MARKS, ALIGNED), k.BUFFERS | k.EVENT_TIME | k.ALIGNMENT),
     "windows": (
         "experiment",
         ("stages.consumer.window={kind: global, trigger: {count: 7}, keys: 5}",),

@@ -25,7 +25,7 @@ MOST_RUNS = 24
 PHASES = {CHANGED: "changed groups", ALL: "all groups", EVICTING: "groups that are over"}
 
 EVENTS = {
-    *(f"{kind} windows in {mode}" for kind, mode in random_batches.FORMS),
+    *(f"{kind} windows" for kind, _ in random_batches.FORMS),
     *PHASES.values(),
     "late",
     "result pending",
@@ -48,8 +48,7 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
     if task.window.held.batch.late > 0:
         yield "late"
     if task.window.results:
-        window = plan.stage.window
-        yield f"{window.kind} windows in {window.output}"
+        yield f"{plan.stage.window.kind} windows"
         if plan.is_sink:
             yield "results at a sink"
         if any(part.pending for part in task.partitions):

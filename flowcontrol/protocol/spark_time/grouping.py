@@ -23,7 +23,7 @@ from flowcontrol.protocol.spark_time.watermarks import (
     observe,
 )
 from flowcontrol.protocol.windows.assigners import SESSIONS, is_in_pane, start_of
-from flowcontrol.protocol.windows.contents import put_in
+from flowcontrol.protocol.windows.contents import NO_VALUE, put_in
 from flowcontrol.protocol.windows.entries import add, find
 from flowcontrol.protocol.windows.firing import FULL, TAKEN
 from flowcontrol.protocol.windows.sessions import join
@@ -57,7 +57,7 @@ def take_row(
     ms : int
         Its event time.
     value : int
-        What is aggregated.
+        What is aggregated; NO_VALUE: the row has none.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def _put(
     if place == NONE:
         place = add(windows, key, start, end)
     entry = windows.entries[place - 1]
-    put_in(entry, value)
+    put_in(entry, value, 0 if value == NO_VALUE else 1)
     if batch.has_watermark == 1 and evicts(batch.mode) == 1:
         entry.event_timers = END
     if batch.mode == UPDATE:

@@ -1,0 +1,171 @@
+"""The coordinators of aligned sources between rounds: what is reported, and what each may have.
+
+They run at the start of a round, once in an interval of each source, and know nothing but what its
+subtasks held after the round before. What a subtask reports reaches them a network latency later,
+what they answer reaches the subtasks a network latency later; a latency is at least a round.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from flowcontrol.job.job import Job
+from flowcontrol.job.timed_settings import alignment_of
+from flowcontrol.protocol.event_time.alignment_rules import allowed_watermark, note_report
+from flowcontrol.protocol.event_time.bounds import is_first
+from flowcontrol.protocol.event_time.states import AlignedSource
+
+
+class Allowed(NamedTuple):
+    """What a subtask of a source hears.
+
+    Attributes
+    ----------
+    task : int
+        Its number, in the order of the job's subtasks.
+    watermark : int
+        The one that its group allows it, ms.
+    """
+
+    task: int
+    watermark: int
+
+
+class _Sent(NamedTuple):
+    """A watermark on its way: the round of its arrival, from or to whom, and itself, ms."""
+
+    arrives: int
+    number: int
+    watermark: int
+
+
+@dataclass(frozen=True)
+class _Coordinator:
+    """The coordinator of a source: its tasks, its group, and what the source states."""
+
+    tasks: range
+    group: int
+    drift_ms: int
+    interval_us: int
+
+
+class AlignmentControl:
+    """The coordinators of a job's aligned sources, beside its tasks.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out, with groups of sources.
+
+    Attributes
+    ----------
+    latency : int
+        Rounds that a message between a coordinator and a subtask takes.
+
+    Notes
+    -----
+    Flink's ``SourceCoordinator``. At the multiples of its interval it answers with what has been
+    reported by then, and its subtasks report: what is reported at one multiple is answered at the
+    next. If an interval is shorter than a round, that is once a round.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._round_us = job.round_us
+        self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._coordinators = list(_coordinators(job))
+        self._turns = [one.interval_us for one in self._coordinators]
+        self._reports = {task: AlignedSource() for one in self._coordinators for task in one.tasks}
+        self._group = {task: one.group for one in self._coordinators for task in one.tasks}
+        self._under_way: list[_Sent] = []
+        self._answers: list[_Sent] = []
+
+    def next_round(self) -> int:
+        """Return the round before which :meth:`before_round` must be called at the latest."""
+        rounds = [-(-turn // self._round_us) for turn in self._turns]
+        return min([*rounds, *(answer.arrives for answer in self._answers)])
+
+    def before_round(self, number: int, reported: Callable[[int], int]) -> list[Allowed]:
+        """Do what is due by the start of a round.
+
+        Parameters
+        ----------
+        number : int
+            The round that is about to run; never less than in the call before.
+        reported : callable
+            Given a task, what it reports after the round before
+            (:func:`flowcontrol.operators.aligning.reported`), ms.
+
+        Returns
+        -------
+        list of Allowed
+            What subtasks hear before the round.
+        """
+        self._hear(number)
+        for place, coordinator in enumerate(self._coordinators):
+            if self._turns[place] <= number * self._round_us:
+                self._take_turn(number, place, coordinator, reported)
+        told = [answer for answer in self._answers if answer.arrives <= number]
+        self._answers = [answer for answer in self._answers if answer.arrives > number]
+        return [
+            Allowed(task, answer.watermark)
+            for answer in told
+            for task in self._coordinators[answer.number].tasks
+        ]
+
+    def _hear(self, number: int) -> None:
+        """Take notice of the reports that have arrived."""
+        for report in self._under_way:
+            if report.arrives <= number:
+                note_report(self._reports[report.number], report.watermark)
+        self._under_way = [report for report in self._under_way if report.arrives > number]
+
+    def _take_turn(
+        self, number: int, place: int, own: _Coordinator, reported: Callable[[int], int]
+    ) -> None:
+        """Have a coordinator answer, and its subtasks report."""
+        passed = number * self._round_us // own.interval_us
+        self._turns[place] = (passed + 1) * own.interval_us
+        group = [self._reports[task] for task, group in self._group.items() if group == own.group]
+        arrives = number + self.latency
+        self._answers.append(_Sent(arrives, place, allowed_watermark(group, own.drift_ms)))
+        for task in own.tasks:
+            watermark = reported(task)
+            if is_first(watermark) == 0:
+                self._under_way.append(_Sent(arrives, task, watermark))
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """Return all of it, as JSON takes it; the job is not part of it."""
+        return {
+            "turns": list(self._turns),
+            "reports": {
+                str(task): one.reported for task, one in self._reports.items() if one.has_reported
+            },
+            "under_way": [list(sent) for sent in self._under_way],
+            "answers": [list(sent) for sent in self._answers],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, in a control of the same job."""
+        self._turns = list(state["turns"])
+        for task, watermark in state["reports"].items():
+            note_report(self._reports[int(task)], watermark)
+        self._under_way = [_Sent(*sent) for sent in state["under_way"]]
+        self._answers = [_Sent(*sent) for sent in state["answers"]]
+
+
+def alignment_control(job: Job) -> AlignmentControl | None:
+    """Return what coordinates a job's aligned sources; None if it has none."""
+    return AlignmentControl(job) if job.scenario.alignment_groups else None
+
+
+def _coordinators(job: Job) -> Iterator[_Coordinator]:
+    """Yield the coordinator of each aligned source, with the numbers of its tasks."""
+    first = 0
+    for plan in job.stages:
+        tasks = range(first, first + plan.stage.parallelism)
+        first = tasks.stop
+        own = alignment_of(job, plan)
+        if own is not None:
+            yield _Coordinator(tasks, own.group, own.max_drift_ms, own.interval_us)
