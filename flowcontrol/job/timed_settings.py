@@ -74,6 +74,7 @@ def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = Fal
         time.stream = stream_of(f"event time {stage}/{index}")
         if has_markers(job):
             time.marker_interval, time.next_marker = job.scenario.options.latency_interval_us, 0
+    time.is_sparks = int(job.scenario.time_model == "spark")
     source = job.scenario.event_time_of(stage)
     time.has_ids = int(brings_stamps)
     if source is None:
@@ -88,9 +89,12 @@ def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = Fal
 
 
 def _fill_generator(time: TaskTime, source: SourceTime) -> None:
-    """Say what makes the watermarks of a source; its clock of idleness counts microseconds."""
+    """Say what makes the watermarks of a source; its clock of idleness counts microseconds.
+
+    Spark's are worked out where windows are (:mod:`flowcontrol.job.batch_control`).
+    """
     plan = source.watermark
-    if plan is None:
+    if plan is None or time.is_sparks == 1:
         return
     time.has_generator = 1
     time.generator.out_of_orderness = plan.delay_ms

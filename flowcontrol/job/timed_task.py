@@ -1,5 +1,6 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -18,7 +19,8 @@ from flowcontrol.job.timed_settings import is_timed, new_time, timed_flags
 from flowcontrol.operators import event_time as t
 from flowcontrol.operators.aligning import hear_allowed, note_idle, reported
 from flowcontrol.operators.marking import look_at_marker
-from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.source_log import append_up_to
+from flowcontrol.operators.states import SourceLog, StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.protocol.event_time.states import ValveChannel
@@ -46,6 +48,8 @@ class TimeRows:
         For how long it has been back-pressured before this round.
     marked_us : list of int
         When the latency markers were marked that its operators have seen in this round.
+    fell_due : deque of (int, int)
+        Of a throttle's log: its end, and the round in which it came there, as far as not read.
     """
 
     state: TaskTime
@@ -55,6 +59,7 @@ class TimeRows:
     stamps: Row
     blocked_us: int = 0
     marked_us: list[int] = field(default_factory=list)
+    fell_due: deque[tuple[int, int]] = field(default_factory=deque)
 
 
 class TimedTask:
@@ -204,8 +209,22 @@ class TimedTask:
     def born_ms(self) -> int:
         """Return when the record that is being emitted came to be, ms of the run."""
         if self.arrivals is None:
-            return self.run_us() // 1000
+            return self._due_round() * self.job.round_us // 1000
         return self.arrivals.written_us(self.task.taken - 1) // 1000
+
+    def _append_due(self, log: SourceLog, count: int) -> None:
+        """Have the log of a throttle hold what falls due in a round."""
+        before = log.end
+        append_up_to(log, before + count, self.task.limit)
+        if self.time is not None and log.end > before:
+            self.time.fell_due.append((log.end, self._round))
+
+    def _due_round(self) -> int:
+        """Return the round in which the record that is being emitted fell due."""
+        fell_due = self._times.fell_due
+        while fell_due and fell_due[0][0] < self.task.taken:
+            fell_due.popleft()
+        return fell_due[0][1] if fell_due else self._round
 
     def stamp_of_row(self, number: int) -> int:
         """Return the stamp of a replayed row, the ``number``-th of this source."""

@@ -102,7 +102,7 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     Notes
     -----
     ``StreamTask.endData``: the generator is probed once more, then comes ``Watermark.MAX``, from
-    a source without a generator too.
+    a source without a generator too. Spark has no last watermark.
     """
     time = worker.task_time()
     if task.kind == SERVER or task.kind == RELAY or time.has_ended == 1:
@@ -111,7 +111,7 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
         return
     time.has_ended = 1
     time.next_probe = time.next_marker = -1
-    if task.has_stamps == 0:
+    if task.has_stamps == 0 or time.is_sparks == 1:
         return
     if time.has_generator == 1:
         _probe(worker, task, time)

@@ -24,6 +24,8 @@ class TaskTime:
     """Between two probes, microseconds; 0: it is never probed; constant."""
     next_probe: int = -1
     """When the next one falls due, microseconds of the run; -1: never."""
+    is_sparks: int = 0
+    """1: the time is Spark's, and no watermark travels in channels; constant."""
     aligned: AlignedSource = field(default_factory=AlignedSource)
     """Of a source whose group is aligned: what its group allows it, and whether it is paused."""
     paused_us: int = 0

@@ -33,6 +33,7 @@ RULES = {
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
     "protocol.windows": "states assigners contents timers entries triggers sessions firing keys",
+    "protocol.spark_time": "states watermarks grouping answering",
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.job import Job
 from flowcontrol.job.timed_settings import has_markers, is_timed
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
+from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask, Run
@@ -50,7 +52,10 @@ ALIGNMENT = 8192
 MARKERS = 16384
 """Latency markers."""
 
-_FIRST_TRANSPORT = 15
+BATCHES = 32768
+"""Windows that are Spark's."""
+
+_FIRST_TRANSPORT = 16
 """Place of the part of the first transport that counts records."""
 
 
@@ -87,6 +92,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "is_aligned": (ALIGNMENT, 0),
         "has_markers": (MARKERS, 0),
     },
+    TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
@@ -149,4 +155,6 @@ def parts_of(job: Job) -> int:
         parts |= ALIGNMENT
     if has_markers(job):
         parts |= MARKERS
+    if has_batches(scenario):
+        parts |= BATCHES
     return parts

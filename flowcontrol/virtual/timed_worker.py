@@ -94,7 +94,7 @@ class TimedKernelWorker(CheckpointedWorker):
         """Return when the record that is being emitted came to be, ms of the run."""
         if self.m.has_readers == 1 and self.task.kind == f.READER:
             return written_ms(self.m, self.task)
-        return self.m.now * self.m.round_us // 1000
+        return self.task.emitted * self.m.round_us // 1000
 
     def stamp_of_row(self, number: int) -> int:
         """Return the stamp of a replayed row, the ``number``-th of this source."""

@@ -21,6 +21,12 @@ READ = [
     {"name": "b", "window": {"kind": "global", "trigger": {"count": 5}}},
     {"name": "c", "guarantee": "at-most-once"},
 ]
+WINDOW = {"kind": "tumbling", "size_s": 5}
+SPARKS = [TIMES, ("stages/0/watermark", {}), ONE, ("stages/1/window", WINDOW),
+          ("time_model", "spark"), ("batch_s", 0.5)]  # fmt: skip
+IN_A_ROW = [("stages/2", {"name": "more", "window": WINDOW}),
+            ("edges/1", {"from": "sink", "to": "more"})]  # fmt: skip
+OTHER = {"name": "other", "emit_rate": 1, "event_time": {}}
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
      "edges": [{"from": f"a{name}", "to": f"b{name}"}]}
@@ -67,6 +73,26 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
         "time_model",
         ["'spark': Spark's event time is", "use flink"],
+    ),
+    "spark's windows in a row": (
+        [*SPARKS, *IN_A_ROW],
+        "stages[2].window",
+        ["'more' behind that of 'sink': Spark's windows in a row are", "keep one of them"],
+    ),
+    "spark's watermarks": (
+        [
+            *SPARKS,
+            ("stages/1/window/output", "update"),
+            ("stages/2", OTHER),
+            ("edges/1", {"from": "other", "to": "sink"}),
+        ],
+        "stages[2].watermark",
+        ["missing, while 'source' has one: such a source", "state one, or none in either"],
+    ),
+    "spark's event time and checkpoints": (
+        [*SPARKS, INTERVAL],
+        "time_model",
+        ["'spark': Spark's event time beside checkpoints is", "leave the checkpoints out"],
     ),
     "latency markers": (
         [EVERY],
@@ -125,8 +151,11 @@ OWN = {
     "triggers": "other triggers",
     "windows of rows": "windows of replayed rows",
     "aggregates of several columns": "more than one column",
-    "spark's event time": "'spark'",
     "latency markers and others": "beside the throttle",
+    "spark's event time": "'spark': Spark's event time is",
+    "spark's event time and checkpoints": "'spark': Spark's event time beside",
+    "spark's windows in a row": "in a row",
+    "spark's watermarks": "such a source",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
     "readers of windows": "what readers see",
@@ -164,6 +193,28 @@ def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text
     assert [one.place for one in problems if text in one.message] == [
         'options."metrics.latency.interval"'
     ]
+
+
+def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any) -> None:
+    """Those that meet in it may have others; a record does not say where it comes from."""
+    second = {**OTHER, "watermark": {"delay_s": 3}}
+    given = changed(*SPARKS, ("stages/2", second))
+    given["edges"] = [{"from": one, "to": "sink"} for one in ("source", "other")]
+    assert check_clock(parse_scenario(given), "virtual") == []
+    given["stages"].append({"name": "map", "record_bytes": 200})
+    given["edges"] = [
+        *({"from": one, "to": "map"} for one in ("source", "other")),
+        {"from": "map", "to": "sink"},
+    ]
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "stages[2].watermark.delay_s"
+    for text in ("3, that of 'source' is 0: other delays", "meet before", "state the same"):
+        assert text in problem.message
+    del given["stages"][2]["watermark"]
+    given["stages"][1]["window"] = {**WINDOW, "output": "update"}
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "stages[2].watermark"
+    assert "none, that of 'source' is 0" in problem.message
 
 
 def asked(changed: Any, key: str) -> Scenario:

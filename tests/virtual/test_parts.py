@@ -58,6 +58,17 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ("stages.consumer.window={kind: global, trigger: {count: 7}, keys: 5}",),
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS,
     ),
+    "batches": (
+        "experiment",
+        (
+            "time_model=spark",
+            "batch_s=1",
+            TIMES,
+            MARKS,
+            "stages.consumer.window={kind: tumbling, size_s: 2, keys: 5}",
+        ),
+        k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
+    ),
     "failures": (
         "recovery",
         ("failures=[{at_s: 14, stage: map, subtask: 0}]",),
