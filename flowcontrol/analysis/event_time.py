@@ -89,7 +89,8 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
 
         ``apart``: the longest lag of a stage, taken apart
         (:class:`flowcontrol.analysis.lag_apart.Apart`), or null, also if a watermark has not come
-        to all stages; ``silent``: a stage that no
+        to all stages; ``time_model``, whose time it is: with Spark's ``late_records`` counts
+        groups; ``silent``: a stage that no
         watermark has reached, and whom it waits for, or null; ``silence``, the longest time in
         which the watermark of a source's subtask stood, as it emitted nothing and was not idle
         (:class:`flowcontrol.analysis.silences.Silence`), or null; ``sentences``, and which of them
@@ -107,6 +108,7 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
     silence = longest_silence(frame, samples, scenario)
     found: dict[str, Any] = {
         "stages": stages,
+        "time_model": scenario.time_model,
         "apart": None if apart is None else apart.document(),
         "silent": silent,
         "silence": None if silence is None else silence.document(),

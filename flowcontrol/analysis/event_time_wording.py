@@ -70,7 +70,7 @@ def event_time_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
         *_of_silence(found, scenario),
         *_of_late(found, scenario),
         *_of_paused(found, scenario),
-        *_of_windows(found),
+        *_of_windows(found, scenario),
     ]
 
 
@@ -228,6 +228,10 @@ def _of_late(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
         late, taken = own["late_records"], own["records_in"]
         if not late:
             continue
+        if scenario.time_model == "spark":
+            text = f"{late:,} groups of {name}'s batches came too late, as Spark counts them"
+            yield f"{text}{_why_late(name, found, scenario)}."
+            continue
         share = f" ({100 * late / taken:.{1 if 10 * late < taken else 0}f} %)" if taken else ""
         text = f"{late:,} of the {taken:,} records of {name}{share} came too late for its windows"
         yield f"{text}{_why_late(name, found, scenario)}."
@@ -271,12 +275,13 @@ def _of_paused(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
         yield f"{text} {whom}."
 
 
-def _of_windows(found: Mapping[str, Any]) -> Iterator[str]:
+def _of_windows(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
+    done = "put out" if scenario.time_model == "spark" else "fired"
     for name, own in found["stages"].items():
         if not own["max_open_windows"] and not own["fired"]:
             continue
         text = f"{name} held up to {own['max_open_windows']:,} windows"
-        text += f", {size(own['max_window_state_bytes'])}, and fired {own['fired']:,} results"
+        text += f", {size(own['max_window_state_bytes'])}, and {done} {own['fired']:,} results"
         if own["max_fired"]:
             text += f", up to {own['max_fired']:,} between two samples"
         yield f"{text}."

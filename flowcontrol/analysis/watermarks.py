@@ -228,7 +228,10 @@ class Watermarks:
             ``stage``; ``source`` and ``subtask``, from which none has come; ``why``
             (:data:`Why`). None: each has a watermark, or nobody waits for it.
         """
-        for stage in self.scenario.topological():
+        stages = self.scenario.topological()
+        if self.scenario.time_model == "spark":  # it has a watermark only where windows are
+            stages = tuple(one for one in stages if one.window is not None)
+        for stage in stages:
             worst = self.furthest_behind(stage.name)
             if worst is None or (stage.name, worst) not in self.silent:
                 continue
@@ -252,7 +255,8 @@ class Watermarks:
             return "no_event_time"
         if own.watermark is None:
             return "no_watermark"
-        if not self.scenario.options.watermark_interval_us and not own.watermark.punctuated:
+        probes = self.scenario.options.watermark_interval_us or own.watermark.punctuated
+        if not probes and self.scenario.time_model == "flink":
             return "no_probes"
         emitted = self._samples_of((source, subtask))["records_out"].max()
         return "on_way" if emitted > 0 else "no_records"

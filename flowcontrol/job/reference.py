@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
 from flowcontrol.job.attempts import SubtaskAttempts
+from flowcontrol.job.batch_control import BatchControl, window_stages_of
+from flowcontrol.job.batch_settings import has_throttles_batches
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.connected import connect
@@ -84,7 +86,8 @@ def run_reference(
         A round each.
     """
     subtasks = new_subtasks(job, replayed)
-    control = control_of(job, subtasks)
+    batches = batch_control(job, subtasks)
+    control = control_of(job, subtasks, batches)
     if control is not None:
         control.start()
     checkpoints = checkpoints or checkpoint_control(job)
@@ -96,6 +99,7 @@ def run_reference(
         checkpoints=checkpoints,
         failures=failures,
         delivery=delivery,
+        batches=batches,
         alignment=alignment_control(job),
     )
 
@@ -112,11 +116,23 @@ def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
     return subtasks
 
 
-def control_of(job: Job, subtasks: Sequence[Subtask]) -> SourceControl | None:
+def control_of(
+    job: Job, subtasks: Sequence[Subtask], batches: BatchControl | None = None
+) -> SourceControl | None:
     """Return what slows the sources; None if nothing does."""
     if job.scenario.system.throttle == "none":
         return None
-    return SourceControl(job, [one for one in subtasks if one.source is not None])
+    own = batches if has_throttles_batches(job.scenario) else None
+    return SourceControl(job, [one for one in subtasks if one.source is not None], own)
+
+
+def batch_control(job: Job, subtasks: Sequence[Subtask]) -> BatchControl | None:
+    """Return what ends the batches of windows with Spark's time; None if there are none."""
+    stages = window_stages_of(job)
+    if not stages:
+        return None
+    own = {name: [one for one in subtasks if one.plan.name == name] for name in stages}
+    return BatchControl(job, {name: [one.batched() for one in own[name]] for name in stages})
 
 
 def checkpoint_control(job: Job) -> CheckpointControl | None:
@@ -146,14 +162,17 @@ def run_rounds(
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
     delivery: DeliveryControl | None = None,
+    batches: BatchControl | None = None,
     alignment: AlignmentControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
-    rows = before or {}
+    rows, batches = before or {}, batches or batch_control(job, subtasks)
     if delivery is not None:
         delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):
         taken: dict[tuple[str, int], int] = {}
+        if batches is not None:
+            batches.before_round(number)
         if control is not None:
             control.before_round(number, rows)
         orders = [] if checkpoints is None else checkpoints.before_round(number)

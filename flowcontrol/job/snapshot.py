@@ -73,7 +73,9 @@ def task_state(
 
 
 def _window_state(rows: WindowRows | None) -> WindowState | None:
-    return None if rows is None else window_state(rows.held, rows.windows, rows.results)
+    if rows is None:
+        return None
+    return window_state(rows.held, rows.windows, rows.results, rows.operators)
 
 
 def _gate_state(

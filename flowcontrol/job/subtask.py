@@ -30,11 +30,11 @@ from flowcontrol.operators.checkpointing import (
     note_writing,
     on_event,
 )
-from flowcontrol.operators.event_time import end_time, look_at_probe
+from flowcontrol.operators.event_time import end_time
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
-from flowcontrol.operators.source_log import append_up_to, begun, lag, unread
+from flowcontrol.operators.source_log import begun, lag, unread
 from flowcontrol.operators.states import (
     READER,
     RELAY,
@@ -214,7 +214,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
         if self.time is not None and self.syncing_us() == 0:
-            look_at_probe(self, task, start, end)
+            self._look_at_time(start, end)
             if self.window is not None and not self._stands_still(number):
                 self._look_at_clock(start, end)
         reason = self._run(number, start, end)
@@ -270,7 +270,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
             end_time(self, task)
         if self.checkpoints is not None and may_finish(self, task) == 0:
             return
-        if task.is_pending == 0 and finish_task(task) == 1:
+        if self._may_end_batches() and task.is_pending == 0 and finish_task(task) == 1:
             for i in range(len(self.partitions)):
                 finish_partition(self.event_partition(i))
             if self.checkpoints is not None:
@@ -365,7 +365,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         if self.log is None:
             waiting = s.offer(state, fresh)
         else:
-            append_up_to(self.log, self.log.end + fresh, task.limit)
+            self._append_due(self.log, fresh)
             waiting = lag(self.log)
         most = s.may_emit(state, waiting, emitted, number * round_ns, (number + 1) * round_ns)
         if task.limit >= 0:

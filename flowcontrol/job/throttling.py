@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flowcontrol.job.batch_control import BatchControl
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.subtask import Subtask
@@ -48,14 +49,18 @@ class SourceControl:
         The scenario, laid out, with a throttle.
     sources : sequence of Subtask
         Whom it commands; those of other processes hear the same there.
+    batches : BatchControl or None, optional
+        Batches of Spark's windows, if those of the throttle are theirs.
     """
 
-    def __init__(self, job: Job, sources: Sequence[Subtask]) -> None:
+    def __init__(
+        self, job: Job, sources: Sequence[Subtask], batches: BatchControl | None = None
+    ) -> None:
         controller = controller_of(job)
         if controller is None:
             raise ValueError(f"{job.scenario.name!r} has no throttle")
         self.controller, self._job = controller, job
-        self._sources = sources
+        self._sources, self._batches = sources, batches
 
     def start(self) -> None:
         """Command the sources before the first round."""
@@ -83,8 +88,12 @@ class SourceControl:
         if not due and not self.controller.wants_empty:
             return
         seen = observe_job(self._job, number, rows)
+        if self._batches is not None:
+            seen = seen._replace(is_empty=is_answered(self._batches, is_empty=seen.is_empty))
         if due or seen.is_empty:
             self._tell(self.controller.observe(seen))
+            if self._batches is not None and self.controller.found_nothing:
+                self._batches.end_without_rows()
 
     def _tell(self, commands: Sequence[Any]) -> None:
         state = self.controller.state()
@@ -97,6 +106,13 @@ class SourceControl:
             source.source.gap_ns = command.gap_ns
             source.source.admitted = command.admitted
             source.controller_state = state
+
+
+def is_answered(batches: BatchControl, *, is_empty: bool) -> bool:
+    """Tell whether a job that may be empty has answered all that it took up; if not, it begins."""
+    if not is_empty or batches.is_answering:
+        return False
+    return not batches.end_with_rows()
 
 
 def observe_job(job: Job, number: int, rows: Rows) -> JobObservation:

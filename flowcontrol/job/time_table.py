@@ -52,6 +52,7 @@ class TimeTable:
         }
         self._is_head = np.array([head == stage for head, stage, _ in rows])
         self._tasks = np.array([order[head, index] for head, _, index in rows], np.int64)
+        self._queries = _queries(self.job, order, [head for head, _, _ in rows])
         self._stages = [stage for _, stage, _ in rows]
         self._subtasks = [index for _, _, index in rows]
         self._paused: tuple[float, Ints] = 0.0, np.zeros(len(rows), np.int64)
@@ -80,7 +81,8 @@ class TimeTable:
             When it is, s.
         watermarks, idle : sequence of int
             The watermark of each task of the job, ms, and 1 if it is idle; tasks in the order of
-            the job, and all stages of a chain have what their task has.
+            the job, and all stages of a chain have what their task has. Spark's is that of a
+            query: all stages have it that its windows are connected with.
         windows : sequence of sequence of int, optional
             Of each task, in the same order: late records, windows that it holds, their bytes, and
             results so far. Only the first stage of a chain may have windows. By default none has.
@@ -90,7 +92,10 @@ class TimeTable:
         """
         import pyarrow as pa
 
-        marks = np.asarray(watermarks, np.int64)[self._tasks]
+        own = np.asarray(watermarks, np.int64)
+        marks = own[self._tasks]
+        if self._queries is not None:
+            marks = np.array([own[query].min(initial=MAX_TIME) for query in self._queries])
         is_missing = (marks == MIN_TIME) | (marks == MAX_TIME)
         whole = np.where(is_missing, 0, marks)
         count, held = len(marks), np.zeros((len(WINDOW_COLUMNS), len(marks)), np.int64)
@@ -141,3 +146,15 @@ class TimeTable:
 
         empty = TIME.arrow_schema().empty_table()
         return pa.concat_tables(self._samples) if self._samples else empty
+
+
+def _queries(
+    job: Job, order: dict[tuple[str, int], int], heads: Sequence[str]
+) -> list[list[int]] | None:
+    """Return of each row a task of each query that its stage belongs to; None: time is Flink's."""
+    scenario = job.scenario
+    if scenario.time_model != "spark":
+        return None
+    windows = [one.name for one in scenario.stages if one.window is not None]
+    parts = {name: {name, *scenario.upstream(name), *scenario.downstream(name)} for name in windows}
+    return [[order[name, 0] for name in windows if head in parts[name]] for head in heads]

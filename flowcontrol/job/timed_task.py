@@ -1,7 +1,8 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
+from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -14,10 +15,12 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
 from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.job.timed_settings import alignment_of, is_timed, new_time
+from flowcontrol.job.timed_settings import is_timed, new_time, timed_flags
 from flowcontrol.operators import event_time as t
 from flowcontrol.operators.aligning import hear_allowed, note_idle, reported
-from flowcontrol.operators.states import StreamTask
+from flowcontrol.operators.marking import look_at_marker
+from flowcontrol.operators.source_log import append_up_to
+from flowcontrol.operators.states import SourceLog, StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.protocol.event_time.states import ValveChannel
@@ -43,6 +46,10 @@ class TimeRows:
         Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
+    marked_us : list of int
+        When the latency markers were marked that its operators have seen in this round.
+    fell_due : deque of (int, int)
+        Of a throttle's log: its end, and the round in which it came there, as far as not read.
     """
 
     state: TaskTime
@@ -51,6 +58,8 @@ class TimeRows:
     outputs: list[list[ChannelElements]]
     stamps: Row
     blocked_us: int = 0
+    marked_us: list[int] = field(default_factory=list)
+    fell_due: deque[tuple[int, int]] = field(default_factory=deque)
 
 
 class TimedTask:
@@ -75,8 +84,8 @@ class TimedTask:
         """Make the rows of a subtask, if the job has event time; rows replayed may have stamps."""
         self.time: TimeRows | None = None
         if is_timed(self.job):
-            self.task.is_timed = 1
-            self.task.is_aligned = int(alignment_of(self.job, self.plan) is not None)
+            for name, value in timed_flags(self.job, self.plan).items():
+                setattr(self.task, name, value)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
                 new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
@@ -129,6 +138,13 @@ class TimedTask:
         outputs = self._times.outputs[number]
         return outputs if writer.partition.is_broadcast else [outputs[channel]]
 
+    def _look_at_time(self, start: int, end: int) -> None:
+        """Have a source probe its generator and mark the time, if that is due."""
+        self._times.marked_us.clear()
+        t.look_at_probe(self._worker, self.task, start, end)
+        if self.task.has_markers == 1:
+            look_at_marker(self._worker, self.task, start, end)
+
     def _count_time(self) -> None:
         """Count the time of a round, as far as the clock of idleness stands in it."""
         self._times.blocked_us += self.task.blocked
@@ -177,6 +193,10 @@ class TimedTask:
         """Take it out of the channel."""
         self._in_hand.take_mark()
 
+    def hear_marker(self, marked_us: int) -> None:
+        """Take notice of a latency marker that its operators have seen."""
+        self._times.marked_us.append(marked_us)
+
     def note_mark(self, writer: Output, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
         for elements in self._entered(writer, channel):
@@ -189,8 +209,22 @@ class TimedTask:
     def born_ms(self) -> int:
         """Return when the record that is being emitted came to be, ms of the run."""
         if self.arrivals is None:
-            return self.run_us() // 1000
+            return self._due_round() * self.job.round_us // 1000
         return self.arrivals.written_us(self.task.taken - 1) // 1000
+
+    def _append_due(self, log: SourceLog, count: int) -> None:
+        """Have the log of a throttle hold what falls due in a round."""
+        before = log.end
+        append_up_to(log, before + count, self.task.limit)
+        if self.time is not None and log.end > before:
+            self.time.fell_due.append((log.end, self._round))
+
+    def _due_round(self) -> int:
+        """Return the round in which the record that is being emitted fell due."""
+        fell_due = self._times.fell_due
+        while fell_due and fell_due[0][0] < self.task.taken:
+            fell_due.popleft()
+        return fell_due[0][1] if fell_due else self._round
 
     def stamp_of_row(self, number: int) -> int:
         """Return the stamp of a replayed row, the ``number``-th of this source."""

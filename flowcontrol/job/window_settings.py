@@ -8,6 +8,7 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.batch_settings import new_batch
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import channels_of_keys, weights_of_keys
@@ -26,6 +27,7 @@ from flowcontrol.protocol.windows.triggers import (
     CONTINUOUS_EVENT,
     COUNT,
     EVENT,
+    NEVER,
     PROCESSING,
 )
 from flowcontrol.scenario import Edge
@@ -75,21 +77,33 @@ def window_plan_of(job: Job, plan: JobVertex) -> WindowPlan | None:
     return job.scenario.window_of(plan.stage.name)
 
 
-def new_window_task(window: WindowPlan, keys: int = 1) -> WindowTask:
+def new_window_task(job: Job, plan: JobVertex, window: WindowPlan, keys: int = 1) -> WindowTask:
     """Return what a task holds of its windows besides them, at the start of a run.
 
     Parameters
     ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        The task's stage.
     window : WindowPlan
         Its window.
     keys : int, default 1
         Keys of its records, if rows bring them.
     """
-    return WindowTask(keys=window.keys or keys, bytes_per_key=window.bytes_per_key)
+    keys, nbytes = window.keys or keys, window.bytes_per_key
+    return WindowTask(keys=keys, bytes_per_key=nbytes, batch=new_batch(job, plan))
 
 
-def new_window_settings(window: WindowPlan) -> WindowSettings:
+def new_window_settings(window: WindowPlan, *, is_batched: bool = False) -> WindowSettings:
     """Return what the rules of windows are told of a window.
+
+    Parameters
+    ----------
+    window : WindowPlan
+        The window.
+    is_batched : bool, default False
+        Whether it is Spark's, which has no trigger.
 
     Notes
     -----
@@ -106,7 +120,7 @@ def new_window_settings(window: WindowPlan) -> WindowSettings:
         overlap=-(-size // slide),
         gap=window.gap_ms,
         lateness=window.lateness_ms if window.is_event_time else 0,
-        trigger=_TRIGGERS.get(window.trigger, continuous),
+        trigger=NEVER if is_batched else _TRIGGERS.get(window.trigger, continuous),
         every=max(1, window.every),
         is_purging=int(not window.is_accumulating),
     )

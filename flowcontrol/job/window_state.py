@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from flowcontrol.job.windowed_task import Result
 from flowcontrol.operators.window_states import WindowTask
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import copied
 from flowcontrol.protocol.windows.keeping import open_entries
 from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows, WindowStore
@@ -25,30 +26,39 @@ class WindowState:
         lead depends on how much room there is, and is left out.
     results : tuple[Result, ...]
         What it put out in the round, in order.
+    operators : tuple[WatermarkOperator, ...]
+        Of Spark's windows: what it has seen of each of its inputs.
     """
 
     held: WindowTask
     store: WindowStore
     entries: tuple[WindowEntry, ...]
     results: tuple[Result, ...]
+    operators: tuple[WatermarkOperator, ...] = ()
 
     @property
     def late_records(self) -> int:
-        """Records that were too late for every window."""
+        """Records that were too late for every window; of Spark's windows, groups."""
         return self.store.late
 
     @property
     def open_windows(self) -> int:
         """Windows that are kept, of all keys."""
-        return self.store.open
+        return self.store.open - self.held.batch.late
 
     @property
     def state_bytes(self) -> int:
         """Their state, bytes."""
-        return self.store.open * self.held.bytes_per_key
+        return self.open_windows * self.held.bytes_per_key
 
 
-def window_state(held: WindowTask, windows: Windows, results: Sequence[Result]) -> WindowState:
+def window_state(
+    held: WindowTask,
+    windows: Windows,
+    results: Sequence[Result],
+    operators: Sequence[WatermarkOperator] = (),
+) -> WindowState:
     """Return a copy of a subtask's windows after a round."""
     entries = tuple(replace(entry, chain=NONE) for entry in open_entries(windows))
-    return WindowState(copied(held), copied(windows.store), entries, tuple(results))
+    seen = tuple(map(replace, operators))
+    return WindowState(copied(held), copied(windows.store), entries, tuple(results), seen)

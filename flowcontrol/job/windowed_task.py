@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
+from flowcontrol.job.batch_control import BatchedTask
+from flowcontrol.job.batch_settings import has_batches, new_operators, new_store
 from flowcontrol.job.exchanged import Work
 from flowcontrol.job.routing import Output
 from flowcontrol.job.row_keys import ONE_KEY, RowKeys, row_of
@@ -21,6 +23,7 @@ from flowcontrol.operators.windowed_worker import WindowedWorker
 from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.event_time.stamps import id_of
 from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.windows.keeping import grow, new_windows, windows_of
 from flowcontrol.protocol.windows.keys import key_of
 from flowcontrol.protocol.windows.states import Windows
@@ -74,6 +77,8 @@ class WindowRows:
         Key of each id of the records of each gate; empty: they are made.
     values : Row
         Value of each id; empty: records are counted alone.
+    operators : list of WatermarkOperator
+        Of Spark's windows: what it has seen of each gate.
     results : list of Result
         What it put out in the round.
     sources : list of int
@@ -91,6 +96,7 @@ class WindowRows:
     firsts: list[list[int]]
     numbers: list[Row]
     values: Row
+    operators: list[WatermarkOperator]
     results: list[Result] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     late: list[int] = field(default_factory=list)
@@ -127,10 +133,13 @@ class WindowedTask(TimedTask):
         into = [link_keys(self.job, link, rows) for link in self.plan.inputs]
         firsts = [[] if keys is None else keys.firsts.tolist() for keys in into]
         numbers = [row_of(None if keys is None else keys.numbers) for keys in into]
-        windows, name = new_windows(new_window_settings(window), _FIRST_ENTRIES), self.plan.name
-        held = new_window_task(window, len(rows.names.get(name, (ONE_KEY,))))
-        values = row_of(rows.values_of(name).of_ids)
-        self.window = WindowRows(held, windows, firsts, numbers, values)
+        settings = new_window_settings(window, is_batched=has_batches(self.job.scenario))
+        windows = new_windows(settings, _FIRST_ENTRIES)._replace(store=new_store(self.job))
+        keys = len(rows.names.get(self.plan.name, (ONE_KEY,)))
+        held = new_window_task(self.job, self.plan, window, keys)
+        values = row_of(rows.values_of(self.plan.name).of_ids)
+        operators = new_operators(self.job, self.plan)
+        self.window = WindowRows(held, windows, firsts, numbers, values, operators)
 
     def _forget_results(self) -> None:
         """Begin a round, in which no result has been put out yet."""
@@ -179,6 +188,20 @@ class WindowedTask(TimedTask):
     def windows(self) -> Windows:
         """Return its windows."""
         return self._window.windows
+
+    def watermark_operators(self) -> list[WatermarkOperator]:
+        """Return what it has seen of each of its inputs."""
+        return self._window.operators
+
+    def batched(self) -> BatchedTask:
+        """Return what the driver of its windows' query reads and changes."""
+        rows = self._window
+        valve = self._times.state.valve
+        return BatchedTask(self.task, rows.held, rows.windows.store, rows.operators, valve)
+
+    def _may_end_batches(self) -> bool:
+        """Whether it may end as far as batches go that answer what it has taken up."""
+        return self.window is None or w.may_end_batches(self.window.held, self.task) == 1
 
     def first_ids(self, gate: int) -> Row:
         """Return the first id of each key of the records of a gate."""

@@ -24,6 +24,8 @@ class TaskTime:
     """Between two probes, microseconds; 0: it is never probed; constant."""
     next_probe: int = -1
     """When the next one falls due, microseconds of the run; -1: never."""
+    is_sparks: int = 0
+    """1: the time is Spark's, and no watermark travels in channels; constant."""
     aligned: AlignedSource = field(default_factory=AlignedSource)
     """Of a source whose group is aligned: what its group allows it, and whether it is paused."""
     paused_us: int = 0
@@ -32,6 +34,14 @@ class TaskTime:
     """1: a source whose rows bring their stamps; constant."""
     has_ids: int = 0
     """1: a source whose rows bring their ids, at times that are made; constant."""
+    next_marker: int = -1
+    """When a source gives out its next latency marker, microseconds of the run; -1: never."""
+    marker_interval: int = 0
+    """Between two of them, microseconds; constant."""
+    marker_stream: int = 0
+    """Of the random numbers that choose their channels; constant."""
+    markers: int = 0
+    """How many it has written, or has pending."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     marks: int = 0

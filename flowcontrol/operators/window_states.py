@@ -1,6 +1,8 @@
 """What a task holds of its windows besides the windows themselves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from flowcontrol.protocol.spark_time.states import TaskBatch
 
 
 @dataclass(slots=True)
@@ -14,3 +16,5 @@ class WindowTask:
     """Keys of its records; constant."""
     bytes_per_key: int = 0
     """State of a key and window, bytes; constant."""
+    batch: TaskBatch = field(default_factory=TaskBatch)
+    """What it knows of its batch, where windows are Spark's."""

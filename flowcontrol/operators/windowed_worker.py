@@ -1,11 +1,13 @@
 """What windows ask of a clock, beside what event time does."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.windows.states import Windows
 
 
@@ -17,6 +19,9 @@ class WindowedWorker(TimedWorker[W], Protocol[W]):
 
     def windows(self) -> Windows:
         """Return its windows."""
+
+    def watermark_operators(self) -> Sequence[WatermarkOperator]:
+        """Return what it has seen of each input, a gate each; of a job with Spark's time."""
 
     def first_ids(self, gate: int) -> Row:
         """Return the first id of each key of the records of a gate; empty: keys are alike."""

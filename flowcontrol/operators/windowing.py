@@ -4,15 +4,21 @@ A record taken up is an element. What fires is put out like a record, one result
 outputs are available: between two results the task is in the middle of a *burst*
 (``StreamTask.is_firing``), in which it takes up nothing else, and is blocked as in the middle of
 any record. When nothing due is left, what has caused the burst is passed on.
+
+Spark's windows take records up all the same, and nothing fires before the batch ends: then its
+driver begins the answer (:mod:`flowcontrol.job.batch_control`), which goes out as a burst too.
 """
 
 from flowcontrol.operators.event_time import give_out
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.task import is_between, put_out
+from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.operators.windowed_worker import WindowedWorker
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, WATERMARK
 from flowcontrol.protocol.event_time.stamps import id_of, stamp_of, time_of
+from flowcontrol.protocol.spark_time.answering import next_answer
+from flowcontrol.protocol.spark_time.grouping import take_row
 from flowcontrol.protocol.windows.contents import NO_VALUE
 from flowcontrol.protocol.windows.firing import (
     FULL,
@@ -44,6 +50,9 @@ def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) ->
     gate, values = task.gate, worker.values_of_ids()
     key = key_by_table(number, held.keys, worker.first_ids(gate), worker.keys_of_ids(gate))
     value = values[number] if len(values) > 0 else 1
+    if held.batch.is_batched == 1:
+        take_into_batch(worker, task, key, value)
+        return
     now = worker.run_us() // MS
     while on_element(windows, key, time_of(task.stamp), value, now) == FULL:
         if make_room(worker) == 0:
@@ -52,6 +61,16 @@ def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) ->
     if value == NO_VALUE:
         windows.store.element_has_value = 0
     fire_next(worker, task, may_write)
+
+
+def take_into_batch(worker: WindowedWorker[W], task: StreamTask, key: int, value: int) -> None:
+    """Put the record that has been taken up into the groups of the batch; nothing comes of it."""
+    windows, batch = worker.windows(), worker.window_task().batch
+    operators, ms = worker.watermark_operators(), time_of(task.stamp)
+    while take_row(windows, batch, operators, task.gate, key, ms, value) == FULL:
+        if make_room(worker) == 0:
+            return
+        windows = worker.windows()
 
 
 def make_room(worker: WindowedWorker[W]) -> int:
@@ -64,7 +83,9 @@ def make_room(worker: WindowedWorker[W]) -> int:
 def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> int:
     """Go on with a burst: put one result out, or pass on what has caused it; 0: it is over."""
     windows, held = worker.windows(), worker.window_task()
-    if next_result(windows) == 1:
+    is_batched = held.batch.is_batched
+    found = next_answer(windows, held.batch) if is_batched == 1 else next_result(windows)
+    if found == 1:
         store = windows.store
         number = id_of_key(store.result_key, held.keys, worker.first_ids(0))
         task.stamp = stamp_of(store.result_ms, number)
@@ -131,4 +152,16 @@ def next_timer_ms(worker: WindowedWorker[W]) -> int:
     """Return when the next timer of processing time is due, ms; NEVER_MS: there is none."""
     windows = worker.windows()
     heap = windows.clock_heap
+    if worker.window_task().batch.is_batched == 1:  # it holds what the batch has changed
+        return NEVER_MS
     return NEVER_MS if heap[0] == 0 else windows.entries[heap[1] - 1].clock_due
+
+
+def may_end_batches(held: WindowTask, task: StreamTask) -> int:
+    """Tell whether a task may end as far as its windows go: 1 if so.
+
+    One whose windows are Spark's waits for the batches that answer what it has taken up.
+    """
+    if held.batch.is_batched == 0:
+        return 1
+    return 1 if held.batch.is_over == 1 and task.is_firing == 0 else 0

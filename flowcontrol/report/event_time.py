@@ -22,8 +22,9 @@ def event_time_lines(summary: Mapping[str, Any]) -> list[str]:
     summary : mapping
         As in summary.json.
     """
-    stages = summary.get("event_time", {}).get("stages", {})
-    return [*_lag_line(summary), *_windows_line(stages), *_paused_line(stages)]
+    found = summary.get("event_time", {})
+    stages, model = found.get("stages", {}), found.get("time_model", "flink")
+    return [*_lag_line(summary), *_windows_line(stages, model), *_paused_line(stages)]
 
 
 def _furthest(stages: Mapping[str, Any]) -> tuple[str, Mapping[str, float]] | None:
@@ -46,16 +47,17 @@ def _lag_line(summary: Mapping[str, Any]) -> list[str]:
     return [f"Watermarks: {name} lags {mean} on average, {most} at most, {end} at the end."]
 
 
-def _windows_line(stages: Mapping[str, Any]) -> list[str]:
+def _windows_line(stages: Mapping[str, Any], model: str) -> list[str]:
     own = [one for one in stages.values() if _has_windows(one)]
     if not own:
         return []
+    what = "groups" if model == "spark" else "records"
     late = sum(one["late_records"] for one in own)
     held = sum(one["max_open_windows"] for one in own)
     size = bytes_text(sum(one["max_window_state_bytes"] for one in own))
     fired = sum(one["fired"] for one in own)
     text = f"Windows: up to {number(held)} open, {size}; {number(fired)} results"
-    return [f"{text}; {number(late)} records too late." if late else f"{text}; nothing too late."]
+    return [f"{text}; {number(late)} {what} too late." if late else f"{text}; nothing too late."]
 
 
 def _has_windows(own: Mapping[str, Any]) -> bool:
@@ -133,12 +135,17 @@ _COLUMNS: Final[tuple[tuple[str, _Cell], ...]] = (
 """Head and cell of a column; those without any figure are left out."""
 
 
+_LATE: Final = {
+    "flink": "Too late: records that were in no window any more.",
+    "spark": "Too late: groups of a batch whose window had ended by the watermark of the batch "
+    "before.",
+}
 _NOTES: Final = {
     "Lag, mean": "Lag: of the subtask that is furthest behind.",
     "Held back by": "Held back by: the input that this subtask waited for in the second half of "
     "the run.",
     "Paused": "Paused: share of the time for which alignment stopped a source.",
-    "Too late": "Too late: records that were in no window any more.",
+    "Too late": _LATE["flink"],
     "Windows at most": "Windows: each key's by itself.",
 }
 """What a column means, by its head."""
@@ -154,13 +161,15 @@ def _stages(stages: Mapping[str, Any], scenario: Scenario) -> str:
     if not columns:
         return ""
     place = sum(head in _LAGS for head, _ in columns)
-    columns[place:place] = _who(stages, scenario)
+    if scenario.time_model == "flink":  # Spark's watermark is one for the query
+        columns[place:place] = _who(stages, scenario)
     rows = [
         [escape(name), *(escape(cells[index]) for _, cells in columns)]
         for index, name in enumerate(stages)
     ]
     heads = ["Stage", *(head for head, _ in columns)]
-    notes = " ".join(text for head, text in _NOTES.items() if head in heads)
+    texts = {**_NOTES, "Too late": _LATE[scenario.time_model]}
+    notes = " ".join(text for head, text in texts.items() if head in heads)
     return f'<div class="scroll">{html_table(heads, rows)}</div><p class="how">{notes}</p>'
 
 
@@ -174,6 +183,17 @@ def _who(stages: Mapping[str, Any], scenario: Scenario) -> list[tuple[str, list[
         held.append("" if by is None else subtask_name(scenario, by["stage"], by["subtask"]))
     found = (("Furthest behind", behind), ("Held back by", held))
     return [(head, cells) for head, cells in found if any(cells)]
+
+
+_HOW_PARTS: Final = {
+    "flink": "Means of the second half of the run. Measured: by how much the watermark is older at "
+    "the receiver than at the sender. By the closed form: the records in flight on the channel "
+    "over those taken off it; at the source half an interval of probes, and how long no record "
+    "came that hardly lies behind. Where rates changed in that time, the two differ.",
+    "spark": "Means of the second half of the run. The query has one watermark, at all stages: it "
+    "is worked out at the end of a batch and holds for the next one.",
+}
+"""What the table of the parts of a lag shows."""
 
 
 def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
@@ -192,14 +212,8 @@ def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
         rows.append(_part(f"{hop['edge']}{ends}", hop["wait_ms"], hop["expected_ms"], ahead))
     target = subtask_name(scenario, apart["stage"], apart["subtask"])
     rows.append(_part(f"Lag at {target}", apart["lag_ms"], apart["expected_ms"]))
-    return (
-        f'<div class="scroll">{html_table(_PARTS, rows)}</div>'
-        '<p class="how">Means of the second half of the run. Measured: by how much the watermark '
-        "is older at the receiver than at the sender. By the closed form: the records in flight on "
-        "the channel over those taken off it; at the source half an interval of probes, and how "
-        "long no record came that hardly lies behind. Where rates changed in that time, the two "
-        "differ.</p>"
-    )
+    note = _HOW_PARTS[scenario.time_model]
+    return f'<div class="scroll">{html_table(_PARTS, rows)}</div><p class="how">{note}</p>'
 
 
 def _is_several(hop: Mapping[str, Any], scenario: Scenario) -> bool:

@@ -66,6 +66,7 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
         batch_s=scenario.batch_s,
         live_round_us=scenario.live_round_us,
         clock=clock,
+        throttle=scenario.system.throttle,
     )
     sets = (("any", _ANY), (clock, _CHECKS[clock]))
     refused = [(where, one) for where, checks in sets for c in checks for one in c(scenario)]

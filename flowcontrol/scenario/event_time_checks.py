@@ -16,6 +16,9 @@ from flowcontrol.scenario.stage_models import Stage
 SPARKS: Final = "structured-streaming"
 """The system whose event time is Spark's."""
 
+BATCH_THROTTLE: Final = "static_admission"
+"""The throttle whose batches are those of Spark's event time."""
+
 Fault = tuple[str, str]
 """A key of a stage, and why it is refused."""
 
@@ -156,7 +159,12 @@ def _flinks_own(stage: Stage) -> Iterator[Fault]:
 
 
 def batch_problems(
-    *, needs_batches: bool, batch_s: Fraction | None, live_round_us: int, clock: str
+    *,
+    needs_batches: bool,
+    batch_s: Fraction | None,
+    live_round_us: int,
+    clock: str,
+    throttle: str = "none",
 ) -> list[Problem]:
     """Return what a clock cannot do with the batches of Spark's event time.
 
@@ -170,9 +178,16 @@ def batch_problems(
         A round on the live clock, microseconds, which is a micro-batch.
     clock : str
         The clock to run it, ``live`` or ``virtual``.
+    throttle : str
+        What slows the sources; it may have batches of its own.
     """
     if not needs_batches:
         return []
+    if clock == "virtual" and throttle == BATCH_THROTTLE:
+        if batch_s is None:
+            return []
+        text = f"{float(batch_s):g} s: batches are those of the throttle {throttle!r}: leave it out"
+        return [Problem("batch_s", text)]
     if clock == "virtual" and batch_s is None:
         text = "is missing: time_model spark counts in batches, and the virtual clock has none of"
         return [Problem("batch_s", f"{text} its own: state their length in s")]

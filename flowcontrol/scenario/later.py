@@ -3,13 +3,14 @@
 Whoever makes a clock run one of them takes its line out, or leaves the clock that does not.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.stage_models import Stage
 
 Where = Literal["any", "live", "virtual"]
 """The clock that does not run something; ``any``: neither does."""
@@ -107,11 +108,81 @@ def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
         yield "time_model", "'spark': Spark's event time is", "use flink"
 
 
+def _spark_windows_in_a_row(scenario: Scenario) -> Iterator[Refusal]:
+    """A batch of one would have to end where that of the other does."""
+    for index, stage in enumerate(scenario.stages):
+        above = map(scenario.stage, scenario.upstream(stage.name))
+        first = next((one.name for one in above if one.window is not None), None)
+        if scenario.time_model == "spark" and stage.window is not None and first is not None:
+            what = f"{stage.name!r} behind that of {first!r}: Spark's windows in a row are"
+            yield f"stages[{index}].window", what, "keep one of them, or use time_model: flink"
+
+
+def _spark_watermarks(scenario: Scenario) -> Iterator[Refusal]:
+    """A record does not say which source it comes from, behind a stage that two have reached."""
+    windows = [stage for stage in scenario.stages if stage.window is not None]
+    if scenario.time_model != "spark":
+        return
+    for stage in windows:
+        edges = [scenario.sources_of(edge.sender) for edge in scenario.inputs(stage.name)]
+        for sources in edges:
+            yield from _other_delays(scenario, sources)
+        firsts = [sources[0] for sources in edges]
+        missing = [one for one in firsts if one.watermark is None]
+        if missing and len(missing) < len(firsts):
+            with_one = next(one.name for one in firsts if one.watermark is not None)
+            index = scenario.stages.index(missing[0])
+            what = f"missing, while {with_one!r} has one: such a source of Spark's windows is"
+            yield f"stages[{index}].watermark", what, "state one, or none in either"
+
+
+def _spark_and_checkpoints(scenario: Scenario) -> Iterator[Refusal]:
+    """A cut has no groups of a batch that is under way."""
+    has_both = scenario.checkpointing is not None and scenario.has_stamps
+    if has_both and scenario.time_model == "spark":
+        what = "'spark': Spark's event time beside checkpoints is"
+        yield "time_model", what, "use flink, or leave the checkpoints out"
+
+
+def _other_delays(scenario: Scenario, sources: Sequence[Stage]) -> Iterator[Refusal]:
+    delays = [None if one.watermark is None else one.watermark.delay_s for one in sources]
+    for source, delay in zip(sources, delays, strict=True):
+        if delay != delays[0]:
+            shown = ["none" if one is None else f"{float(one):g}" for one in (delay, delays[0])]
+            what = f"{shown[0]}, that of {sources[0].name!r} is {shown[1]}: other delays of sources"
+            what = f"{what} that meet before a window of Spark's are"
+            place = f"stages[{scenario.stages.index(source)}].watermark"
+            yield place if delay is None else f"{place}.delay_s", what, "state the same"
+
+
 def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
     interval_us = scenario.options.latency_interval_us
     if interval_us:
         what = f"{interval_us // 1000} ms: latency markers are"
         yield key_path(["options", _LATENCY]), what, "use 0"
+
+
+def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
+    """Yield what latency markers are refused beside: they ride where watermarks ride."""
+    interval_us, system = scenario.options.latency_interval_us, scenario.system
+    if not interval_us:
+        return
+    place, others = key_path(["options", _LATENCY]), list[tuple[str, str]]()
+    if system.counts_records or system.transport == "tcp":
+        others.append((f"the transport {system.transport}", "use credit"))
+    if system.throttle != "none":
+        others.append((f"the throttle {system.throttle}", "use none"))
+    if any(edge.partition_type in SPILLING for edge in scenario.edges):
+        others.append(("partitions on disk", "use pipelined_bounded"))
+    if scenario.checkpointing is not None:
+        others.append(("checkpoints", "leave these out"))
+    if scenario.failures:
+        others.append(("failures", "leave these out"))
+    if scenario.jobs:
+        others.append(("several jobs", "state stages and edges"))
+    for what, remedy in others:
+        text = f"{interval_us // 1000} ms: latency markers beside {what} are"
+        yield place, text, f"{remedy}, or write 0"
 
 
 def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
@@ -145,17 +216,21 @@ def _transactions_of_windows(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
-    """No watermark is put among records that a transport counts, or aside behind a barrier."""
+    """No watermark is put among records that a transport counts, or aside behind a barrier.
+
+    Spark's travel in no channel.
+    """
     transport = scenario.system.transport
-    if scenario.has_stamps and (scenario.system.counts_records or transport == "tcp"):
+    is_refused = scenario.system.counts_records and scenario.time_model != "spark"
+    if scenario.has_stamps and (is_refused or transport == "tcp"):
         what = f"{transport!r}: event time without credits of buffers is"
         yield "system.transport", what, "use credit, or leave event_time out"
 
 
 def _event_time_and_throttle(scenario: Scenario) -> Iterator[Refusal]:
-    """The log of a throttle in batches has no stamps."""
+    """No generator is probed at a source that is throttled; Spark's time has none."""
     throttle = scenario.system.throttle
-    if scenario.has_stamps and throttle != "none":
+    if scenario.has_stamps and throttle != "none" and scenario.time_model != "spark":
         what = f"{throttle!r}: event time beside a throttle is"
         yield "system.throttle", what, "use none, or leave event_time out"
 
@@ -180,8 +255,12 @@ LATER: Final = (
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
     Later("aggregates of several columns", "any", _several_columns),
-    Later("spark's event time", "any", _spark_time),
-    Later("latency markers", "any", _latency_markers),
+    Later("spark's event time", "live", _spark_time),
+    Later("spark's windows in a row", "any", _spark_windows_in_a_row),
+    Later("spark's watermarks", "any", _spark_watermarks),
+    Later("spark's event time and checkpoints", "any", _spark_and_checkpoints),
+    Later("latency markers", "live", _latency_markers),
+    Later("latency markers and others", "any", _markers_and),
     Later("event time and failures", "live", _event_time_and_failures),
     Later("readers of windows", "any", _readers_of_windows),
     Later("transactions of windows", "live", _transactions_of_windows),

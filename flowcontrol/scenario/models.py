@@ -329,8 +329,7 @@ class Scenario(ScenarioHead):
         window = self.stage(name).window
         if window is None:
             return None
-        edges, above = self.inputs(name), set(self.upstream(name))
-        sources = [stage for stage in self.sources if stage.name in above]
+        edges, sources = self.inputs(name), self.sources_of(name)
         inputs = [source.input for source in sources if source.input is not None]
         columns = [*(edge.key for edge in edges), *(one.key for one in inputs)]
         named = [count for count in map(named_keys, edges) if count]
@@ -393,14 +392,18 @@ class Scenario(ScenarioHead):
                 found[stage.name] = None
         return tuple(found)[:0:-1]
 
+    def sources_of(self, name: str) -> tuple[Stage, ...]:
+        """Return the sources whose records leave a stage: itself, if it is one."""
+        above = {name, *self.upstream(name)}
+        return tuple(stage for stage in self.sources if stage.name in above)
+
     def timed_by(self, name: str) -> tuple[str, ...]:
         """Return the sources before a stage, itself included, if rows of one bring event times.
 
         Such times have nothing to do with the clock of the run, so watermarks are compared with
         those of these sources. Empty: times are made, 0 being the start of the run.
         """
-        before = {name, *self.upstream(name)}
-        found = [source for source in self.sources if source.name in before]
+        found = self.sources_of(name)
         times = [source.event_time for source in found]
         is_own = any(one is not None and one.column is not None for one in times)
         return tuple(source.name for source in found) if is_own else ()

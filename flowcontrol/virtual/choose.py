@@ -27,7 +27,8 @@ HOP_US = 10_000
 stated anywhere, and a tenth of a second would be most of their latency."""
 
 LOOK_SHARE = 10
-"""A round is at most this part of the time between two looks of a throttle or a window."""
+"""A round is at most this part of the time between two looks of a throttle or a window, and of a
+batch of Spark's event time."""
 
 MOST_STEPS = 200_000_000
 """Steps of tasks, at most, that a chosen round makes of a run: a minute or so."""
@@ -79,7 +80,8 @@ def choose_round_us(scenario: Scenario) -> int:
     latency, the mean of a random service time, the time in which the busiest receiver empties the
     buffers in front of it, and that in which a full batch of a throttle falls due. Halving such a
     round changes throughput, in-flight data and median latency by less than a hundredth, unless
-    nothing but rounds makes up the latency.
+    nothing but rounds makes up the latency. A batch of Spark's event time is a whole number of
+    rounds.
     """
     if scenario.round_ms is not None:
         return scenario.live_round_us
@@ -88,7 +90,8 @@ def choose_round_us(scenario: Scenario) -> int:
     times += _system_times_us(scenario)
     tasks = sum(plan.stage.parallelism for plan in job.stages)
     least = tasks * scenario.duration_us / MOST_STEPS
-    return _nice(max(least, min([LONGEST_US, *(us / SHARE for us in times)])))
+    most = max(least, min([LONGEST_US, *(us / SHARE for us in times)]))
+    return _nice(most, scenario.batch_us or 0)
 
 
 def discretisation(job: Job) -> Discretisation:
@@ -110,11 +113,12 @@ def discretisation(job: Job) -> Discretisation:
     )
 
 
-def _nice(us: float) -> int:
-    """Largest length of the series that is not above ``us``; at least a microsecond."""
+def _nice(us: float, whole: int = 0) -> int:
+    """Largest length of the series that is not above ``us`` and divides ``whole``; at least 1."""
     best, power = 1, 1
     while power <= us:
-        best = max([best, *(step * power for step in STEPS if step * power <= us)])
+        lengths = [step * power for step in STEPS if whole % (step * power) == 0]
+        best = max([best, *(length for length in lengths if length <= us)])
         power *= 10
     return best
 
@@ -144,6 +148,8 @@ def _system_times_us(scenario: Scenario) -> list[float]:
     times = [1000.0 * ms for name, ms in stated.items() if name.endswith("_ms") and ms > 0]
     found = [us * SHARE / LOOK_SHARE for us in times]
     found += _batch_us(scenario)
+    if scenario.batch_us is not None:
+        found.append(scenario.batch_us * SHARE / LOOK_SHARE)
     return [*found, HOP_US * SHARE] if system.counts_records else found
 
 

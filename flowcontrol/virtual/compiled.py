@@ -33,10 +33,11 @@ RULES = {
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
     "protocol.windows": "states assigners contents timers entries triggers sessions firing keys",
+    "protocol.spark_time": "states watermarks grouping answering",
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
-    "source_log reading aligning event_time window windowing",
+    "source_log reading aligning marking event_time window windowing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",

@@ -13,6 +13,7 @@ from flowcontrol.systems.throttles.controller import (
     TaskObservation,
 )
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
+from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import source_log, throttled_source
 
@@ -28,10 +29,14 @@ class Control:
         Of its run, before the first round.
     controller : Controller
         At rest.
+    batches : Batches or None, optional
+        Batches of Spark's windows, if those of the throttle are theirs.
     """
 
-    def __init__(self, job: Job, memory: Memory, controller: Controller) -> None:
-        self.controller = controller
+    def __init__(
+        self, job: Job, memory: Memory, controller: Controller, batches: Batches | None = None
+    ) -> None:
+        self.controller, self._batches = controller, batches
         self._job, self._memory = job, memory
         each = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
         self._sources = [(plan, i) for plan, i in each if plan.is_source]
@@ -52,15 +57,20 @@ class Control:
         """Show the controller the rounds that are done, and pass its commands on."""
         head = self._memory.head
         now_us = head.round * self._job.round_us
+        is_empty = bool(head.is_empty)
+        if self._batches is not None:
+            is_empty = self._batches.are_answered(is_empty=is_empty)
         seen = JobObservation(
             now_us,
             tuple(self._source(plan, i, now_us) for plan, i in self._sources),
             tuple(self._task(plan, i, now_us) for plan, i in self._tasks),
-            bool(head.is_empty),
+            is_empty,
             head.arrived,
             self._oldest_us(),
         )
         self._tell(self.controller.observe(seen))
+        if self._batches is not None and self.controller.found_nothing:
+            self._batches.end_without_rows()
 
     def _tell(self, commands: list[Command]) -> None:
         for (plan, index), command in zip(self._sources, commands, strict=True):

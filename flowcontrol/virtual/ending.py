@@ -35,6 +35,7 @@ from flowcontrol.virtual.spilling import close_partition
 from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.timed_worker import end_times
 from flowcontrol.virtual.wheel import wake
+from flowcontrol.virtual.windowed_worker import waits_for_batches
 
 
 def finish_when_over(
@@ -47,6 +48,8 @@ def finish_when_over(
         _end_reader(m, number, task, end_us)
     if task.is_timed == 1:
         end_times(m, worker_of(m, number, task))
+    if task.has_window == 1 and waits_for_batches(m, worker_of(m, number, task)) == 1:
+        return
     if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
         return
     if task.is_pending == 1 or finish_task(task) == 0:
@@ -161,7 +164,7 @@ def is_empty(m: KernelMemory, now: int) -> int:
         task = v.task_row(m, number)
         if task.kind == f.CONNECTION:
             continue
-        if task.is_pending == 1 or task.queued > 0:
+        if task.is_pending == 1 or task.queued > 0 or task.is_firing == 1:
             return 0
         if task.throttle > 0 and task.log > 0:
             state = v.throttled_source(m, task.throttle)

@@ -57,7 +57,7 @@ from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_u
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.timed_worker import is_paused, next_probe_us, note_pause, probe
+from flowcontrol.virtual.timed_worker import is_paused, mark_time, next_probe_us, note_pause, probe
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake
 from flowcontrol.virtual.windowed_worker import look_at_timers, plan_timers
@@ -293,6 +293,8 @@ def share_out(
 def look_at_times(m: KernelMemory, worker: KernelWorker, start: int, end: int, still: int) -> None:
     """Have a source probe its generator, and a task with windows look at its timers."""
     probe(m, worker, start, end)
+    if worker.task.has_markers == 1:
+        mark_time(m, worker, start, end)
     if worker.task.has_window == 1 and still == NEVER:
         look_at_timers(m, worker, start, end)
 

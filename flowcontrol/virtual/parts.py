@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.job import Job
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_markers, is_timed
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
+from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask, Run
@@ -47,7 +49,13 @@ WINDOWS = 4096
 ALIGNMENT = 8192
 """Sources that wait for one another by event time."""
 
-_FIRST_TRANSPORT = 14
+MARKERS = 16384
+"""Latency markers."""
+
+BATCHES = 32768
+"""Windows that are Spark's."""
+
+_FIRST_TRANSPORT = 16
 """Place of the part of the first transport that counts records."""
 
 
@@ -79,10 +87,12 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
     },
     KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
-        **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
+        "has_markers": (MARKERS, 0),
     },
+    TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
@@ -143,4 +153,8 @@ def parts_of(job: Job) -> int:
         parts |= WINDOWS
     if scenario.alignment_groups:
         parts |= ALIGNMENT
+    if has_markers(job):
+        parts |= MARKERS
+    if has_batches(scenario):
+        parts |= BATCHES
     return parts

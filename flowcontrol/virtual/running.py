@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
+from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
@@ -17,8 +18,9 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.virtual.alignments import Alignments
+from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import (
@@ -77,6 +79,8 @@ class Running:
         Which keys and values the ids of replayed rows stand for.
     windows : WindowsHeld or None
         Reads what that has of windows.
+    batches : Batches or None
+        What ends the batches of windows with Spark's time.
     """
 
     job: Job
@@ -91,6 +95,7 @@ class Running:
     alignments: Alignments | None = None
     keys: RowKeys = NO_KEYS
     windows: WindowsHeld | None = None
+    batches: Batches | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -124,7 +129,9 @@ class Running:
             kept_windows=sizes.kept_windows,
         )
         timeline = Timeline(job, memory)
-        control = None if controller is None else Control(job, memory, controller)
+        batches = Batches(job, memory) if has_batches(job.scenario) else None
+        own = batches if has_throttles_batches(job.scenario) else None
+        control = None if controller is None else Control(job, memory, controller, own)
         coordination = None if job.checkpoints is None else Coordination(job, memory)
         tables = Tables(job, memory, timeline.absent)
         recovery = None
@@ -141,7 +148,7 @@ class Running:
             if coordination is not None:
                 coordination.delivery = delivery
         windows = None
-        if is_timed(job):
+        if has_stamps(job):
             windows = WindowsHeld(memory)
             if recovery is not None:
                 recovery.attempts.hooks.append(windows.hold)
@@ -158,6 +165,7 @@ class Running:
             Alignments(job, memory) if job.scenario.alignment_groups else None,
             replayed.keys,
             windows,
+            batches,
         )
 
     @property
@@ -238,6 +246,8 @@ class Running:
     def _begin(self) -> int:
         """Have all act that act between rounds; return the round before which they do again."""
         due = self._begin_checkpoints()
+        if self.batches is not None:
+            due = min(due, self.batches.before_round(self.memory.head.round))
         return due if self.alignments is None else min(due, self.alignments.begin())
 
     def _begin_checkpoints(self) -> int:

@@ -14,6 +14,7 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import plain
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import (
     AlignedChannel,
@@ -207,7 +208,9 @@ class StateReader:
         used = memory.table(held.entries, held.store.used, WindowEntry)
         entries = memory.copies(used, WindowEntry)
         windows = Windows(held.settings, held.store, entries, [], [], [])
-        return window_state(held.own, windows, self._results.get(number, ()))
+        seen = memory.table(held.operators, held.operator_count, WatermarkOperator)
+        operators = memory.copies(seen, WatermarkOperator)
+        return window_state(held.own, windows, self._results.get(number, ()), operators)
 
     def _elements(self, out: f.KernelSubpartition) -> Elements:
         """Return what is in a channel."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowcontrol.job.timed_settings import alignment_of, new_time
+from flowcontrol.job.timed_settings import new_time, timed_flags
 from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual.cells import cells_of
@@ -27,8 +27,8 @@ def fill_times(build: Builder) -> None:
             task = tasks[build.places.tasks[plan.name] + index]
             count = sum(len(link.incoming(index)) for link in plan.inputs)
             channels = build.put(np.tile(cells_of(ValveChannel()), count))
-            task["is_timed"] = 1
-            task["is_aligned"] = int(alignment_of(build.job, plan) is not None)
+            for name, value in timed_flags(build.job, plan).items():
+                task[name] = value
             stamps = build.replayed.stamps.get((plan.name, index))
             own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
             time = KernelTime(own, channels, count)

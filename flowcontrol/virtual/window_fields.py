@@ -52,6 +52,10 @@ class KernelWindow:
     """Where the value of each id is."""
     value_count: int = 0
     """How many of those there are; 0: records are counted alone."""
+    operators: int = 0
+    """Where it is what the task has seen of each gate, if its windows are Spark's."""
+    operator_count: int = 0
+    """How many there are; 0: records have no watermark, or that of Flink."""
 
 
 @dataclass(slots=True)

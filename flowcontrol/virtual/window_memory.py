@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from flowcontrol.job.batch_settings import has_batches, new_operators, new_store
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, ONE_KEY, RowKeys
@@ -80,11 +81,14 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
     """Make room for the windows of a task; entries that are 0 are free."""
     buckets = buckets_for(capacity)
     keys = [cells_of(put_keys(build, build.keys_of(link))) for link in plan.inputs]
+    operators = new_operators(build.job, plan)
+    seen = [cells_of(operator) for operator in operators]
     rows = build.replayed.keys
     values = rows.values_of(plan.name).of_ids
     return KernelWindow(
-        new_window_task(window, len(rows.names.get(plan.name, (ONE_KEY,)))),
-        new_window_settings(window),
+        new_window_task(build.job, plan, window, len(rows.names.get(plan.name, (ONE_KEY,)))),
+        new_window_settings(window, is_batched=has_batches(build.job.scenario)),
+        new_store(build.job),
         entries=build.take(capacity * width(WindowEntry)),
         capacity=capacity,
         buckets=build.take(buckets),
@@ -94,6 +98,8 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
         keys=build.put(np.concatenate(keys)),
         values=build.put_once(values) if len(values) > 0 else 0,
         value_count=len(values),
+        operators=build.put(np.concatenate(seen)) if seen else 0,
+        operator_count=len(seen),
     )
 
 

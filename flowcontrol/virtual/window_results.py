@@ -112,8 +112,9 @@ class WindowsHeld:
         has_window = tasks["window"] > 0
         held = self._memory.states(tasks["window"][has_window], KernelWindow)
         store, own = held["store"], held["own"]
+        kept = store["open"] - own["batch"]["late"]
         found[has_window] = np.column_stack(
-            [store["late"], store["open"], store["open"] * own["bytes_per_key"], store["fired"]]
+            [store["late"], kept, kept * own["bytes_per_key"], store["fired"]]
         )
         return found
 

@@ -1,5 +1,6 @@
 """A subtask of the kernel, as :mod:`flowcontrol.operators.windowing` sees it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.operators.window_states import WindowTask
@@ -8,10 +9,12 @@ from flowcontrol.operators.windowing import (
     fire_next,
     hear_valve,
     look_at_clock,
+    may_end_batches,
     next_timer_ms,
     take_element,
 )
 from flowcontrol.protocol.event_time.stamps import id_of
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows.entries import find
 from flowcontrol.protocol.windows.keys import key_of
@@ -31,6 +34,7 @@ kernel_keys = state_of(KernelKeys)
 key_rows = rows_of(KernelKeys)
 window_entries = rows_of(WindowEntry)
 result_rows = rows_of(KernelResult)
+watermark_operators = rows_of(WatermarkOperator)
 kept_window_rows = rows_of(KeptWindow)
 
 KEPT_WINDOW_CELLS = width(KeptWindow)
@@ -49,6 +53,11 @@ class WindowedKernelWorker(TimedKernelWorker):
     def windows(self) -> Windows:
         """Return its windows."""
         return windows_of(self.m, kernel_window(self.m, self.task.window))
+
+    def watermark_operators(self) -> Sequence[WatermarkOperator]:
+        """Return what it has seen of each of its inputs."""
+        held = kernel_window(self.m, self.task.window)
+        return watermark_operators(self.m, held.operators, held.operator_count)
 
     def first_ids(self, gate: int) -> Any:
         """Return the first id of each key of the records of a gate."""
@@ -122,6 +131,12 @@ def hear_watermark(m: KernelMemory, worker: Any, done: int) -> None:
 def look_at_timers(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     """Have a task look at its timers of processing time."""
     look_at_clock(worker, worker.task, start, end)
+
+
+@part_of(WINDOWS)
+def waits_for_batches(m: KernelMemory, worker: Any) -> int:
+    """Tell whether a task may not end yet, as batches have to answer what it took up: 1 if so."""
+    return 1 - may_end_batches(worker.window_task(), worker.task)
 
 
 @part_of(WINDOWS)

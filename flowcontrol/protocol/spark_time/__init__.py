@@ -4,8 +4,7 @@ Pure, as the whole of :mod:`flowcontrol.protocol`: a batch is a call. Flink's wi
 these stand, fire at their watermark; Spark's put out at the end of a batch.
 """
 
-from flowcontrol.protocol.spark_time.aggregation import SparkAggregation
+from flowcontrol.protocol.spark_time.aggregation import Group, SparkAggregation
 from flowcontrol.protocol.spark_time.batches import MicroBatch, MicroBatches
-from flowcontrol.protocol.spark_time.groups import Group
 
 __all__ = ["Group", "MicroBatch", "MicroBatches", "SparkAggregation"]

@@ -1,33 +1,52 @@
 """An aggregation of Structured Streaming over windows of event time, batch by batch."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from flowcontrol.protocol.spark_time.answering import begin_answer, next_answer
 from flowcontrol.protocol.spark_time.arguments import (
     MODES,
     POLICIES,
+    Row,
     Window,
     choice,
     delays_of,
-    held_of,
+    gap_of,
     rows_of,
+    settings_of,
 )
-from flowcontrol.protocol.spark_time.groups import Group, Held, Row, Sessions
+from flowcontrol.protocol.spark_time.grouping import take_row
+from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.spark_time.watermarks import (
     APPEND,
     UPDATE,
     QueryWatermark,
     WatermarkOperator,
-    drops_late,
     end_batch,
-    evicts,
-    is_over,
     late_watermark,
     needs_no_data_batch,
-    observe,
     restart,
 )
+from flowcontrol.protocol.windows.assigners import SESSIONS
+from flowcontrol.protocol.windows.firing import FULL
+from flowcontrol.protocol.windows.keeping import grow, new_windows
+from flowcontrol.protocol.windows.states import Windows
+
+_FIRST_ENTRIES = 16
+
+
+class Group(NamedTuple):
+    """A row of an answer."""
+
+    start: int
+    """Of the window, ms."""
+    end: int
+    """Of the window, exclusive, ms."""
+    key: Hashable
+    """None: no key."""
+    rows: int
+    """How many are in it."""
 
 
 @dataclass(eq=False)
@@ -53,11 +72,6 @@ class SparkAggregation:
     multiple : bool, default True
         Whether rows are late by the watermark of the batch before
         (``spark.sql.streaming.statefulOperator.allowMultiple``); otherwise by the batch's own.
-
-    Attributes
-    ----------
-    dropped : int
-        Partial groups that came too late, since the start (``numRowsDroppedByWatermark``).
 
     Raises
     ------
@@ -85,30 +99,34 @@ class SparkAggregation:
     policy: str = "min"
     no_data_batches: bool = True
     multiple: bool = True
-    dropped: int = field(default=0, init=False)
-    _mode: int = field(init=False, repr=False)
-    _held: Held = field(init=False, repr=False)
+    _batch: TaskBatch = field(init=False, repr=False)
+    _windows: Windows = field(init=False, repr=False)
     _query: QueryWatermark = field(init=False, repr=False)
     _delays: tuple[int, ...] | None = field(init=False, repr=False)
+    _gap: Callable[[Hashable], int] | None = field(init=False, repr=False)
     _operators: list[WatermarkOperator] = field(init=False, repr=False)
     _inputs: int | None = field(default=None, init=False, repr=False)
+    _keys: dict[Hashable, int] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the query."""
-        self._mode = choice("mode", self.mode, MODES)
+        mode = choice("mode", self.mode, MODES)
         self._query = QueryWatermark(choice("policy", self.policy, POLICIES))
-        self._held = held_of(self.window)
+        self._windows = new_windows(settings_of(self.window), _FIRST_ENTRIES)
+        is_session = self._windows.settings.kind == SESSIONS
+        self._gap = gap_of(self.window[1]) if is_session else None
         self._delays = delays_of(self.delay)
-        if self._delays is None and self._mode == APPEND:
+        if self._delays is None and mode == APPEND:
             raise ValueError(
                 "mode is 'append' without a watermark: needs a delay, as no window would ever be "
                 "over; or mode 'update' or 'complete'"
             )
-        if self._mode == UPDATE and isinstance(self._held, Sessions):
+        if mode == UPDATE and is_session:
             raise ValueError(
                 "mode is 'update' with sessions, which Spark does not have: needs 'append' or "
                 "'complete'"
             )
+        self._batch = TaskBatch(1, mode, int(self._delays is not None))
         self._operators = [WatermarkOperator(delay) for delay in self._delays or ()]
         if self._delays is not None and isinstance(self.delay, Sequence):
             self._inputs = len(self._delays)
@@ -119,14 +137,19 @@ class SparkAggregation:
         return self._query.current
 
     @property
+    def dropped(self) -> int:
+        """Partial groups that came too late, since the start (``numRowsDroppedByWatermark``)."""
+        return self._windows.store.late
+
+    @property
     def state_rows(self) -> int:
         """Groups held (``numRowsTotal``)."""
-        return len(self._held)
+        return self._windows.store.open
 
     @property
     def needs_no_data_batch(self) -> bool:
         """Whether a batch follows even if no data comes, to put out and to evict."""
-        return self.no_data_batches and needs_no_data_batch(self._query, self._mode) == 1
+        return self.no_data_batches and needs_no_data_batch(self._query, self._batch.mode) == 1
 
     def batch(self, *rows_per_input: Iterable[int | Row]) -> list[Group]:
         """Run a micro-batch.
@@ -148,18 +171,18 @@ class SparkAggregation:
             changed then.
         """
         inputs = rows_of([list(rows) for rows in rows_per_input], self._inputs)
-        partials = self._held.partials(inputs)
+        gaps = [[0 if self._gap is None else self._gap(key) for _, key in rows] for rows in inputs]
         if inputs and self._inputs is None:
             self._inputs = len(inputs)
             self._operators = [WatermarkOperator(*(self._delays or ())) for _ in inputs]
-        changed = self._held.add(self._in_time(partials))
-        answer = self._answer(changed)
+        self._windows.store.watermark = late_watermark(self._query, int(self.multiple))
+        for number, (rows, own) in enumerate(zip(inputs, gaps, strict=True)):
+            for row, gap in zip(rows, own, strict=True):
+                self._take(number, row, gap)
+        answer = self._answer()
         if self._delays is not None:
-            for operator, rows in zip(self._operators, inputs, strict=False):
-                if rows:
-                    observe(operator, max(time for time, _ in rows))
             end_batch(self._query, self._operators)
-        return sorted(answer, key=lambda group: (group.end, group.start))
+        return answer
 
     def restart(self) -> None:
         """Go on from the checkpoint, as a query that was stopped and started again.
@@ -170,20 +193,19 @@ class SparkAggregation:
         """
         restart(self._query, self._operators)
 
-    def _in_time(self, partials: list[Group]) -> list[Group]:
-        """Leave out, and count, what comes too late."""
-        if self._delays is None or not drops_late(self._mode, isinstance(self._held, Sessions)):
-            return partials
-        watermark = late_watermark(self._query, int(self.multiple))
-        kept = [group for group in partials if not is_over(group.end, watermark)]
-        self.dropped += len(partials) - len(kept)
-        return kept
+    def _take(self, number: int, row: Row, gap: int) -> None:
+        """Take a row of an input up."""
+        time, key = row
+        windows, code = self._windows, self._keys.setdefault(key, len(self._keys))
+        windows.settings.gap = gap
+        while take_row(windows, self._batch, self._operators, number, code, time, 1) == FULL:
+            grow(windows, 2 * len(windows.entries) + windows.settings.overlap)
 
-    def _answer(self, changed: list[Group]) -> list[Group]:
-        """Return what the mode puts out; evict what is over."""
-        gone = list[Group]()
-        if self._delays is not None and evicts(self._mode):
-            gone = self._held.evict(self._query.current)
-        if self._mode == APPEND:
-            return gone
-        return changed if self._mode == UPDATE else self._held.groups()
+    def _answer(self) -> list[Group]:
+        """End the batch; return what it puts out."""
+        begin_answer(self._windows.store, self._batch, self._query.current)
+        store, keys, found = self._windows.store, list(self._keys), list[Group]()
+        while next_answer(self._windows, self._batch) == 1:
+            key = keys[store.result_key]
+            found.append(Group(store.result_start, store.result_end, key, store.result_count))
+        return sorted(found, key=lambda group: (group.end, group.start))

@@ -4,14 +4,19 @@ import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from flowcontrol.protocol.spark_time.groups import Held, Row, Sessions, WindowGroups
 from flowcontrol.protocol.spark_time.watermarks import APPEND, COMPLETE, MAXIMUM, MINIMUM, UPDATE
+from flowcontrol.protocol.windows.assigners import PANES, SESSIONS
+from flowcontrol.protocol.windows.states import WindowSettings
+from flowcontrol.protocol.windows.triggers import NEVER
 
 LONGEST = ((1 << 63) - 1) // 1000
 """Milliseconds: Spark counts microseconds in 64 bits."""
 
 MODES = {"append": APPEND, "update": UPDATE, "complete": COMPLETE}
 POLICIES = {"min": MINIMUM, "max": MAXIMUM}
+
+Row = tuple[int, Hashable]
+"""An event time, ms, and a key; None: no key."""
 
 Gap = int | Callable[[Any], int]
 Window = tuple[str, int] | tuple[str, int, int] | tuple[str, int, int, int] | tuple[str, Gap]
@@ -82,8 +87,8 @@ def delays_of(delay: Any) -> tuple[int, ...] | None:
     return tuple(whole(f"delay of input {at}", one, 0) for at, one in enumerate(delay))
 
 
-def held_of(window: Any) -> Held:
-    """Return the empty state of an aggregation over such windows.
+def settings_of(window: Any) -> WindowSettings:
+    """Return what the rules of windows are told of an aggregation's; a session's gap is not in it.
 
     Raises
     ------
@@ -100,7 +105,7 @@ def held_of(window: Any) -> Held:
     if not least <= len(numbers) <= most:
         raise ValueError(f"window {kind} has {len(numbers)} numbers: needs {_FORMS[kind]}")
     if kind == "session":
-        return Sessions(_gap(numbers[0]))
+        return WindowSettings(SESSIONS, trigger=NEVER)
     size = whole("size of the window", numbers[0], 1)
     slide = whole("slide of the window", numbers[1], 1) if kind == "sliding" else size
     offset = whole("offset of the window", numbers[least]) if len(numbers) > least else 0
@@ -111,7 +116,8 @@ def held_of(window: Any) -> Held:
             f"offset of the window is {offset} ms: needs {1 - slide} to {slide - 1}, "
             "less than a slide either way"
         )
-    return WindowGroups(size, slide, offset)
+    overlap = -(-size // slide)
+    return WindowSettings(PANES, 1, size, slide, offset, overlap, trigger=NEVER)
 
 
 def rows_of(given: Sequence[Any], inputs: int | None) -> list[list[Row]]:
@@ -148,7 +154,8 @@ def _row(what: str, row: Any) -> Row:
     return whole(f"time of {what}", time), key
 
 
-def _gap(given: Any) -> Callable[[Hashable], int]:
+def gap_of(given: Any) -> Callable[[Hashable], int]:
+    """Return the gap of a session as a function of its key; it refuses what is no number."""
     if not callable(given):
         constant = whole("gap of the session", given)
         return lambda _: constant

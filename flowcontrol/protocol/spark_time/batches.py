@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flowcontrol.protocol.spark_time.aggregation import SparkAggregation
-from flowcontrol.protocol.spark_time.groups import Group, Row
+from flowcontrol.protocol.spark_time.aggregation import Group, SparkAggregation
+from flowcontrol.protocol.spark_time.arguments import Row
 
 Rows = Iterable[int | Row]
 

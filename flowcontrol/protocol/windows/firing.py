@@ -221,22 +221,27 @@ def _fire_next_clock(windows: Windows) -> int:
 
 def _fire(windows: Windows, entry: WindowEntry) -> int:
     """Make a window's contents the result, if there are any: 1 if so; empty it if it purges."""
-    settings, store = windows.settings, windows.store
     if entry.count == 0:
         return 0
+    put_out(windows, entry)
+    if windows.settings.is_purging == 1:
+        purge(entry)
+    return 1
+
+
+def put_out(windows: Windows, entry: WindowEntry) -> None:
+    """Make what a window holds the newest result."""
+    store = windows.store
     store.fired += 1
     store.result_key = entry.key
     store.result_start = entry.start
     store.result_end = entry.end
-    store.result_ms = last_ms(settings, entry.end)
+    store.result_ms = last_ms(windows.settings, entry.end)
     store.result_count = entry.count
     store.result_valued = entry.valued
     store.result_sum = entry.sum
     store.result_min = entry.min
     store.result_max = entry.max
-    if settings.is_purging == 1:
-        purge(entry)
-    return 1
 
 
 def _register_cleanup(windows: Windows, entry: WindowEntry) -> None:

@@ -71,7 +71,8 @@ class WindowStore:
     """Processing time up to which timers have fired."""
     phase: int = 0
     """What there may be results of: RESTING, ELEMENT, EVENT_TIMERS or CLOCK_TIMERS
-    (:mod:`flowcontrol.protocol.windows.firing`)."""
+    (:mod:`flowcontrol.protocol.windows.firing`); of Spark's windows CHANGED, ALL or EVICTING
+    (:mod:`flowcontrol.protocol.spark_time.answering`)."""
     element_key: int = 0
     """Of the element that is being taken in."""
     element_ms: int = 0

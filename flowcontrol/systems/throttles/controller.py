@@ -145,6 +145,8 @@ class Controller(ABC):
         It looks at when the oldest record was emitted (``JobObservation.oldest_us``).
     look_us : int
         When it looks next, microseconds.
+    found_nothing : bool
+        When it last looked a trigger fell due, and made no batch of what waits.
     messages : int
         Control messages sent so far, counted once per receiver: claims, events, rates. What a
         message is, each controller says.
@@ -162,6 +164,7 @@ class Controller(ABC):
         self._round_us = settings.round_us
         self._interval_us = self.look_us = max(interval_us, settings.round_us)
         self.messages = 0
+        self.found_nothing = False
 
     @property
     def wants_empty(self) -> bool:

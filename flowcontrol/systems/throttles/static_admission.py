@@ -110,6 +110,7 @@ class StaticAdmission(Batches):
 
     def _form(self, job: JobObservation) -> None:
         """Begin a batch if it is time and enough waits."""
+        self.found_nothing = False
         if self.is_running or job.now_us < self.look_us:
             return
         now_us = job.now_us
@@ -119,6 +120,7 @@ class StaticAdmission(Batches):
         if is_skip == 0:
             self.stamp_us = now_us
         if is_skip == 1 or sum(backlog) == 0:
+            self.found_nothing = True
             tick_us = next_trigger(now_us, now_us, self._interval_us)
             self.look_us = max(tick_us, now_us + self._round_us)
             return

@@ -9,7 +9,9 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from flowcontrol.protocol.spark_time import Group, MicroBatch, MicroBatches, SparkAggregation
-from flowcontrol.protocol.spark_time.watermarks import is_over, late_watermark
+from modules import load
+
+plain: Any = load("tests/protocol/spark_time/plain.py")
 
 Row = tuple[int, str | None]
 Batch = list[list[Row]]
@@ -68,15 +70,17 @@ class Case:
         windows, switches = self.windows.argument(), (self.no_data_batches, self.multiple)
         return SparkAggregation(self.delays, windows, self.mode, self.policy, *switches)
 
-    def answers(self, restarts: bool = True) -> list[MicroBatch]:
+    def answers(self, restarts: bool = True, query: Any = None) -> list[MicroBatch]:
         """Return what the rules say of each batch.
 
         Parameters
         ----------
         restarts : bool
             False: each run but the first goes on as if nothing had been forgotten.
+        query : SparkAggregation or Plain, optional
+            What runs the batches.
         """
-        query = self.query()
+        query = query or self.query()
         batches, done = MicroBatches(query), list[MicroBatch]()
         for number, run in enumerate(self.runs):
             if number and restarts:
@@ -107,12 +111,9 @@ class Case:
 
     def _too_late(self) -> Iterator[tuple[list[Group], list[Group]]]:
         """Yield what is late in each batch, and what was held before it; restarts left out."""
-        query = self.query()
+        query = plain.Plain(self)
         for batch in (batch for run in self.runs for batch in run):
-            watermark = late_watermark(query._query, self.multiple)
-            partials = query._held.partials(batch)
-            lates = [one for one in partials if is_over(one.end, watermark)]
-            yield lates, query._held.groups()
+            yield query.late(batch), query.held.groups()
             query.batch(*batch)
 
 

@@ -16,8 +16,10 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.errors import PySparkException
 
-from flowcontrol.protocol.spark_time import MicroBatch, aggregation, groups
+from flowcontrol.protocol.spark_time import MicroBatch, answering, grouping
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
+from flowcontrol.protocol.windows import sessions
+from flowcontrol.protocol.windows.states import WindowEntry
 from modules import load
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ def is_behind(end: int, watermark: int) -> int:
     return int(end < watermark)
 
 
+def overlaps(entry: WindowEntry, key: int, start: int, end: int) -> int:
+    """Leave out sessions that only touch."""
+    return int(entry.key == key and start < entry.end and entry.start < end)
+
+
 def is_late(kind: str, mode: str) -> Callable[[Any], bool]:
     """Tell of a case whether it is of a kind and drops rows."""
     return lambda case: (
@@ -81,10 +88,10 @@ HARD: dict[str, Callable[[Any], bool]] = {
     "a restart forgets what an input had seen": lambda case: (
         len(case.runs) == 2 and not case.keeps_what_it_saw()
     ),
-    "an input's watermark never falls": matters(aggregation, "observe", forget_and_observe),
-    "a window is evicted at its end": matters(groups, "is_over", is_behind),
-    "a row is late at the end of its window": matters(aggregation, "is_over", is_behind),
-    "sessions that touch are one": matters(groups, "touches", lambda start, end: start < end),
+    "an input's watermark never falls": matters(grouping, "observe", forget_and_observe),
+    "a window is evicted at its end": matters(answering, "is_over", is_behind),
+    "a row is late at the end of its window": matters(grouping, "is_over", is_behind),
+    "sessions that touch are one": matters(sessions, "_touches", overlaps),
     **{
         f"{kind} windows drop late rows in {mode}": is_late(kind, mode)
         for kind, mode in cases.FORMS

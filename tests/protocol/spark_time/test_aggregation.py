@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from flowcontrol.protocol import SparkAggregation
 from flowcontrol.protocol.spark_time import Group, MicroBatch, MicroBatches
 from flowcontrol.protocol.spark_time.arguments import LONGEST
-from flowcontrol.protocol.spark_time.assignment import window_count
-from flowcontrol.protocol.windows.assigners import start_of
+from modules import load
+
+cases: Any = load("tests/protocol/spark_time/cases.py")
+plain: Any = load("tests/protocol/spark_time/plain.py")
 
 TUMBLING = ("tumbling", 10)
 
@@ -231,12 +233,23 @@ def test_the_last_update_of_a_group_is_the_complete_answer(batches: Any) -> None
     assert sorted(last.values(), key=str) == sorted(answer, key=str)
 
 
+@given(st.integers(0, 1 << 32))
+def test_batches_are_those_of_dictionaries_and_sorted_lists(seed: int) -> None:
+    """Each form of a query, with one input and with two; the plain ones are in ``plain.py``."""
+    for case in islice(cases.draw(seed), 2 * len(cases.FORMS)):
+        found, wanted = case.answers(), case.answers(query=plain.Plain(case))
+        assert [one._replace(answer=[]) for one in found] == [
+            one._replace(answer=[]) for one in wanted
+        ]
+        for one, other in zip(found, wanted, strict=True):
+            assert Counter(one.answer) == Counter(other.answer), case.name()
+
+
 @given(st.integers(-(10**15), 10**15), panes())
 def test_windows_hold_their_time(time: int, pane: tuple[int, int, int]) -> None:
     size, slide, offset = pane
-    last = start_of(time, offset, slide)
-    count = window_count(time, last, size, slide)
-    assert last <= time < last + slide
-    first = last - (count - 1) * slide
-    assert first <= time < first + size
-    assert time >= first - slide + size
+    groups = SparkAggregation(None, ("sliding", *pane), "complete").batch([time])
+    assert len(groups) in {size // slide, -(-size // slide)}
+    assert all(one.start <= time < one.end == one.start + size for one in groups)
+    assert all((one.start - offset) % slide == 0 for one in groups)
+    assert groups[0].start - slide + size <= time < groups[-1].start + slide

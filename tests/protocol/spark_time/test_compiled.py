@@ -9,44 +9,60 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.protocol.spark_time import assignment as a
+from flowcontrol.protocol.spark_time import answering, grouping
 from flowcontrol.protocol.spark_time import watermarks as w
+from flowcontrol.protocol.spark_time.arguments import settings_of
+from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.windows.assigners import start_of
+from flowcontrol.protocol.windows import firing, keeping
+from flowcontrol.protocol.windows.states import WindowEntry, Windows, WindowSettings, WindowStore
 from flowcontrol.virtual.cells import cells_of, view, views
-from flowcontrol.virtual.compiled import RULES, _register, is_compiled
+from flowcontrol.virtual.compiled import _register, is_compiled
 
-pytestmark = pytest.mark.skipif(not is_compiled(), reason="needs numba")
+pytestmark = [pytest.mark.skipif(not is_compiled(), reason="needs numba"), pytest.mark.long]
 
-OPERATORS = 3
-SIZE, SLIDE, OFFSET = 10, 4, -3
-FIELDS = 4
-"""Of a step: what, operator or mode, time, what it returned."""
-CELLS = width(w.QueryWatermark) + OPERATORS * width(w.WatermarkOperator)
+CAPACITY, BUCKETS, INPUTS = 24, 32, 2
+STORE = width(WindowSettings)
+BATCH = STORE + width(WindowStore)
+QUERY = BATCH + width(TaskBatch)
+OPERATORS = QUERY + width(w.QueryWatermark)
+ENTRIES = OPERATORS + INPUTS * width(w.WatermarkOperator)
+ROWS = ENTRIES + CAPACITY * width(WindowEntry)
+CELLS = ROWS + BUCKETS + 2 * (CAPACITY + 1)
+
+FORMS = [
+    (window, mode)
+    for window in (("tumbling", 10), ("sliding", 10, 4, 1), ("session", 5))
+    for mode in (w.APPEND, w.UPDATE, w.COMPLETE)
+    if not (window[0] == "session" and mode == w.UPDATE)
+]
 
 
-def run(query: Any, operators: Any, steps: Any) -> None:
-    """Do the steps, one behind the other."""
+def run(windows: Any, batch: Any, query: Any, operators: Any, steps: Any, results: Any) -> int:
+    """Do the steps, one behind the other; return how many groups went out.
+
+    A step is a row of four: its input, key and time, and what it returned; or, of an input below
+    0, the end of a batch (-1) or a restart (-2).
+    """
+    own, count = windows.store, 0
     for i in range(0, len(steps), 4):
-        what, which, time = steps[i], steps[i + 1], steps[i + 2]
-        done = 0
-        if what == 0:
-            w.observe(operators[which], time)
-        elif what == 1:
-            w.end_batch(query, operators)
-            done = query.current
-        elif what == 2:
+        if steps[i] >= 0:
+            key, ms = steps[i + 1], steps[i + 2]
+            steps[i + 3] = grouping.take_row(windows, batch, operators, steps[i], key, ms, key + 2)
+        elif steps[i] == -2:
             w.restart(query, operators)
-        elif what == 3:
-            late = w.late_watermark(query, which % 2)
-            done = w.is_over(time, late) * w.drops_late(which, which % 2)
-        elif what == 4:
-            done = w.needs_no_data_batch(query, which)
         else:
-            last = start_of(time, OFFSET, SLIDE)
-            count = a.window_count(time, last, SIZE, SLIDE)
-            done = 100 * count + last + a.touches(last, query.current)
-        steps[i + 3] = done
+            answering.begin_answer(windows.store, batch, query.current)
+            while answering.next_answer(windows, batch) == 1:
+                results[5 * count] = own.result_key
+                results[5 * count + 1] = own.result_start
+                results[5 * count + 2] = own.result_ms
+                results[5 * count + 3] = own.result_count
+                results[5 * count + 4] = own.result_sum
+                count += 1
+            w.end_batch(query, operators)
+            steps[i + 3] = w.needs_no_data_batch(query, batch.mode)
+    return count
 
 
 @pytest.fixture(scope="module")
@@ -54,46 +70,91 @@ def entry() -> Any:
     """Compile the steps, on one memory of integers."""
     from numba import njit
 
-    from flowcontrol.virtual.lowered_state import placed_at, rows_type, state_type
+    from flowcontrol.virtual.lowered_state import ints_type, placed_at, rows_type, state_type
 
-    def query_at(memory: Any, place: int) -> Any:
-        return view(w.QueryWatermark, memory, place)
+    def state_at(cls: type[Any]) -> Any:
+        def found(memory: Any, place: int) -> Any:
+            return view(cls, memory, place)
 
-    def operators_at(memory: Any, place: int, count: int) -> Any:
-        return views(w.WatermarkOperator, memory, place, count)
+        placed_at(found, lambda memory: state_type(cls))
+        return found
 
-    with pytest.MonkeyPatch.context() as patch:
-        # Nothing of the kernel calls them yet.
-        patch.setitem(RULES, "protocol.spark_time", "watermarks assignment")
-        _register()
-    placed_at(query_at, lambda memory: state_type(w.QueryWatermark))
-    placed_at(operators_at, lambda memory: rows_type(w.WatermarkOperator))
-    compiled, second, count = njit(run), width(w.QueryWatermark), OPERATORS
+    def rows_at(cls: type[Any]) -> Any:
+        def found(memory: Any, place: int, count: int) -> Any:
+            return views(cls, memory, place, count)
+
+        placed_at(found, lambda memory: rows_type(cls))
+        return found
+
+    def row_at(memory: Any, place: int, count: int) -> Any:
+        return memory[place : place + count]
+
+    _register()
+    placed_at(row_at, lambda memory: ints_type)
+    settings_at, store_at, batch_at, query_at = map(
+        state_at, (WindowSettings, WindowStore, TaskBatch, w.QueryWatermark)
+    )
+    operators_at, entries_at = rows_at(w.WatermarkOperator), rows_at(WindowEntry)
+    compiled = njit(run)
+    capacity, count, inputs = CAPACITY, BUCKETS, INPUTS
+    store, batch, query, operators = STORE, BATCH, QUERY, OPERATORS
+    entries, rows = ENTRIES, ROWS
 
     @njit
-    def found(cells, steps):  # type: ignore[no-untyped-def]
-        compiled(query_at(cells, 0), operators_at(cells, second, count), steps)
+    def found(cells, steps, results):  # type: ignore[no-untyped-def]
+        windows = Windows(
+            settings_at(cells, 0),
+            store_at(cells, store),
+            entries_at(cells, entries, capacity),
+            row_at(cells, rows, count),
+            row_at(cells, rows + count, capacity + 1),
+            row_at(cells, rows + count + capacity + 1, capacity + 1),
+        )
+        own, all_operators = batch_at(cells, batch), operators_at(cells, operators, inputs)
+        return compiled(windows, own, query_at(cells, query), all_operators, steps, results)
 
     return found
 
 
+def random_steps(rng: random.Random) -> list[int]:
+    """Return steps: rows about a time that moves on, ends of batches, and a restart at times."""
+    steps, now = list[int](), -15
+    for _ in range(90):
+        what = rng.choices((0, 1, -1, -2), (6, 6, 3, 0.3))[0]
+        now += rng.choice((0, 0, 1, 4))
+        steps += [what, rng.randrange(3), now - rng.choice((0, 0, 2, 20)), 0]
+    return steps
+
+
+def cells_in(windows: Windows, states: tuple[Any, ...]) -> list[int]:
+    rows = (windows.buckets, windows.event_heap, windows.clock_heap)
+    cells = [int(one) for part in (*states, *windows.entries) for one in cells_of(part)]
+    return cells + [one for row in rows for one in row]
+
+
 def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
-    rng = random.Random(1)
-    met: Counter[tuple[int, bool]] = Counter()
-    for case in range(100):
-        query = w.QueryWatermark(case % 2)
-        operators = [w.WatermarkOperator(rng.choice((0, 5, 30))) for _ in range(OPERATORS)]
-        cells = np.concatenate([cells_of(state) for state in (query, *operators)])
+    rng = random.Random(5)
+    met: Counter[str] = Counter()
+    for window, mode in FORMS * 12:
+        settings = settings_of(window)
+        settings.gap = 5
+        windows = keeping.new_windows(settings, CAPACITY)
+        batch, query = TaskBatch(1, mode, 1), w.QueryWatermark(rng.randrange(2))
+        operators = [w.WatermarkOperator(rng.choice((0, 5, 30))) for _ in range(INPUTS)]
+        states = windows.settings, windows.store, batch, query, *operators
+        cells = np.array(cells_in(windows, states), np.int64)
         assert len(cells) == CELLS
-        plain, now = list[int](), -20
-        for _ in range(60):
-            now += rng.choice((0, 0, 3, 10))
-            time = now - rng.choice((0, 0, 5, 40))
-            plain += [rng.choice((0, 0, 0, 1, 1, 2, 3, 4, 5)), rng.randrange(OPERATORS), time, 0]
-        steps = np.array(plain)
-        entry(cells, steps)
-        run(query, operators, plain)
+        plain = random_steps(rng)
+        steps, results = np.array(plain), np.zeros(5 * 4000, np.int64)
+        wanted = [0] * len(results)
+        count = run(windows, batch, query, operators, plain, wanted)
+        assert entry(cells, steps, results) == count
         assert steps.tolist() == plain
-        assert cells.tolist() == np.concatenate([cells_of(s) for s in (query, *operators)]).tolist()
-        met.update((plain[i], plain[i + 3] != 0) for i in range(0, len(plain), FIELDS))
-    assert all(met[what, True] and met[what, False] for what in (1, 3, 4))
+        assert results.tolist() == wanted
+        assert cells.tolist() == cells_in(windows, states)
+        met[f"{window[0]} {mode}"] += count
+        met["late"] += windows.store.late
+        met["full"] += plain[3::4].count(firing.FULL)
+        met["used again"] += windows.store.used < windows.store.order
+    assert len(met) == len(FORMS) + 3
+    assert min(met.values()) >= 10, met

@@ -1,27 +1,13 @@
-"""What an aggregation holds: the groups of fixed windows, or the sessions of each key."""
+"""An aggregation as plainly as it can be said: dictionaries and sorted lists, batch by batch."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
-from flowcontrol.protocol.spark_time.assignment import touches, window_count
-from flowcontrol.protocol.spark_time.watermarks import is_over
-from flowcontrol.protocol.windows.assigners import start_of
+from flowcontrol.protocol.spark_time import Group
 
 Row = tuple[int, Hashable]
-"""An event time, ms, and a key; None: no key."""
-
-
-class Group(NamedTuple):
-    """A row of an answer."""
-
-    start: int
-    """Of the window, ms."""
-    end: int
-    """Of the window, exclusive, ms."""
-    key: Hashable
-    """None: no key."""
-    rows: int
-    """How many are in it."""
 
 
 class Held(Protocol):
@@ -74,10 +60,10 @@ class WindowGroups:
         found = dict[tuple[int, int, Hashable], int]()
         for rows in inputs:
             for time, key in rows:
-                last = start_of(time, offset, slide)
-                for back in range(window_count(time, last, size, slide)):
-                    start = last - back * slide
+                start = (time - offset) // slide * slide + offset
+                while start + size > time:
                     found[start, start + size, key] = found.get((start, start + size, key), 0) + 1
+                    start -= slide
         return [Group(*group, count) for group, count in found.items()]
 
     def add(self, partials: Iterable[Group]) -> list[Group]:
@@ -91,7 +77,7 @@ class WindowGroups:
 
     def evict(self, watermark: int) -> list[Group]:
         """Remove the groups whose windows are over, and return them."""
-        gone = [group for group in self.groups() if is_over(group.end, watermark)]
+        gone = [group for group in self.groups() if group.end <= watermark]
         for start, end, key, _ in gone:
             del self._counts[start, end, key]
         return gone
@@ -149,9 +135,9 @@ class Sessions:
 
     def evict(self, watermark: int) -> list[Group]:
         """Remove the sessions that are over, and return them."""
-        gone = [session for session in self.groups() if is_over(session.end, watermark)]
+        gone = [session for session in self.groups() if session.end <= watermark]
         for key in dict.fromkeys(session.key for session in gone):
-            kept = [one for one in self._sessions.pop(key) if not is_over(one.end, watermark)]
+            kept = [one for one in self._sessions.pop(key) if one.end > watermark]
             if kept:
                 self._sessions[key] = kept
         return gone
@@ -171,10 +157,74 @@ def merge(sessions: Iterable[Group]) -> list[Group]:
     """
     merged = list[Group]()
     for session in sorted(sessions, key=lambda one: one[:2]):
-        if merged and touches(session.start, merged[-1].end):
+        if merged and session.start <= merged[-1].end:
             last = merged[-1]
             end, rows = max(last.end, session.end), last.rows + session.rows
             merged[-1] = last._replace(end=end, rows=rows)
         else:
             merged.append(session)
     return merged
+
+
+class Plain:
+    """The same as a ``SparkAggregation``, of a case.
+
+    Parameters
+    ----------
+    case : Case
+        A query.
+    """
+
+    def __init__(self, case: Any) -> None:
+        kind, *numbers = case.windows.argument()
+        gap = numbers[0] if callable(numbers[0]) else lambda _: numbers[0]
+        if kind == "tumbling":
+            numbers.insert(1, numbers[0])
+        self._case, self._is_session = case, kind == "session"
+        self.held: Held = Sessions(gap) if self._is_session else WindowGroups(*(*numbers, 0)[:3])
+        self._seen = [0] * case.inputs
+        self._used, self.watermark, self.dropped = 0, 0, 0
+        self._has_run = False
+
+    @property
+    def state_rows(self) -> int:
+        """Groups held."""
+        return len(self.held)
+
+    @property
+    def needs_no_data_batch(self) -> bool:
+        """Whether a batch follows though no data comes."""
+        is_due = self._has_run and self.watermark > self._used
+        return is_due and self._case.no_data_batches and self._case.mode != "complete"
+
+    def restart(self) -> None:
+        """Forget what a checkpoint does not hold."""
+        self._has_run, self._seen = False, [0] * self._case.inputs
+
+    def late(self, batch: Sequence[Sequence[Row]]) -> list[Group]:
+        """Return the groups of a batch that come too late for it."""
+        if self._case.delays is None or (self._case.mode == "complete" and not self._is_session):
+            return []
+        watermark = self._used if self._case.multiple else self.watermark
+        return [group for group in self.held.partials(batch) if group.end <= watermark]
+
+    def batch(self, *batch: Sequence[Row]) -> list[Group]:
+        """Run a batch."""
+        late, delays = self.late(batch), self._case.delays
+        self.dropped += len(late)
+        partials = self.held.partials(batch)
+        for one in late:
+            partials.remove(one)
+        answer = changed = self.held.add(partials)
+        if self._case.mode != "complete" and delays is not None:
+            answer = self.held.evict(self.watermark)
+        if self._case.mode != "append":
+            answer = changed if self._case.mode == "update" else self.held.groups()
+        self._has_run, self._used = True, self.watermark
+        if delays is not None:
+            for at, (rows, delay) in enumerate(zip(batch, delays, strict=False)):
+                latest = max((time for time, _ in rows), default=0)
+                self._seen[at] = max(self._seen[at], latest - delay)
+            chosen = min(self._seen) if self._case.policy == "min" else max(self._seen)
+            self.watermark = max(self.watermark, chosen)
+        return sorted(answer, key=lambda group: (group.end, group.start))

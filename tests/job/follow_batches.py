@@ -1,0 +1,139 @@
+"""What a window stage takes up batch by batch, given to a plain aggregation: the same must come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+from flowcontrol.job import Job
+from flowcontrol.job.batch_control import BatchedTask, WindowQuery, window_stages_of
+from flowcontrol.job.batch_settings import new_operators
+from flowcontrol.job.reference import RoundRows, run_reference
+from flowcontrol.job.round_state import TaskState
+from flowcontrol.job.subtask import Subtask
+from flowcontrol.protocol.event_time.stamps import id_of, time_of
+from flowcontrol.protocol.spark_time import MicroBatch, MicroBatches
+from flowcontrol.protocol.windows.firing import RESTING
+from flowcontrol.protocol.windows.keys import key_of
+from modules import load
+
+cases: Any = load("tests/protocol/spark_time/cases.py")
+plain: Any = load("tests/protocol/spark_time/plain.py")
+
+Row = tuple[int, int]
+"""Event time, ms, and number of the key."""
+
+
+def case_of(job: Job, stage: str, runs: list[Any] | None = None) -> Any:
+    """Return the query that the windows of a stage are."""
+    plan, window = job.stage(stage), job.scenario.window_of(stage)
+    assert window is not None
+    numbers = {
+        "tumbling": (window.size_ms, window.offset_ms),
+        "sliding": (window.size_ms, window.slide_ms, window.offset_ms),
+        "session": (window.gap_ms,),
+    }[window.kind]
+    delays = tuple(one.delay for one in new_operators(job, plan)) or None
+    windows = cases.Windows(window.kind, numbers)
+    none: list[Any] = [[[[] for _ in plan.inputs]]]
+    return cases.Case(windows, window.output, delays, "min", True, runs or none)
+
+
+class Follower:
+    """Follows the windows of a stage.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    stage : str
+        A stage with Spark's windows.
+    """
+
+    def __init__(self, job: Job, stage: str) -> None:
+        self.inputs = len(job.stage(stage).inputs)
+        self.query = plain.Plain(case_of(job, stage))
+        self.batches = MicroBatches(self.query)
+        self.taken: list[list[Row]] = [[] for _ in range(self.inputs)]
+        self.done: list[MicroBatch] = []
+        self.rows: list[list[list[Row]]] = []
+        """Of each batch with data, by input."""
+        self.found: Counter[tuple[int, int, int, int]] = Counter()
+        """What came since the last batch ended."""
+        self.looks = 0
+
+    def end(self) -> None:
+        """A batch has ended: give what was taken up in it to the aggregation."""
+        self.check()
+        rows, self.taken = self.taken, [[] for _ in range(self.inputs)]
+        batch = self.batches.trigger(*rows) if any(rows) else self.batches.trigger()
+        assert batch is not None, "a batch without data that nothing asked for"
+        self.rows.append(rows)
+        self.done.append(batch)
+        self.found.clear()
+
+    def check(self, *, is_whole: bool = True) -> None:
+        """What came of the last batch is what had to come, or some of it."""
+        wanted = Counter(map(tuple, self.done[-1].answer)) if self.done else Counter()
+        assert self.found == wanted or (not is_whole and self.found <= wanted)
+
+    def look(self, tasks: Sequence[TaskState]) -> None:
+        """Once a batch has answered, and before the next one has rows, as many groups are held."""
+        windows = [task.window for task in tasks if task.window is not None]
+        rows = sum(one.held.batch.rows for one in windows)
+        is_resting = rows == 0 and all(one.store.phase == RESTING for one in windows)
+        if self.done and is_resting:
+            assert sum(one.open_windows for one in windows) == self.done[-1].state_rows
+            assert sum(one.held.batch.late for one in windows) == 0
+            self.looks += 1
+
+
+def follow(job: Job) -> Iterator[tuple[RoundRows, dict[str, Follower]]]:
+    """Run a job in memory; yield each round, and those who follow its window stages."""
+    followers = {stage: Follower(job, stage) for stage in window_stages_of(job)}
+    with _watched(followers):
+        for batch in run_reference(job):
+            for task in batch.state.tasks:
+                if task.window is not None:
+                    found = followers[task.stage].found
+                    found.update((r.start, r.end, r.key, r.records) for r in task.window.results)
+            for stage, follower in followers.items():
+                follower.look([one for one in batch.state.tasks if one.stage == stage])
+            yield batch, followers
+    for follower in followers.values():
+        follower.check(is_whole=False)
+
+
+@contextmanager
+def _watched(followers: dict[str, Follower]) -> Iterator[None]:
+    end_batch, take_element = WindowQuery.end_batch, Subtask.take_element
+
+    def watched_end(self: WindowQuery, tasks: Sequence[BatchedTask]) -> bool:
+        follower = followers[self.plan.name]
+        is_firing = any(one.task.is_firing for one in tasks)
+        acted = end_batch(self, tasks)
+        assert not (is_firing and acted), "before the batch that went before is answered"
+        if not is_firing and any(one.task.is_firing for one in tasks):
+            follower.end()
+            assert sum(one.store.late for one in tasks) == follower.query.dropped
+            assert self.watermark.current == follower.query.watermark
+        elif not is_firing:
+            assert not any(follower.taken), "rows, and no batch"
+            assert not follower.query.needs_no_data_batch
+        return acted
+
+    def watched_take(self: Subtask, may_write: int) -> None:
+        task, rows = self.task, self.window
+        assert rows is not None
+        key = key_of(id_of(task.stamp), rows.held.keys, self.first_ids(task.gate))
+        followers[self.plan.name].taken[task.gate].append((time_of(task.stamp), key))
+        take_element(self, may_write)
+
+    with (
+        mock.patch.object(WindowQuery, "end_batch", watched_end),
+        mock.patch.object(Subtask, "take_element", watched_take),
+    ):
+        yield
