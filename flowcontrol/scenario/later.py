@@ -194,11 +194,6 @@ def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterato
                 yield f"stages[{index}].{key}", text, f"leave it, or the {what}, out"
 
 
-def _event_time_and_checkpoints(scenario: Scenario) -> Iterator[Refusal]:
-    there = scenario.checkpointing is not None
-    return _event_time_and("checkpoints", scenario, is_there=there)
-
-
 def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
     return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
 
@@ -210,6 +205,14 @@ def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
         if scenario.failures and stage.guarantee != "at-least-once" and any(above):
             what = f"{stage.guarantee!r}: what readers see of windows beside failures is"
             yield f"stages[{index}].guarantee", what, "leave it, or the failures, out"
+
+
+def _transactions_of_windows(scenario: Scenario) -> Iterator[Refusal]:
+    """Files of results are visible at once: the driver writes them, and no checkpoint waits."""
+    for index, stage in enumerate(scenario.stages):
+        if stage.window is not None and stage.guarantee == "exactly-once":
+            what = f"'exactly-once': results of {stage.name!r} in transactions of checkpoints are"
+            yield f"stages[{index}].guarantee", what, "leave it out, or add a sink that has it"
 
 
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
@@ -258,9 +261,9 @@ LATER: Final = (
     Later("spark's event time and checkpoints", "any", _spark_and_checkpoints),
     Later("latency markers", "live", _latency_markers),
     Later("latency markers and others", "any", _markers_and),
-    Later("event time and checkpoints", "live", _event_time_and_checkpoints),
     Later("event time and failures", "live", _event_time_and_failures),
     Later("readers of windows", "any", _readers_of_windows),
+    Later("transactions of windows", "live", _transactions_of_windows),
     Later("event time and jobs", "any", _event_time_and_jobs),
     Later("event time and transports", "any", _event_time_and_transport),
     Later("event time and throttles", "any", _event_time_and_throttle),

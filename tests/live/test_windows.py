@@ -37,8 +37,10 @@ from modules import load
 EXAMPLES = max(1, settings.default.max_examples // 8)
 MOST_RUNS = 24
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-NAMES = ["sinks", "sessions", "clock", "again"] if IS_LONG else ["sinks", "sessions"]
-KILLED = {"sessions": {7, 8}, "again": {7, 8}} if IS_LONG else {"sessions": {7}}
+EVERY = ["barriers", "sessions", "sinks", "clock", "again"]
+NAMES = EVERY if IS_LONG else ["barriers", "sessions"]
+KILLED = {"sessions": {7, 8} if IS_LONG else {7}}
+KILLED |= {"again": {7, 8}, "barriers": {7, 8}} if IS_LONG else {}
 """The quick form leaves out what the others have as well."""
 SEEN = {"results", "burst", "late", "died", "kept"}
 """What must have happened in some of the random runs: results, a burst that was not over at the end
@@ -135,11 +137,14 @@ def test_a_job_with_windows_is_that_of_the_reference_run(
     driver.Driver(job, tmp_path / "run").run()
     ledgers = assert_is_reference(job, tmp_path / "run", runs)
     tables = runs.live_results(job, tmp_path / "run"), run_job(job).tables
-    one, other = (found["time"].to_pandas() for found in tables)
-    pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
+    for table in tables[0]:
+        one, other = (found[table].to_pandas() for found in tables)
+        pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
+    assert ("checkpoint_tasks" in tables[0]) == (name == "barriers")
+    one = tables[0]["time"].to_pandas()
     assert one.fired.max() >= 8
     assert one.open_windows.max() > 1
-    assert (one.late_records.max() > 0) == (name in {"sinks", "again"})
+    assert (one.late_records.max() > 0) == (name in {"barriers", "sinks", "again"})
     for stage in window_stages(job):
         assert len(written(tmp_path / "run", stage)) >= 8
         pd.testing.assert_frame_equal(
@@ -202,6 +207,28 @@ def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_windows(
     assert killed.starts == len(crashes.places) + 1 > 10 * len(KILLED[name])
     around = {edge: [row for row in rows if row["batch_id"] == 7] for edge, rows in ledgers.items()}
     assert happened(around) >= ({"burst"} if name == "sessions" else {"results"})
+
+
+@pytest.mark.long
+def test_a_sink_of_results_writes_them_exactly_once(
+    timing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+) -> None:
+    """With checkpoints: all that it took up is visible after the last one, also after kills."""
+    case = timing.every_window(cases)["again"]
+    del case["stages"][-1]["window"]
+    case["stages"][-1] |= {"guarantee": "exactly-once", **cases.OUTPUT}
+    options = {**case["options"], "execution.checkpointing.interval": "400ms"}
+    job = runs.job_of({**case, "duration_s": 3, "options": options})
+    driver.Driver(job, tmp_path, driver.dying_in({9})).run()
+    assert_is_reference(job, tmp_path, runs)
+    [count] = (
+        runs.live_results(job, tmp_path)["stages"]
+        .to_pandas()
+        .query("stage == 'second' and t_s == 3")
+        .records_in
+    )
+    rows = written(tmp_path, "second")
+    assert len(rows) == len(rows.drop_duplicates(["window_start", "key"])) == count > 50
 
 
 def test_windows_that_are_gone_are_missed(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
+CHECKPOINTS = "execution.checkpointing."
 INTERVAL = "pipeline.auto-watermark-interval"
 
 
@@ -119,8 +120,11 @@ def every_window(cases: ModuleType) -> dict[str, dict[str, Any]]:
         [cases.edge("source", "first"), cases.edge("first", "second")],
         rounds=18,
     )
+    counted = windowed(timed(sinks, {"source": late}), "sink", tumbling)
+    unaligned = {f"{CHECKPOINTS}interval": "400ms", f"{CHECKPOINTS}unaligned.enabled": True}
     return {
-        "sinks": windowed(timed(sinks, {"source": late}), "sink", tumbling),
+        "sinks": counted,
+        "barriers": {**counted, "options": {**counted["options"], **unaligned}},
         "sessions": windowed(timed(middle, {"one": late, "two": late}), "count", session),
         "clock": windowed(timed(middle, {}), "count", clock),
         "again": windowed(

@@ -104,11 +104,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         'options."metrics.latency.interval"',
         ["2000 ms: latency markers beside the throttle pid_rate are", "use none, or write 0"],
     ),
-    "event time and checkpoints": (
-        [TIMES, INTERVAL],
-        "stages[0].event_time",
-        ["'source': event time beside checkpoints is", "out"],
-    ),
     "event time and failures": (
         [TIMES, FAILED],
         "stages[0].event_time",
@@ -118,6 +113,17 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         [FAILED, ("stages", READ), ("edges", [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])],
         "stages[2].guarantee",
         ["'at-most-once': what readers see of windows beside failures is", "the failures, out"],
+    ),
+    "transactions of windows": (
+        [
+            TIMES,
+            INTERVAL,
+            ONE,
+            ("stages/1/window", {"kind": "tumbling", "size_s": 5, "trigger": "processing_time"}),
+            ("stages/1/guarantee", "exactly-once"),
+        ],
+        "stages[1].guarantee",
+        ["'exactly-once': results of", "transactions of checkpoints are", "leave it out"],
     ),
     "event time and jobs": (
         [TIMES],
@@ -143,20 +149,12 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
 OWN = {
     "partition types": "failures over",
     "jobs": "failures of",
-    "event time": "records with an event time",
-    "watermarks": "watermarks are",
-    "event time of rows": "of replayed rows",
-    "alignment": "wait for one another",
-    **{f"{kind} windows": "windows are" for kind in ("tumbling", "sliding", "session", "global")},
-    "triggers": "other triggers",
-    "windows of rows": "windows of replayed rows",
     "aggregates of several columns": "more than one column",
     "latency markers and others": "beside the throttle",
     "spark's event time": "'spark': Spark's event time is",
     "spark's event time and checkpoints": "'spark': Spark's event time beside",
     "spark's windows in a row": "in a row",
     "spark's watermarks": "such a source",
-    "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
     "readers of windows": "what readers see",
     "event time and jobs": "event time and windows",
@@ -167,14 +165,11 @@ OWN = {
 """What only the refusal of a line says, where its scenario asks for other lines too."""
 
 
-@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "live")])
-def test_a_window_of_processing_time_waits_for_them_too(
-    changed: Any, more: Any, clock: Any
-) -> None:
-    """It has no event time, but state that a checkpoint would have to carry."""
+def test_a_window_of_processing_time_waits_for_them_too(changed: Any) -> None:
+    """It has no event time, but state that a restart would have to bring back."""
     window = {"kind": "tumbling", "size_s": 5, "trigger": "processing_time"}
-    given = changed(ONE, ("stages/1/window", window), more)
-    places = [one.place for one in check_clock(parse_scenario(given), clock)]
+    given = changed(ONE, ("stages/1/window", window), FAILED)
+    places = [one.place for one in check_clock(parse_scenario(given), "live")]
     assert "stages[1].window" in places
 
 
