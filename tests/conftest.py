@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -52,6 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixtures = getattr(item, "fixturenames", ())
         if item.get_closest_marker("spark") and "spark" not in fixtures:
             item.add_marker("starts")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of every later search for garbage, and search less often.
+
+    All modules and 10,000 tests stand there to the end: searching them takes a tenth of the time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture

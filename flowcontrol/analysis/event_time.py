@@ -14,6 +14,7 @@ from flowcontrol.analysis.frames import (
     summed,
 )
 from flowcontrol.analysis.lag_apart import take_apart
+from flowcontrol.analysis.silences import longest_silence
 from flowcontrol.analysis.watermarks import Watermarks, is_relative
 from flowcontrol.analysis.windows import growth, within
 from flowcontrol.scenario import Scenario, Stage
@@ -42,11 +43,12 @@ def time_frame(tables: Tables, scenario: Scenario) -> pd.DataFrame:
     frame = result_frame(tables, "time")
     lags = frame["watermark_lag_ms"].astype("float64")
     for stage in scenario.stages:
-        if not is_relative(scenario, stage.name):
+        sources = scenario.timed_by(stage.name)
+        if not sources:
             continue
-        before = [stage.name, *scenario.upstream(stage.name)]
-        sources = [source.name for source in scenario.sources if source.name in before]
-        marks = frame[frame["stage"].isin(sources)].groupby("t_s")["watermark_s"].max()
+        # What a stage has, its sources have given out, also between two samples.
+        given_out = frame[frame["stage"].isin([stage.name, *sources])]
+        marks = given_out.groupby("t_s")["watermark_s"].max()
         furthest = marks.astype("float64").cummax().ffill()
         own = frame["stage"] == stage.name
         behind = frame["t_s"].map(furthest) - frame["watermark_s"].astype("float64")
@@ -88,7 +90,9 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
         ``apart``: the longest lag of a stage, taken apart
         (:class:`flowcontrol.analysis.lag_apart.Apart`), or null, also if a watermark has not come
         to all stages; ``silent``: a stage that no
-        watermark has reached, and whom it waits for, or null; ``sentences``, and which of them
+        watermark has reached, and whom it waits for, or null; ``silence``, the longest time in
+        which the watermark of a source's subtask stood, as it emitted nothing and was not idle
+        (:class:`flowcontrol.analysis.silences.Silence`), or null; ``sentences``, and which of them
         ``matter`` to the run.
     """
     frame, samples = time_frame(tables, scenario), result_frame(tables, "stages")
@@ -100,10 +104,12 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
     }
     silent = marks.silent_stage()
     apart = take_apart(marks) if silent is None else None
+    silence = longest_silence(frame, samples, scenario)
     found: dict[str, Any] = {
         "stages": stages,
         "apart": None if apart is None else apart.document(),
         "silent": silent,
+        "silence": None if silence is None else silence.document(),
     }
     found["sentences"] = event_time_sentences(found, scenario)
     found["matter"] = run_sentences(found, scenario, round_ms)

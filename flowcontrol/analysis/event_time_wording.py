@@ -31,6 +31,9 @@ _BATCHES: Final = 1.5
 _PAUSED: Final = 0.02
 """Share of its time from which it matters that a source was paused."""
 
+_LEAST_SILENCE_S: Final = 2.0
+"""A source that is silent for less is not named."""
+
 _SHOWN: Final = 0.02
 """Share of a lag from which a part of it is named."""
 
@@ -58,12 +61,13 @@ def event_time_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
     Returns
     -------
     list of str
-        Whom no watermark reaches, what the longest lag consists of, what was late, who was paused,
-        what windows held.
+        Whom no watermark reaches, what the longest lag consists of, which source fell silent, what
+        was late, who was paused, what windows held.
     """
     return [
         *_of_silent(found, scenario),
         *_of_lag(found, scenario),
+        *_of_silence(found, scenario),
         *_of_late(found, scenario),
         *_of_paused(found, scenario),
         *_of_windows(found),
@@ -88,7 +92,7 @@ def run_sentences(found: Mapping[str, Any], scenario: Scenario, round_ms: float)
         sentences += _of_silent(found, scenario)
     sentences += _of_late(found, scenario)
     if apart is not None and _excess_ms(apart) > _allowed_ms(apart, scenario, round_ms):
-        sentences += _of_lag(found, scenario)
+        sentences += [*_of_silence(found, scenario)] or [*_of_lag(found, scenario)]
     sentences += _of_paused(found, scenario)
     return sentences[:_MOST_IN_A_RUN]
 
@@ -165,6 +169,31 @@ def _standing(apart: Mapping[str, Any], source: str, scenario: Scenario) -> str:
     if marks is not None and marks.idle_after_s is None:
         text += "; state watermark.idle_after_s, and nobody waits for it"
     return f"{text}."
+
+
+def _of_silence(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
+    """Yield which source everybody waited for: nothing if it is what the lag is due to anyway."""
+    own, apart = found["silence"], found["apart"]
+    stands = apart is not None and apart["stands_since_s"] is not None
+    if own is None or stands or found["silent"] is not None:
+        return
+    length_s = own["until_s"] - own["from_s"]
+    if length_s < max(_LEAST_SILENCE_S, _PROBES * scenario.options.watermark_interval_us / 1e6):
+        return
+    who = subtask_name(scenario, own["stage"], own["subtask"])
+    when = f"from {seconds(own['from_s'])} to {seconds(own['until_s'])} s"
+    text = f"The watermark of {who} stood {when}, as it emitted nothing and was not idle"
+    yield f"{text}{_idleness(own['stage'], length_s, scenario)}."
+
+
+def _idleness(source: str, length_s: float, scenario: Scenario) -> str:
+    """Return what to do about a source that nobody should wait for."""
+    marks = scenario.stage(source).watermark
+    if marks is None or marks.idle_after_s is None:
+        return "; state watermark.idle_after_s, and nobody waits for it"
+    if marks.idle_after_s > length_s / 2:
+        return f"; it is idle only after {float(marks.idle_after_s):g} s"
+    return ""
 
 
 def _parts(apart: Mapping[str, Any], source: str, scenario: Scenario) -> Iterator[str]:

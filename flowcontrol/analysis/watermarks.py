@@ -35,8 +35,7 @@ def is_relative(scenario: Scenario, stage: str) -> bool:
     Such a time has nothing to do with the clock of the run, so watermarks are compared with those
     of the sources.
     """
-    times = [scenario.stage(name).event_time for name in (stage, *scenario.upstream(stage))]
-    return any(one is not None and one.column is not None for one in times)
+    return bool(scenario.timed_by(stage))
 
 
 @dataclass(frozen=True)

@@ -143,13 +143,7 @@ class SubtaskAttempts:
 
     def _fresh(self, old: Subtask) -> Subtask:
         plan, index = old.plan, old.index
-        fresh = new_subtask(
-            self.job,
-            plan,
-            index,
-            tables=[self._replayed.tables.get((link.name, index)) for link in plan.outputs],
-            input_records=self._replayed.limits.get((plan.name, index)),
-        )
+        fresh = new_subtask(self.job, plan, index, **self._replayed.of(plan, index))
         self._listen(self._number[plan.name, index], fresh)
         return fresh
 

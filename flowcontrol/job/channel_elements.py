@@ -63,6 +63,12 @@ class ChannelElements:
             self.stamps.popleft()
         self.taken += count
 
+    def pass_on(self) -> None:
+        """Forget what is in it: another process has it."""
+        self.taken += len(self.stamps)
+        self.stamps.clear()
+        self.marks.clear()
+
     def in_flight(self) -> tuple[tuple[int, int], ...]:
         """Return what is in the channel, in order: pairs of kind and value.
 

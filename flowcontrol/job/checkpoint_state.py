@@ -1,12 +1,12 @@
 """What a subtask holds of checkpoints after a round, as a typed value, and back from its ledger."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.job.checkpointed_task import CheckpointRows
 from flowcontrol.protocol.queues import append, in_order, next_slot, refill_queue
-from flowcontrol.protocol.state import assign, put_back
+from flowcontrol.protocol.state import assign, copied, put_back
 from flowcontrol.protocol.states import (
     AlignedChannel,
     Alignment,
@@ -82,8 +82,8 @@ def checkpoint_state(rows: CheckpointRows | None) -> CheckpointState | None:
     if rows is None:
         return None
     return CheckpointState(
-        replace(rows.state),
-        replace(rows.alignment),
+        copied(rows.state),
+        copied(rows.alignment),
         _copies(rows.channels),
         _copies(in_order(rows.tracked)),
         rows.tracked.ends.head,
@@ -108,4 +108,4 @@ def put_document_back(rows: CheckpointRows, values: Mapping[str, Any]) -> None:
 
 
 def _copies(states: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(map(replace, states))
+    return tuple(map(copied, states))

@@ -245,6 +245,14 @@ class CheckpointedTask:
         if self.on_snapshot is not None:
             self.on_snapshot(checkpoint)
 
+    def window_bytes(self) -> int:
+        """Return the size of its open windows, bytes; a task without windows has none."""
+        return 0
+
+    def count_mark(self, place: int, nbytes: int) -> None:
+        """Count the bytes of a mark that was taken from a channel."""
+        self._rows.channels[place].mark_bytes += nbytes
+
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, or that the task has finished."""
         report = CheckpointReport(
@@ -254,6 +262,7 @@ class CheckpointedTask:
             b.fill_report(report, self._rows.state)
         elif kind == b.TAKEN:
             report.records = self.task.taken
+            report.windows = self.window_bytes()
         self._rows.reports.append(report)
 
     def report_writing(self, before: int) -> None:

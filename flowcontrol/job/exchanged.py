@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.channel_elements import Mark
 from flowcontrol.protocol.states import Message
 
 Ints = npt.NDArray[np.int64]
@@ -21,10 +22,14 @@ class Incoming:
         Messages ever sent.
     messages : sequence of Message
         Those of that round, in order.
+    marks : sequence of Mark
+        What it put between records of the channel in that round; empty where both ends have one
+        memory.
     """
 
     sent: int
     messages: Sequence[Message]
+    marks: Sequence[Mark] = ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ class Work:
     routes : list of ndarray of int64
         Per output edge: subpartition of each output record, in order.
     parents : list of ndarray of int64
-        Per output edge: which of the records taken up each output record is made of.
+        Per output edge: which of the records taken up each output record is made of; of a task with
+        windows, which of its results.
     """
 
     takes: list[tuple[int, int, int]] = field(default_factory=list)

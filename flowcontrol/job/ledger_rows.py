@@ -13,6 +13,7 @@ from typing import Any
 
 from flowcontrol.job.channel_state import GateState, InputChannelState, PartitionState
 from flowcontrol.job.job import Job
+from flowcontrol.job.kept_time import KeptTime
 from flowcontrol.job.round_state import TaskState
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.state import as_dict
@@ -30,6 +31,7 @@ def receiver_rows(
     latency: Any = None,
     control: Any = None,
     sink: Any = None,
+    time: KeptTime | None = None,
 ) -> Rows:
     """Return a subtask's rows of one of its gates: what the receiver's side owns.
 
@@ -47,6 +49,8 @@ def receiver_rows(
         What a coordinator beside the task remembers, kept likewise.
     sink : object, optional
         What a sink remembers of its transactions, kept likewise.
+    time : KeptTime, optional
+        What only a run in several processes keeps of event time.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def receiver_rows(
     """
     record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
     gate, first = task.gates[gate_number], _first_channel(task, gate_number)
-    text = _text(_task_document(job, task, latency, control, sink))
+    text = _text(_task_document(job, task, latency, control, sink, time))
     rows = []
     for index, channel in enumerate(gate.channels):
         used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
@@ -70,6 +74,8 @@ def receiver_rows(
             state["grant"] = as_dict(channel.grant)
         if task.checkpoints is not None:
             state["aligned"] = as_dict(task.checkpoints.channels[first + index])
+        if time is not None:
+            state["marks"] = time.waiting[gate_number][index]
         if job.faults is not None:
             is_read = _is_read(task.state, gate_number, index)
             state |= {"gone": _gone(task), "reading": task.state.left * is_read}
@@ -104,11 +110,13 @@ def _announced(job: Job, channel: InputChannelState) -> int:
     return channel.state.announced if has_one else channel.state.arrived
 
 
-def sender_rows(job: Job, task: TaskState, number: int, control: Any = None) -> Rows:
+def sender_rows(
+    job: Job, task: TaskState, number: int, control: Any = None, time: KeptTime | None = None
+) -> Rows:
     """Return a subtask's rows of one of its partitions: what the sender's side owns."""
     record_bytes = job.stage(task.stage).outputs[number].record_bytes
     part = task.partitions[number]
-    text = _text(_task_document(job, task, control=control))
+    text = _text(_task_document(job, task, control=control, time=time))
     rows = []
     for index, channel in enumerate(part.subpartitions):
         own, written = channel.state, channel.state.sent + channel.ready
@@ -120,6 +128,8 @@ def sender_rows(job: Job, task: TaskState, number: int, control: Any = None) -> 
             "routed": channel.routed,
             "messages": [as_dict(sent.message) for sent in channel.under_way],
         }
+        if time is not None:
+            state["marks"] = time.noted[number][index]
         if job.faults is not None:
             state["gone"] = _gone(task)
         rows.append(
@@ -166,7 +176,12 @@ def _is_read(task: Task, gate: int, channel: int) -> bool:
 
 
 def _task_document(
-    job: Job, task: TaskState, latency: Any = None, control: Any = None, sink: Any = None
+    job: Job,
+    task: TaskState,
+    latency: Any = None,
+    control: Any = None,
+    sink: Any = None,
+    time: KeptTime | None = None,
 ) -> dict[str, Any]:
     """Return what a subtask's first row of a link holds of the subtask."""
     state: dict[str, Any] = {
@@ -191,7 +206,12 @@ def _task_document(
             del state["checkpoints"]["aside"]
     if task.time is not None:
         channels = [as_dict(channel) for channel in task.time.channels]
-        state["time"] = {"state": as_dict(task.time.state), "channels": channels}
+        own = {"state": as_dict(task.time.state), "channels": channels, "stamp": task.time.stamp}
+        state["time"] = own
+    if task.window is not None:
+        state["window"] = {"held": as_dict(task.window.held), "store": as_dict(task.window.store)}
+    if time is not None:
+        state |= time.document()
     if latency is not None:
         state["latency"] = latency
     if control is not None:
@@ -207,5 +227,8 @@ def _kept(side: GateState | PartitionState, *names: str) -> dict[str, Any]:
     return pools | {name: getattr(side, name) for name in names}
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _text(state: Any) -> str:
-    return json.dumps(state, separators=(",", ":"))
+    return _encode(state)

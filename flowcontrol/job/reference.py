@@ -102,13 +102,7 @@ def run_reference(
 def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
     """Return the subtasks of all stages at the start of a run, senders before receivers."""
     subtasks = [
-        new_subtask(
-            job,
-            plan,
-            index,
-            tables=[replayed.tables.get((link.name, index)) for link in plan.outputs],
-            input_records=replayed.limits.get((plan.name, index)),
-        )
+        new_subtask(job, plan, index, **replayed.of(plan, index))
         for plan in job.stages
         for index in range(plan.stage.parallelism)
     ]

@@ -1,4 +1,4 @@
-"""What the rules must know of replayed rows: how many there are, and where a key sends each.
+"""What the rules must know of replayed rows: how many there are, where a key sends each, its stamp.
 
 Row *i* of an input is record *i // n* of subtask *i mod n* (*n* subtasks). Which channel a record
 goes to decides when a task blocks, so it is known beforehand.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import RunError
+from flowcontrol.job.row_columns import key_texts
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.stage_models import Input
@@ -21,7 +23,18 @@ from flowcontrol.scenario.stage_models import Input
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flowcontrol.job.graph import JobVertex
+
 Ints = npt.NDArray[np.int64]
+
+
+class SubtaskRows(TypedDict):
+    """What a subtask is to be told of replayed rows, as the arguments of :class:`Subtask`."""
+
+    tables: list[Ints | None]
+    input_records: int | None
+    stamps: Ints | None
+    keys: RowKeys
 
 
 @dataclass(frozen=True)
@@ -34,10 +47,26 @@ class Replayed:
         By stage and subtask of a replaying source: records that it has.
     tables : dict of (str, int) to ndarray of int64, shape (records,)
         By edge that a key routes, and its sender: subpartition of each record.
+    stamps : dict of (str, int) to ndarray of int64, shape (records,)
+        By stage and subtask of a source whose rows have event times, or are in windows: the stamp
+        of each record; its time is 0 where times are made.
+    keys : RowKeys
+        Which key and value an id of these stands for.
     """
 
     limits: dict[tuple[str, int], int] = field(default_factory=dict)
     tables: dict[tuple[str, int], Ints] = field(default_factory=dict)
+    stamps: dict[tuple[str, int], Ints] = field(default_factory=dict)
+    keys: RowKeys = NO_KEYS
+
+    def of(self, plan: JobVertex, index: int) -> SubtaskRows:
+        """Return what a subtask is to be told."""
+        return {
+            "tables": [self.tables.get((link.name, index)) for link in plan.outputs],
+            "input_records": self.limits.get((plan.name, index)),
+            "stamps": self.stamps.get((plan.name, index)),
+            "keys": self.keys,
+        }
 
 
 NO_ROWS = Replayed()
@@ -115,9 +144,8 @@ def _coded(keys: pa.ChunkedArray, width: int) -> tuple[Ints, Ints]:
     """Return a number for each row's key, and its subpartition."""
     import pyarrow as pa
 
-    if pa.types.is_timestamp(keys.type):
-        keys = keys.cast(pa.timestamp("us", None if keys.type.tz is None else "UTC"))
-    coded = keys.cast(pa.string()).fill_null("null").combine_chunks().dictionary_encode()
+    texts = pa.chunked_array([key_texts(chunk) for chunk in keys.chunks], pa.string())
+    coded = texts.combine_chunks().dictionary_encode()
     groups = default_max_parallelism(width)
     names = [str(key) for key in coded.dictionary.to_pylist()]
     of_key = np.array([channel_of_key(name, width, groups) for name in names] or [0], np.int64)

@@ -3,13 +3,13 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import checkpoint_state, put_document_back
 from flowcontrol.job.exchanged import Incoming, Outgoing
+from flowcontrol.job.kept_time import marks_of, put_marks_back, put_time_back, put_window_back
 from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.time_state import time_state
@@ -17,7 +17,7 @@ from flowcontrol.job.window_state import WindowState, window_state
 from flowcontrol.job.windowed_task import WindowRows
 from flowcontrol.protocol.queues import in_order, refill_queue
 from flowcontrol.protocol.rows import fifo_values, refill
-from flowcontrol.protocol.state import columns, put_back
+from flowcontrol.protocol.state import columns, copied, put_back
 from flowcontrol.protocol.states import Message, ReceivedMessage, Subpartition, Task
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
 
@@ -52,7 +52,7 @@ def task_state(
         task_manager=subtask.plan.stage.placement[subtask.index],
         is_running=subtask.is_running,
         state=Task(**{name: getattr(subtask.task, name) for name in columns(Task)}),
-        operators=tuple(map(replace, subtask.operators)),
+        operators=tuple(map(copied, subtask.operators)),
         taken=taken,
         busy_us=busy_us,
         idle_us=idle_us,
@@ -63,8 +63,8 @@ def task_state(
             _partition_state(subtask, i, number) for i in range(len(subtask.partitions))
         ),
         holds_senders=isinstance(subtask, RecordSubtask) and subtask.held == 1,
-        source=None if source is None else replace(source),
-        log=None if subtask.log is None else replace(subtask.log),
+        source=None if source is None else copied(source),
+        log=None if subtask.log is None else copied(subtask.log),
         controller=None if source is None else deepcopy(subtask.controller_state),
         checkpoints=checkpoint_state(subtask.checkpoints),
         time=None if subtask.time is None else time_state(subtask.time, subtask.task.stamp),
@@ -89,17 +89,17 @@ def _gate_state(
                 channel.sender,
                 channel.receiver,
                 channel.is_local,
-                replace(state),
-                tuple(map(replace, in_order(gate.queues[index]))),
+                copied(state),
+                tuple(map(copied, in_order(gate.queues[index]))),
                 subtask.taken[number][index],
                 tuple(_told(subtask, number, index, heard.get(name), round_number + 1)),
-                replace(subtask.grants[number][index])
+                copied(subtask.grants[number][index])
                 if isinstance(subtask, RecordSubtask)
                 else None,
             )
         )
     waiting, order = tuple(fifo_values(gate.waiting)), tuple(fifo_values(gate.order))
-    pools = replace(gate.pool), replace(gate.segments)
+    pools = copied(gate.pool), copied(gate.segments)
     return cs.GateState(link.name, *pools, waiting, order, tuple(channels))
 
 
@@ -127,8 +127,8 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> cs.Par
             channel.sender,
             channel.receiver,
             channel.is_local,
-            replace(part.channels[index]),
-            tuple(map(replace, in_order(part.queues[index]))),
+            copied(part.channels[index]),
+            tuple(map(copied, in_order(part.queues[index]))),
             tuple(fifo_values(part.held[index])),
             ready_messages(part.channels[index]),
             ready_messages(part.channels[index])
@@ -138,14 +138,14 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> cs.Par
             out.router.counts[index],
             subtask.routed[number][index],
             tuple(
-                cs.MessageUnderWay(replace(message), round_number + 1)
+                cs.MessageUnderWay(copied(message), round_number + 1)
                 for message in subtask.messages[number][index]
             ),
         )
         for index, channel in enumerate(own)
     )
     pending = tuple(fifo_values(out.pending))
-    pools = replace(part.pool), replace(part.segments)
+    pools = copied(part.pool), copied(part.segments)
     return cs.PartitionState(link.name, *pools, pending, out.left_bytes, subpartitions)
 
 
@@ -173,6 +173,7 @@ def restore(
                 put_back(subtask.grants[number][index], state["grant"])
             if subtask.checkpoints is not None:
                 put_back(subtask.checkpoints.channels[place], state["aligned"])
+            put_marks_back(subtask, number, index, state)
             place += 1
     for number, rows in enumerate(sent):
         part, counts = subtask.partitions[number], []
@@ -202,6 +203,10 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
         subtask.controller_state = state["controller"]
     if subtask.log is not None:
         put_back(subtask.log, state["log"])
+    if subtask.time is not None:
+        put_time_back(subtask, subtask.time, state)
+    if subtask.window is not None:
+        put_window_back(subtask, subtask.window, state)
     if subtask.checkpoints is not None:
         put_document_back(subtask.checkpoints, state["checkpoints"])
         own = subtask.checkpoints.state
@@ -224,8 +229,8 @@ def _restore_task(subtask: Subtask, state: Mapping[str, Any]) -> None:
 
 def incoming_of(row: Row) -> Incoming:
     """Read what a receiver needs off the sender's row of a round ago."""
-    messages = json.loads(row["channel_state"])["messages"]
-    return Incoming(row["sent"], [Message(**kept) for kept in messages])
+    state = json.loads(row["channel_state"])
+    return Incoming(row["sent"], [Message(**kept) for kept in state["messages"]], marks_of(state))
 
 
 def outgoing_of(row: Row, cursor: str = "") -> Outgoing:

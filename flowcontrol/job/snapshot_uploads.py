@@ -119,7 +119,7 @@ class SnapshotUploads:
         self._bases: list[tuple[int, int]] = []
         self._savepoints: set[int] = set()
         self.writes_nothing = job.checkpoints is not None and (
-            not job.checkpoints.is_unaligned and not any(state.members for state in self._states)
+            not job.checkpoints.is_unaligned and not any(state.has_state for state in self._states)
         )
 
     # ------------------------------------------------------------------ what it hears
@@ -233,7 +233,7 @@ class SnapshotUploads:
     def _take(self, at: int, number: int, report: CheckpointReport) -> None:
         """Begin the synchronous part of a snapshot; what it will write is known."""
         state, key = self._states[report.task], (report.task, report.checkpoint)
-        full = state.full(report.records)
+        full = state.full(report.records, report.windows)
         last = self._last(report.task, number)
         if report.checkpoint in self._savepoints:
             last = None

@@ -11,6 +11,7 @@ from flowcontrol.job.graph import JobVertex, Member
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import keys_of_channels
 from flowcontrol.job.replay import Ints, first_rows_of_keys, read_columns
+from flowcontrol.job.window_settings import window_plan_of
 from flowcontrol.protocol.checkpoints.state_size import StateSize
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Edge
@@ -66,14 +67,31 @@ class TaskState:
         Stages that have one.
     sync_us : int
         Time for which a snapshot blocks the task, microseconds: stage after stage.
+    windows : StateSize or None
+        How the windows of its first stage are written; None: it has none, or none with a size.
     """
 
     members: tuple[MemberState, ...] = ()
     sync_us: int = 0
+    windows: StateSize | None = None
 
-    def full(self, records: int) -> Sizes:
-        """Sizes when the task has taken so many records up."""
-        return tuple(member.full(records) for member in self.members)
+    @property
+    def has_state(self) -> bool:
+        """Whether a checkpoint may write anything of it."""
+        return bool(self.members) or self.windows is not None
+
+    def full(self, records: int, windows: int = 0) -> Sizes:
+        """Sizes when the task has taken so many records up.
+
+        Parameters
+        ----------
+        records : int
+            Records.
+        windows : int, optional
+            Bytes of the windows that it has open, which come last.
+        """
+        sizes = tuple(member.full(records) for member in self.members)
+        return sizes if self.windows is None else (*sizes, windows)
 
     def written(self, full: Sizes, last: Sequence[int] | None) -> int:
         """Bytes that a checkpoint writes.
@@ -86,9 +104,11 @@ class TaskState:
             Those at the last completed checkpoint that the task knows of; None: all is written.
         """
         before: Sequence[int | None] = [None] * len(full) if last is None else last
+        sizes = [member.size for member in self.members]
+        if self.windows is not None:
+            sizes.append(self.windows)
         return sum(
-            member.size.written(now, then)
-            for member, now, then in zip(self.members, full, before, strict=True)
+            size.written(now, then) for size, now, then in zip(sizes, full, before, strict=True)
         )
 
 
@@ -112,8 +132,17 @@ def task_states(job: Job) -> list[TaskState]:
             members = tuple(
                 _member_state(plan, member, index, firsts) for member in _with_state(plan)
             )
-            found.append(TaskState(members, task_sync_us(job, plan)))
+            found.append(TaskState(members, task_sync_us(job, plan), _windows(job, plan)))
     return found
+
+
+def _windows(job: Job, plan: JobVertex) -> StateSize | None:
+    """Return how a task's windows are written: incrementally, if the state of its stage is."""
+    window = window_plan_of(job, plan)
+    if window is None or window.bytes_per_key == 0:
+        return None
+    state = plan.stage.state
+    return StateSize() if state is None else StateSize(incremental_share=state.incremental_share)
 
 
 def task_sync_us(job: Job, plan: JobVertex) -> int:

@@ -13,10 +13,12 @@ import numpy.typing as npt
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job.checkpointed_task import CheckpointedTask
 from flowcontrol.job.exchanged import Incoming, Outgoing, Work, note_run
-from flowcontrol.job.graph import JobEdge, JobVertex
+from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, Router
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.rows import new_gate, new_partition
+from flowcontrol.job.sending_task import SendingTask
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import pending_marks, writes_together
 from flowcontrol.job.windowed_task import WindowedTask
@@ -59,21 +61,15 @@ from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.rows import FIFO_SLOTS, Row, fifo
 from flowcontrol.protocol.service import NEVER, has_ended, stands_still
-from flowcontrol.protocol.sides import Gate, Partition
+from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import Message
-from flowcontrol.protocol.subpartition_rules import (
-    announce_backlog,
-    channel_backlog,
-    head_is_event,
-    hear_resumed,
-)
-from flowcontrol.protocol.times import flush_ticks
+from flowcontrol.protocol.subpartition_rules import hear_resumed
 from flowcontrol.systems.throttles import throttled_source as s
 
 Ints = npt.NDArray[np.int64]
 
 
-class Subtask(CheckpointedTask, WindowedTask):
+class Subtask(WindowedTask, CheckpointedTask, SendingTask):
     """One subtask: its gates, its result partitions, and the task between them.
 
     Parameters
@@ -88,6 +84,10 @@ class Subtask(CheckpointedTask, WindowedTask):
         Per output edge, subpartition of each replayed row in order.
     input_records : int, optional
         Rows that a replaying source has to emit; None is no end.
+    stamps : ndarray of int64, optional
+        Stamps of these rows, if they have event times or are in windows.
+    keys : RowKeys, optional
+        Which keys and values the ids of such stamps stand for.
     """
 
     def __init__(
@@ -98,6 +98,8 @@ class Subtask(CheckpointedTask, WindowedTask):
         *,
         tables: Sequence[Ints | None] | None = None,
         input_records: int | None = None,
+        stamps: Ints | None = None,
+        keys: RowKeys = NO_KEYS,
     ) -> None:
         self.job, self.plan, self.index = job, plan, index
         self.in_links = [(link, link.incoming(index)) for link in plan.inputs]
@@ -113,8 +115,8 @@ class Subtask(CheckpointedTask, WindowedTask):
         )
         self.is_running = True
         self._prepare_checkpoints(inputs)
-        self._prepare_time()
-        self._prepare_windows()
+        self._prepare_time(stamps)
+        self._prepare_windows(keys)
         self.operators = plan.new_operators()
         self.messages: list[list[list[Message]]] = [[] for _ in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
@@ -196,13 +198,14 @@ class Subtask(CheckpointedTask, WindowedTask):
             If a neighbour broke the protocol: a message without a buffer, or a gap.
         """
         self._begin_round(number)
+        self._hear_marks(incoming)
         self._receive(incoming)
         self._hear(outgoing)
         task = self.task
         work = self.work = Work(first=task.taken)
         task.busy = task.idle = task.blocked = 0
         if self.window is not None:
-            self.window.results.clear()
+            self.window.begin_round()
         for out in self.outputs:
             out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
@@ -211,10 +214,10 @@ class Subtask(CheckpointedTask, WindowedTask):
         end = self._may_do(start, allowed)
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
-        if self.time is not None:
+        if self.time is not None and self.syncing_us() == 0:
             self._look_at_time(start, end)
-        if self.window is not None and not self._stands_still(number):
-            self._look_at_clock(start, end)
+            if self.window is not None and not self._stands_still(number):
+                self._look_at_clock(start, end)
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
@@ -263,10 +266,10 @@ class Subtask(CheckpointedTask, WindowedTask):
         task = self.task
         if task.kind in {SOURCE, READER} and self._has_ended(number):
             task.open_inputs = 0
-        if self.checkpoints is not None and may_finish(self, task) == 0:
-            return
         if self.time is not None:
             end_time(self, task)
+        if self.checkpoints is not None and may_finish(self, task) == 0:
+            return
         if task.is_pending == 0 and finish_task(task) == 1:
             for i in range(len(self.partitions)):
                 finish_partition(self.event_partition(i))
@@ -435,7 +438,7 @@ class Subtask(CheckpointedTask, WindowedTask):
         """Note where rows go, and which of those taken up they are made of."""
         writer.router.advance(channel, count)
         writer.routes.extend([channel] * count)
-        last = self.task.taken - self.work.first
+        last = self._made_of()
         writer.parents.extend(range(last - count, last))
         if self.time is not None:
             self._note_stamps(writer, channel, count)
@@ -466,34 +469,3 @@ class Subtask(CheckpointedTask, WindowedTask):
     def of_one_time(self, most: int) -> int:
         """Return how many records of the log may be read at once: rows have their own times."""
         return most
-
-    def _flush(self, number: int) -> None:
-        """Let the periodic flusher run if its period ends in the round (reference 2.6)."""
-        if self._flush_us < 0:
-            return
-        start = number * self.job.round_us
-        for part, phase in zip(self.partitions, self._flush_phases, strict=True):
-            if flush_ticks(start, start + self.job.round_us, self._flush_us, phase) > 0:
-                for channel in range(len(part.channels)):
-                    r.flush(part, channel)
-
-    def _send(self) -> None:
-        """Send what credit allows; hand a local consumer what its queue may hold."""
-        self.messages = []
-        for (link, own), part in zip(self.out_links, self.partitions, strict=True):
-            sent: list[list[Message]] = [[] for _ in own]
-            for index, channel in enumerate(own):
-                message = Message()
-                while self._take(link, part, index, channel.is_local, message) > 0:
-                    sent[index].append(message)
-                    message = Message()
-            self.messages.append(sent)
-
-    def _take(
-        self, link: JobEdge, part: Partition, index: int, is_local: bool, message: Message
-    ) -> int:
-        """Take the next message that a subpartition may send, an announcement first; 0: none."""
-        row, event = part.channels[index], head_is_event(part.channels[index], part.queues[index])
-        if announce_backlog(row, channel_backlog(row), event, message) == 1:
-            return 1
-        return r.send_message(part, index, self._quota, int(is_local), message)

@@ -1,11 +1,11 @@
 """What a subtask holds of event time after a round, as a typed value."""
 
-from copy import deepcopy
 from dataclasses import dataclass
 
 from flowcontrol.job.timed_task import TimeRows
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.state import copied
 
 Elements = tuple[tuple[int, int], ...]
 """What is in a channel, in order: 0 and the stamp of a record, or a mark's kind and watermark."""
@@ -46,8 +46,8 @@ class TimeState:
 def time_state(rows: TimeRows, stamp: int) -> TimeState:
     """Return a copy of a subtask's rows after a round."""
     return TimeState(
-        deepcopy(rows.state),
-        tuple(map(deepcopy, rows.channels)),
+        copied(rows.state),
+        tuple(map(copied, rows.channels)),
         stamp,
         tuple(elements.in_flight() for gate in rows.inputs for elements in gate),
     )

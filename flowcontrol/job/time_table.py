@@ -55,6 +55,14 @@ class TimeTable:
         self._stages = [stage for _, stage, _ in rows]
         self._subtasks = [index for _, _, index in rows]
         self._paused: tuple[float, Ints] = 0.0, np.zeros(len(rows), np.int64)
+        timed_by = {stage: self.job.scenario.timed_by(stage) for stage in set(self._stages)}
+        stages = np.array(self._stages)
+        self._timed = [
+            (stages == stage, np.isin(stages, [stage, *sources]))
+            for stage, sources in timed_by.items()
+            if sources
+        ]
+        self._furthest = np.full(len(rows), MIN_TIME)
 
     def add(
         self,
@@ -93,7 +101,7 @@ class TimeTable:
             "stage": self._stages,
             "subtask": self._subtasks,
             "watermark_s": pa.array(whole / 1000, mask=is_missing),
-            "watermark_lag_ms": pa.array(1000 * t_s - whole, mask=is_missing),
+            "watermark_lag_ms": self._lags(t_s, whole, is_missing),
             "is_idle": np.asarray(idle)[self._tasks] == 1,
             "paused_ms_per_s": self._paused_share(t_s, paused) * self._is_head,
             **dict(zip(WINDOW_COLUMNS, held, strict=True)),
@@ -108,6 +116,24 @@ class TimeTable:
         now = np.asarray(paused, np.int64)[self._tasks]
         self._paused = t_s, now
         return (now - before) / 1000 / (t_s - before_s) if t_s > before_s else np.zeros(len(now))
+
+    def _lags(self, t_s: float, marks: Ints, is_missing: npt.NDArray[np.bool_]) -> pa.Array:
+        """Return how far each watermark is behind the clock, or the furthest one of its sources.
+
+        What a stage has, its sources have given out, also between two samples.
+        """
+        import pyarrow as pa
+
+        lags, self._furthest = (
+            1000 * t_s - marks,
+            np.where(is_missing, self._furthest, np.maximum(self._furthest, marks)),
+        )
+        is_unknown = is_missing.copy()
+        for own, sources in self._timed:
+            furthest = self._furthest[sources].max()
+            lags[own] = furthest - marks[own]
+            is_unknown[own] |= furthest == MIN_TIME
+        return pa.array(lags, mask=is_unknown)
 
     def table(self) -> pa.Table:
         """Return the rows so far: by sample, then as those of the table ``stages``."""

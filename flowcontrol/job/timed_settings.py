@@ -52,7 +52,7 @@ def pending_marks(job: Job, channels: int) -> int:
     return MOST_PENDING_MARKS * channels if is_timed(job) else 0
 
 
-def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
+def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = False) -> TaskTime:
     """Return the event time of a subtask at the start of a run.
 
     Parameters
@@ -63,6 +63,8 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
         Its stage.
     index : int
         Which subtask.
+    brings_stamps : bool, default False
+        Whether it replays rows that have stamps.
     """
     time = TaskTime()
     stage = plan.stage.name
@@ -73,8 +75,11 @@ def new_time(job: Job, plan: JobVertex, index: int) -> TaskTime:
         if has_markers(job):
             time.marker_interval, time.next_marker = job.scenario.options.latency_interval_us, 0
     source = job.scenario.event_time_of(stage)
+    time.has_ids = int(brings_stamps)
     if source is None:
         return time
+    if brings_stamps and source.column is not None:
+        time.has_times, time.has_ids = 1, 0
     time.offset = source.offset_ms[index]
     time.spread = source.out_of_orderness_ms[index]
     time.is_exponential = int(source.distribution == "exponential")

@@ -1,12 +1,18 @@
 """What a subtask has of event time, as :mod:`flowcontrol.operators.event_time` asks for it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
+import numpy as np
+import numpy.typing as npt
+
 from flowcontrol.job.channel_elements import ChannelElements
+from flowcontrol.job.exchanged import Incoming
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
+from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.job.timed_settings import is_timed, new_time, timed_flags
 from flowcontrol.operators import event_time as t
@@ -16,7 +22,10 @@ from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate, Partition
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -31,6 +40,8 @@ class TimeRows:
         The channels of that, of all gates, in order.
     inputs, outputs : list of list of ChannelElements
         What is in the channels of each gate and of each result partition.
+    stamps : Row
+        Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
     marked_us : list of int
@@ -41,6 +52,7 @@ class TimeRows:
     channels: list[ValveChannel]
     inputs: list[list[ChannelElements]]
     outputs: list[list[ChannelElements]]
+    stamps: Row
     blocked_us: int = 0
     marked_us: list[int] = field(default_factory=list)
 
@@ -63,19 +75,28 @@ class TimedTask:
     arrivals: Arrivals | None
     _round: int
 
-    def _prepare_time(self) -> None:
-        """Make the rows of a subtask, if the job has event time."""
+    def _prepare_time(self, stamps: Ints | None) -> None:
+        """Make the rows of a subtask, if the job has event time; rows replayed may have stamps."""
         self.time: TimeRows | None = None
         if is_timed(self.job):
             for name, value in timed_flags(self.job, self.plan).items():
                 setattr(self.task, name, value)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
-                new_time(self.job, self.plan, self.index),
+                new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
                 [ValveChannel() for gate in inputs for _ in gate],
                 inputs,
                 [[ChannelElements() for _ in part.channels] for part in self.partitions],
+                row_of(stamps),
             )
+
+    def _hear_marks(self, incoming: Sequence[Sequence[Incoming]]) -> None:
+        """Put the marks that other processes have sent into their channels."""
+        for seen, gate in zip(
+            incoming, [] if self.time is None else self.time.inputs, strict=False
+        ):
+            for state, elements in zip(seen, gate, strict=True):
+                elements.marks.extend(state.marks)
 
     @property
     def _times(self) -> TimeRows:
@@ -182,6 +203,10 @@ class TimedTask:
             return self.run_us() // 1000
         return self.arrivals.written_us(self.task.taken - 1) // 1000
 
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self._times.stamps[number]
+
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
         return mix(self.job.scenario.seed, stream, number) >> 1
@@ -193,6 +218,10 @@ class TimedTask:
     def blocked_us(self) -> int:
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self._times.blocked_us
+
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        t.stop_time(self._times.state)
 
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""

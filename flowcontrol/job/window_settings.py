@@ -1,7 +1,7 @@
 """What each task with windows begins with, and where the keys of its records are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import channels_of_keys, weights_of_keys
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.protocol.event_time.stamps import IDS
 from flowcontrol.protocol.partitioners import (
@@ -49,11 +50,14 @@ class LinkKeys:
         First id of each key; empty: all are alike.
     owners : ndarray of int64, shape (keys,) or (0,)
         Channel of each key; empty: the edge does not route by key.
+    numbers : ndarray of int64, shape (ids,) or (0,)
+        Key of each id, of replayed rows; empty: records are made.
     """
 
     keys: int
     firsts: Ints
     owners: Ints
+    numbers: Ints = field(default_factory=lambda: _NOTHING)
 
     @property
     def routes(self) -> bool:
@@ -71,9 +75,17 @@ def window_plan_of(job: Job, plan: JobVertex) -> WindowPlan | None:
     return job.scenario.window_of(plan.stage.name)
 
 
-def new_window_task(window: WindowPlan) -> WindowTask:
-    """Return what a task holds of its windows besides them, at the start of a run."""
-    return WindowTask(keys=window.keys or 1, bytes_per_key=window.bytes_per_key)
+def new_window_task(window: WindowPlan, keys: int = 1) -> WindowTask:
+    """Return what a task holds of its windows besides them, at the start of a run.
+
+    Parameters
+    ----------
+    window : WindowPlan
+        Its window.
+    keys : int, default 1
+        Keys of its records, if rows bring them.
+    """
+    return WindowTask(keys=window.keys or keys, bytes_per_key=window.bytes_per_key)
 
 
 def new_window_settings(window: WindowPlan) -> WindowSettings:
@@ -100,7 +112,7 @@ def new_window_settings(window: WindowPlan) -> WindowSettings:
     )
 
 
-def link_keys(job: Job, link: JobEdge) -> LinkKeys | None:
+def link_keys(job: Job, link: JobEdge, rows: RowKeys = NO_KEYS) -> LinkKeys | None:
     """Return the keys of the records of an edge; None unless it leads to windows.
 
     Parameters
@@ -109,16 +121,24 @@ def link_keys(job: Job, link: JobEdge) -> LinkKeys | None:
         The scenario, laid out.
     link : JobEdge
         The edge.
+    rows : RowKeys, optional
+        Keys of replayed rows; by default there are none.
 
     Notes
     -----
     A record's key follows from its stamp by the shares that the edge states, and where it is routed
     by key, to the subtask that Flink's key groups give that key. So neither depends on what came
-    before it. Shares are rounded to 2**-21; a key that is rarer does not come up.
+    before it. Shares are rounded to 2**-21; a key that is rarer does not come up. Replayed rows
+    bring their key, and are routed by a table where their source sends them.
     """
     window = job.scenario.window_of(link.edge.receiver)
-    if window is None or window.keys is None:
+    if window is None:
         return None
+    if window.keys is None:
+        own = rows.edges.get(link.name)
+        if own is None:
+            return None
+        return LinkKeys(len(own.firsts), own.firsts, _NOTHING, own.numbers)
     edge, width = link.edge, job.stage(link.edge.receiver).stage.parallelism
     owners = _NOTHING
     if width > 1 and edge.partitioner == "hash":

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from flowcontrol.job.windowed_task import Result
 from flowcontrol.operators.window_states import WindowTask
+from flowcontrol.protocol.state import copied
 from flowcontrol.protocol.windows.keeping import open_entries
 from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows, WindowStore
 
@@ -50,4 +51,4 @@ class WindowState:
 def window_state(held: WindowTask, windows: Windows, results: Sequence[Result]) -> WindowState:
     """Return a copy of a subtask's windows after a round."""
     entries = tuple(replace(entry, chain=NONE) for entry in open_entries(windows))
-    return WindowState(replace(held), replace(windows.store), entries, tuple(results))
+    return WindowState(copied(held), copied(windows.store), entries, tuple(results))

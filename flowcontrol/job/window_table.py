@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.job.job import Job
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
+from flowcontrol.job.row_values import NO_VALUES, WindowValues
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flowcontrol.scenario.windows import WindowPlan
+    from flowcontrol.scenario.windows import Aggregation, WindowPlan
 
 Ints = npt.NDArray[np.int64]
+
+EMITTED = "emitted_s"
+"""Column of the table that results on their way do not have."""
 
 
 def table_name(stage: str) -> str:
@@ -29,28 +34,87 @@ def table_name(stage: str) -> str:
     return f"output/{stage}"
 
 
+def late_name(table: str) -> str:
+    """Return the name of the table of the rows that are late for the windows of a stage.
+
+    Parameters
+    ----------
+    table : str
+        Name of that of its results.
+    """
+    return f"{table}_late"
+
+
 def window_stages(job: Job) -> list[str]:
     """Return the stages that have a window."""
     return [stage.name for stage in job.scenario.stages if stage.window is not None]
 
 
-def declared(window: WindowPlan) -> Table:
-    """Return the columns of a window's results: its aggregates stand before the time."""
+class Aggregated(NamedTuple):
+    """The aggregates of the values of some windows, in units of the column.
+
+    Attributes
+    ----------
+    valued : ndarray of int64, shape (results,)
+        Records that have a value.
+    sum, min, max : ndarray of int64, shape (results,)
+        Of these values; 0 where there are none.
+    """
+
+    valued: Ints
+    sum: Ints
+    min: Ints
+    max: Ints
+
+
+def declared(window: WindowPlan, values: WindowValues = NO_VALUES) -> Table:
+    """Return the columns of a window's results: its aggregates stand before the time.
+
+    Parameters
+    ----------
+    window : WindowPlan
+        The window.
+    values : WindowValues, optional
+        What it aggregates besides the number of records.
+    """
     *before, emitted = RESULTS_OF_WINDOWS.columns
-    counts = [
-        Column(one.name, "int64", "records", f"Aggregate {one.function} of the window.")
-        for one in window.aggregations
-    ]
-    return replace(RESULTS_OF_WINDOWS, columns=(*before, *counts, emitted))
+    own = [_column(one, is_whole=values.is_whole) for one in window.aggregations]
+    return replace(RESULTS_OF_WINDOWS, columns=(*before, *own, emitted))
 
 
-def key_names(job: Job, stage: str) -> Sequence[str]:
+def result_schema(window: WindowPlan, values: WindowValues = NO_VALUES) -> pa.Schema:
+    """Return the columns of results as a stage sends them on; as :func:`declared`."""
+    schema = declared(window, values).arrow_schema()
+    return schema.remove(schema.get_field_index(EMITTED))
+
+
+def _column(one: Aggregation, *, is_whole: bool) -> Column:
+    if one.column is None:
+        return Column(one.name, "int64", "records", "Aggregate count of the window.")
+    text = f"Aggregate {one.function} of the column {one.column}; null without a value."
+    is_long = is_whole and one.function != "avg"
+    return Column(one.name, "int64" if is_long else "float64", "", text, nullable=True)
+
+
+def key_names(job: Job, stage: str, rows: RowKeys = NO_KEYS) -> Sequence[str]:
     """Return the names of the keys of a stage's records, by number.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    stage : str
+        A stage with a window.
+    rows : RowKeys, optional
+        Which keys replayed rows have; by default there are none.
 
     Notes
     -----
-    Those that the edges into it name; else, as of a ``key_distribution``, 1, 2, 3 ...
+    The texts of those that rows bring; those that the edges into it name; else, as of a
+    ``key_distribution``, 1, 2, 3 ...
     """
+    if stage in rows.names:
+        return rows.names[stage]
     for edge in job.scenario.inputs(stage):
         if edge.key_weights is not None:
             return list(edge.key_weights)
@@ -60,7 +124,16 @@ def key_names(job: Job, stage: str) -> Sequence[str]:
 
 
 def window_table(
-    job: Job, stage: str, starts: Ints, ends: Ints, keys: Ints, counts: Ints, rounds: Ints
+    job: Job,
+    stage: str,
+    starts: Ints,
+    ends: Ints,
+    keys: Ints,
+    counts: Ints,
+    rounds: Ints,
+    *,
+    values: Aggregated | None = None,
+    rows: RowKeys = NO_KEYS,
 ) -> pa.Table:
     """Return the results of a window stage, in the order in which they were put out.
 
@@ -76,18 +149,37 @@ def window_table(
         Number of the key, and records in the window.
     rounds : ndarray of int64, shape (results,)
         In which it was put out.
+    values : Aggregated, optional
+        What became of the values of a column; needed by a window that aggregates one.
+    rows : RowKeys, optional
+        Which keys and values replayed rows have; by default there are none.
     """
     import pyarrow as pa
 
     window = job.scenario.window_of(stage)
     assert window is not None
-    names = np.array(key_names(job, stage), object)
+    names, own = np.array(key_names(job, stage, rows), object), rows.values_of(stage)
     columns = {
         "window_start": pa.array(starts / 1000, mask=starts == MIN_TIME),
         "window_end": pa.array(ends / 1000, mask=ends == MAX_TIME),
         "key": names[keys],
-        **{one.name: counts for one in window.aggregations},
         "emitted_s": (rounds + 1) * (job.round_us / 1e6),
     }
-    schema = declared(window).arrow_schema()
+    for one in window.aggregations:
+        columns[one.name] = counts
+        if one.column is not None:
+            assert values is not None
+            columns[one.name] = _aggregate(one.function, values, own)
+    schema = declared(window, own).arrow_schema()
     return pa.table([pa.array(columns[one.name], one.type) for one in schema], schema)
+
+
+def _aggregate(function: str, values: Aggregated, own: WindowValues) -> pa.Array:
+    """Return an aggregate of a column; null where no record has a value."""
+    import pyarrow as pa
+
+    if function == "avg":
+        found = own.means(values.sum, values.valued)
+    else:
+        found = own.numbers(getattr(values, function))
+    return pa.array(found, mask=values.valued == 0)

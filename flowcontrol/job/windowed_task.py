@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
+from flowcontrol.job.exchanged import Work
 from flowcontrol.job.routing import Output
+from flowcontrol.job.row_keys import ONE_KEY, RowKeys, row_of
 from flowcontrol.job.timed_task import TimedTask
 from flowcontrol.job.window_settings import (
     LinkKeys,
@@ -37,6 +39,10 @@ class Result(NamedTuple):
         Records in it.
     round : int
         When it was put out.
+    valued : int
+        The records that have a value; made ones have the value 1.
+    sum, min, max : int
+        Of these values, in units.
     """
 
     key: int
@@ -44,6 +50,10 @@ class Result(NamedTuple):
     end: int
     records: int
     round: int
+    valued: int
+    sum: int
+    min: int
+    max: int
 
 
 @dataclass(slots=True)
@@ -58,14 +68,38 @@ class WindowRows:
         Its windows.
     firsts : list of list of int
         First id of each key of the records of each gate; empty: keys are alike.
+    numbers : list of Row
+        Key of each id of the records of each gate; empty: they are made.
+    values : Row
+        Value of each id; empty: records are counted alone.
     results : list of Result
         What it put out in the round.
+    sources : list of int
+        Of each of them, which record it had taken up last: how many it has taken up so far.
+    late : list of int
+        Records that came too late for every window in the round, numbered likewise.
+    kept_in : int
+        Where processes share no memory: round in which its windows were kept last; -1: never.
+    born : int
+        There, when the source emitted the record that it took up last: the round.
     """
 
     held: WindowTask
     windows: Windows
     firsts: list[list[int]]
+    numbers: list[Row]
+    values: Row
     results: list[Result] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    late: list[int] = field(default_factory=list)
+    kept_in: int = -1
+    born: int = 0
+
+    def begin_round(self) -> None:
+        """Forget what it put out, and what came late, in the round before."""
+        self.results.clear()
+        self.sources.clear()
+        self.late.clear()
 
 
 class WindowedTask(TimedTask):
@@ -78,24 +112,37 @@ class WindowedTask(TimedTask):
     """
 
     outputs: list[Output]
+    work: Work
 
-    def _prepare_windows(self) -> None:
+    def _prepare_windows(self, rows: RowKeys) -> None:
         """Make the rows of a subtask; find out which outputs route by the key of a record."""
         self.window: WindowRows | None = None
-        self._keys_of_outputs = [link_keys(self.job, link) for link in self.plan.outputs]
+        self._keys_of_outputs = [link_keys(self.job, link, rows) for link in self.plan.outputs]
         window = window_plan_of(self.job, self.plan)
         if window is None:
             return
         self.task.has_window = 1
-        into = [link_keys(self.job, link) for link in self.plan.inputs]
+        into = [link_keys(self.job, link, rows) for link in self.plan.inputs]
         firsts = [[] if keys is None else keys.firsts.tolist() for keys in into]
-        windows = new_windows(new_window_settings(window), _FIRST_ENTRIES)
-        self.window = WindowRows(new_window_task(window), windows, firsts)
+        numbers = [row_of(None if keys is None else keys.numbers) for keys in into]
+        windows, name = new_windows(new_window_settings(window), _FIRST_ENTRIES), self.plan.name
+        held = new_window_task(window, len(rows.names.get(name, (ONE_KEY,))))
+        values = row_of(rows.values_of(name).of_ids)
+        self.window = WindowRows(held, windows, firsts, numbers, values)
 
     @property
     def _window(self) -> WindowRows:
         assert self.window is not None
         return self.window
+
+    def _made_of(self) -> int:
+        """Return how many rows there are so far of which outputs of the round are made.
+
+        Rows that were taken up; of a task with windows its results.
+        """
+        return (
+            self.task.taken - self.work.first if self.window is None else len(self.window.results)
+        )
 
     def _channel_by_key(self, writer: Output) -> int | None:
         """Return the channel of the record in hand; None where its key does not decide."""
@@ -119,6 +166,20 @@ class WindowedTask(TimedTask):
         """Return the first id of each key of the records of a gate."""
         return self._window.firsts[gate]
 
+    def window_bytes(self) -> int:
+        """Return the size of its open windows, bytes; 0 of a task without."""
+        if self.window is None:
+            return 0
+        return self.window.windows.store.open * self.window.held.bytes_per_key
+
+    def keys_of_ids(self, gate: int) -> Row:
+        """Return the key of each id of the records of a gate; empty: they are made."""
+        return self._window.numbers[gate]
+
+    def values_of_ids(self) -> Row:
+        """Return the value of each id; empty: records are counted alone."""
+        return self._window.values
+
     def make_room(self) -> None:
         """Make room for twice as many windows, and for those of one record."""
         windows = self._window.windows
@@ -128,11 +189,18 @@ class WindowedTask(TimedTask):
         """Note the result that the windows' store has."""
         store = self._window.windows.store
         window = store.result_key, store.result_start, store.result_end
-        self._window.results.append(Result(*window, store.result_count, self._round))
+        values = store.result_sum, store.result_min, store.result_max
+        found = Result(*window, store.result_count, self._round, store.result_valued, *values)
+        self._window.results.append(found)
+        self._window.sources.append(self.task.taken)
 
     def take_element(self, may_write: int) -> None:
         """Put the record that has been taken up into its windows, and put out what that causes."""
+        store = self._window.windows.store
+        before = store.late
         w.take_element(self._windowed, self.task, may_write)
+        if store.late > before:
+            self._window.late.append(self.task.taken)
 
     def fire_next(self, may_write: int) -> int:
         """Go on with a burst of results: 0 if it is over."""

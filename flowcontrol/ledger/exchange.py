@@ -126,6 +126,11 @@ class ExchangeView:
         for channel, spans in self._spans.items():
             self._spans[channel] = [one for one in spans if one.span.path not in paths]
 
+    def end_of(self, sender: int, receiver: int) -> int:
+        """Return the number of the record behind the last one that is known of a channel."""
+        spans = self._spans.get((sender, receiver))
+        return spans[-1].end if spans else 0
+
     def locate(self, sender: int, receiver: int, first: int, count: int) -> list[Span]:
         """Return the positions of the records ``first`` to ``first + count`` of a channel.
 

@@ -24,16 +24,20 @@ import numpy as np
 from pyspark.sql.types import StructType
 
 from flowcontrol.job import Job, JobEdge, Work
+from flowcontrol.job.kept_time import kept_time
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
+from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
+from flowcontrol.live.elements import sent_stamps
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.sink import StageSink
-from flowcontrol.live.take import exchange_schema
+from flowcontrol.live.take import exchange_schema, sent_schema
+from flowcontrol.live.window_rows import WindowResults
 from flowcontrol.protocol.rows import fifo_values
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
@@ -42,6 +46,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Reports = dict[int, dict[str, Any]]
+Files = list[dict[str, Any] | None]
+"""Of a subtask: the file of each output edge; of a sink, and of windows at last, of its table."""
 
 
 class StageBatch:
@@ -77,19 +83,6 @@ class StageBatch:
             ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id)
         for link in plan.outputs:
             ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id)
-        hidden = exchange_schema(schema)
-        self._exchanges = {
-            link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
-        }
-        self._output: OutputTable | None = None
-        if plan.stage.output is not None:
-            folder = paths.output(plan.stage.output.path)
-            self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
-        self._sink: StageSink | None = None
-        if self._output is not None and plan.stage.guarantee == "exactly-once":
-            first = ledgers[plan.inputs[0].name]
-            self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
-        self._ledgers = ledgers
         others = [link for link in links_seen(job, plan) if link.name not in ledgers]
         views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
         self._state: StateTable | None = None
@@ -97,6 +90,24 @@ class StageBatch:
             self._state = StateTable(paths.state, run_id, plan.name)
         self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
         self._runtime.refresh()
+        rows = self._runtime.replayed.keys
+        hidden = exchange_schema(sent_schema(job, stage, schema, rows), is_timed(job))
+        self._exchanges = {
+            link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
+        }
+        self._output: OutputTable | None = None
+        self._windows: WindowResults | None = None
+        if plan.stage.window is not None:
+            self._windows = WindowResults(job, plan, paths, run_id, rows, schema)
+            self._output = self._windows.table
+        elif plan.stage.output is not None:
+            folder = paths.output(plan.stage.output.path)
+            self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
+        self._sink: StageSink | None = None
+        if self._output is not None and plan.stage.guarantee == "exactly-once":
+            first = ledgers[plan.inputs[0].name]
+            self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
+        self._ledgers = ledgers
         self._result = StructType().add(RESULT, "string")
         self.rounds = self._runtime.last_committed() + 1
         self.records = 0
@@ -126,7 +137,26 @@ class StageBatch:
     def _move_rows(self, rows: DataFrame, number: int, works: list[Work]) -> Reports:
         """Run the executors' part and commit its files; return what they report."""
         moved = [i for i, work in enumerate(works) if work.records]
-        if not moved or (self.plan.outputs and self._all_exchanged(number, works)):
+        if self._windows is None and (not moved or self._all_exchanged(number, works)):
+            return {}
+        reports = self._executed(rows, number, works, moved)
+        crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
+        files = {i: report["files"] for i, report in reports.items()}
+        if self._windows is not None:
+            files = self._results(self._windows, number, works, reports)
+        for place, link in enumerate(self.plan.outputs):
+            self._commit_exchange(number, place, link, files)
+        if self._output is not None and self._sink is None:
+            written = [_packed(i, own[-1]) for i, own in sorted(files.items()) if own[-1]]
+            if written:
+                self._output.commit(number, written)
+        return reports
+
+    def _executed(
+        self, rows: DataFrame, number: int, works: list[Work], moved: list[int]
+    ) -> Reports:
+        """Have executors do the work of the subtasks that rows move at; return what they report."""
+        if not moved:
             return {}
         orders = {i: self._order(number, i, works[i]) for i in moved}
         found = rows.mapInArrow(SubtaskWork(orders), self._result).collect()
@@ -134,18 +164,39 @@ class StageBatch:
         for row in found:
             report = json.loads(row[RESULT])
             reports[report["subtask"]] = report
-        crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
-        for place, link in enumerate(self.plan.outputs):
-            self._commit_exchange(number, place, link, reports)
-        if self._output is not None and self._sink is None:
-            written = [(i, report["files"][0]) for i, report in sorted(reports.items())]
-            files = [_packed(i, file) for i, file in written if file is not None]
-            if files:
-                self._output.commit(number, files)
         return reports
 
+    def _results(
+        self, windows: WindowResults, number: int, works: list[Work], reports: Reports
+    ) -> dict[int, Files]:
+        """Write the results of all subtasks; return the files of each, that of the table last.
+
+        What was late is committed: executors have written it.
+        """
+        late = [
+            _packed(i, report["files"][0])
+            for i, report in sorted(reports.items())
+            if report["files"][0]
+        ]
+        if late:
+            windows.late.commit(number, late)
+        return {
+            subtask.index: windows.packed(
+                number,
+                subtask,
+                [
+                    self._edge_order(number, subtask.index, place, link, works[subtask.index])
+                    for place, link in enumerate(self.plan.outputs)
+                ],
+                reports.get(subtask.index),
+            )
+            for subtask in self._runtime.subtasks
+        }
+
     def _all_exchanged(self, number: int, works: list[Work]) -> bool:
-        """Whether every edge that carries rows in this round has them committed."""
+        """Whether it has edges, and all that carry rows in this round have them committed."""
+        if not self.plan.outputs:
+            return False
         for place, link in enumerate(self.plan.outputs):
             carries = any(len(work.routes[place]) for work in works if work.records)
             if carries and not self._exchanges[link.name].is_committed(number):
@@ -153,6 +204,8 @@ class StageBatch:
         return True
 
     def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
+        if self._windows is not None:
+            return self._windows.order(number, self._runtime.subtasks[index], work)
         if self._sink is not None:
             orders = self._sink.orders(number, self._runtime.subtasks[index])
             return SubtaskOrder(work.records, orders, True)
@@ -184,6 +237,7 @@ class StageBatch:
             routes=work.routes[place],
             parents=work.parents[place],
             group_rows=max(1, GROUP_BYTES // link.record_bytes),
+            stamps=sent_stamps(subtask, place),
         )
 
     def _whole(self, index: int, work: Work) -> EdgeOrder:
@@ -192,14 +246,12 @@ class StageBatch:
         every = np.arange(work.records, dtype=np.int64)
         return EdgeOrder(root, "", (index,), (work.first,), every * 0, every, 1 << 20)
 
-    def _commit_exchange(self, number: int, place: int, link: JobEdge, reports: Reports) -> None:
-        files = [
-            _packed(index, report["files"][place])
-            for index, report in sorted(reports.items())
-            if report["files"][place] is not None
-        ]
-        if files:
-            self._exchanges[link.name].commit(number, files, lambda: self._taken(number, link))
+    def _commit_exchange(
+        self, number: int, place: int, link: JobEdge, files: dict[int, Files]
+    ) -> None:
+        packed = [_packed(i, own[place]) for i, own in sorted(files.items()) if own[place]]
+        if packed:
+            self._exchanges[link.name].commit(number, packed, lambda: self._taken(number, link))
 
     def _taken(self, number: int, link: JobEdge) -> Mapping[tuple[int, int], int]:
         """Return the records of each channel that the receiver will not read again.
@@ -247,18 +299,22 @@ class StageBatch:
         subtasks = self._runtime.subtasks
         rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
         for subtask in subtasks:
+            if self._runtime.window_files is not None:
+                self._runtime.window_files.keep(subtask, number)
             latency = self._latency(number, reports.get(subtask.index))
             state, job = task_state(subtask, number), subtask.job
-            control = self._runtime.control_of(subtask)
+            control, time = self._runtime.control_of(subtask), kept_time(subtask)
             sink = None if self._sink is None else self._sink.state_of(subtask.index)
             for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, place, latency, control, sink)
+                rows[link.name] += receiver_rows(job, state, place, latency, control, sink, time)
             for place, link in enumerate(self.plan.outputs):
-                rows[link.name] += sender_rows(job, state, place, control)
+                rows[link.name] += sender_rows(job, state, place, control, time)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
                 crash_point(self.plan.name, number, CrashPoint.BETWEEN_LEDGERS)
             ledger.commit(number, rows[name])
+        if self._runtime.window_files is not None:
+            self._runtime.window_files.forget()
 
     def _latency(self, number: int, report: dict[str, Any] | None) -> list[list[int]] | None:
         """Rounds from emission to processing and how many records took them, of a sink."""
@@ -270,6 +326,7 @@ class StageBatch:
         return [[number - e, c] for e, c in zip(emitted, counts, strict=True)][::-1]
 
 
-def _packed(sender: int, file: Mapping[str, Any]) -> PackedFile:
+def _packed(sender: int, file: Mapping[str, Any] | None) -> PackedFile:
+    assert file is not None
     index = tuple((a, b, c, d) for a, b, c, d in file["index"])
     return PackedFile(file["path"], sender, file["bytes"], file["rows"], index)

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.staged import PARTIAL
-from flowcontrol.live.take import HIDDEN, ROUND, SUBTASK, Rounds, marked
+from flowcontrol.live.take import HIDDEN, ROUND, STAMP, SUBTASK, Rounds, marked
 from flowcontrol.spark.workers import freeze_loaded
 
 RESULT = "result"
@@ -49,6 +49,9 @@ class EdgeOrder:
         Most rows of a row group.
     name : str, default ""
         Name of the file: a round that is run again writes it again. Empty: one that no other has.
+    stamps : ndarray of int64, optional
+        Stamps of the output records, those of a subpartition after those of the one before. By
+        default the file has none.
     """
 
     root: str
@@ -59,6 +62,7 @@ class EdgeOrder:
     parents: np.ndarray[Any, np.dtype[np.int64]]
     group_rows: int
     name: str = ""
+    stamps: np.ndarray[Any, np.dtype[np.int64]] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,15 @@ class SubtaskOrder:
     is_most_once : bool, default False
         A sink leaves out the rows that an earlier attempt has emitted: what it wrote of them is
         visible, what was on its way is lost.
+    asks : tuple of int, optional
+        Of a sink or windows: rows whose rounds of emission are to be reported.
     """
 
     rows: int
     edges: tuple[EdgeOrder, ...]
     is_sink: bool
     is_most_once: bool = False
+    asks: tuple[int, ...] = ()
 
 
 class SubtaskWork:
@@ -117,12 +124,14 @@ class SubtaskWork:
             rounds = np.where(stamps < 0, marked(stamps), stamps)
             emitted, count = np.unique(rounds, return_counts=True)
             report["emitted"] = [emitted.tolist(), count.tolist()]
+            if order.asks:
+                report["asked"] = rounds[list(order.asks)].tolist()
             table = table.drop_columns(list(HIDDEN))
             if order.is_most_once:
                 edges = [_fresh(edge, stamps) for edge in edges]
         else:
             table = table.drop_columns([SUBTASK])
-        report["files"] = [_write(table, edge) for edge in edges]
+        report["files"] = [write_rows(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
 
@@ -133,19 +142,29 @@ def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:
     return replace(edge, routes=edge.routes[is_fresh], parents=edge.parents[is_fresh])
 
 
-def _write(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
-    """Write one edge's file; return what the driver commits, or None for no rows."""
+def write_rows(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
+    """Write one edge's file; return what the driver commits, or None for no rows.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        What the rows are made of.
+    edge : EdgeOrder
+        Which of them go where.
+    """
     if len(edge.routes) == 0:
         return None
     by_channel = np.argsort(edge.routes, kind="stable")
     laid = table.take(pa.array(edge.parents[by_channel]))
+    if edge.stamps is not None:
+        laid = laid.append_column(STAMP, pa.array(edge.stamps))
     counts = np.bincount(edge.routes, minlength=len(edge.receivers))
     name = str(Path(edge.folder) / (edge.name or f"{uuid.uuid4().hex}.parquet"))
     unlike = f"{name}.{uuid.uuid4().hex}{PARTIAL}"
     path = Path(edge.root) / (unlike if edge.name else name)
     path.parent.mkdir(parents=True, exist_ok=True)
     index, row = [], 0
-    with pq.ParquetWriter(path, table.schema, compression="lz4") as writer:
+    with pq.ParquetWriter(path, laid.schema, compression="lz4") as writer:
         for channel, count in enumerate(counts.tolist()):
             if count:
                 writer.write_table(laid.slice(row, count), row_group_size=edge.group_rows)

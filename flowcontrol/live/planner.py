@@ -41,7 +41,7 @@ class RoundPlanner:
         paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
         views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
         self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
-        self._runtime = StageRuntime(job, plan.name, paths, views)
+        self._runtime = StageRuntime(job, plan.name, paths, views, exchanges=self._exchanges)
         self._parent = os.getppid()
         self._ended = None if has_read_limits() else paths.ended_file(plan.name)
 

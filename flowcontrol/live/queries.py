@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.restart_table import failed_job
+from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.job.run import Run
+from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.deployments import failures_of
 from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
-from flowcontrol.live.replay import stage_replay
+from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.live.results import result_tables
 from flowcontrol.live.retraced import retrace
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
@@ -267,7 +269,8 @@ def run_live(
         for plan in job.stages
         if plan.stage.input is not None
     }
-    schemas = row_schemas(job, replayed)
+    rows = staged_rows(job, folder.paths.replay).keys if is_timed(job) else NO_KEYS
+    schemas = row_schemas(job, replayed, rows)
     finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
     history = History.of_run(job, folder.paths)
     retraced = retrace(job, history)

@@ -15,9 +15,11 @@ from flowcontrol.job.delivery_table import delivery_table
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.source_logs import Arrivals
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
 from flowcontrol.live.history import History, Row, rows_of, state_of
 from flowcontrol.live.retraced import Retraced, retrace
+from flowcontrol.live.time_rows import time_table
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
@@ -98,8 +100,9 @@ def result_tables(
     -------
     dict of str to pyarrow.Table
         With the columns of :data:`flowcontrol.records.RESULTS`; of a job with checkpoints also
-        ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``, and where
-        readers may see something else than what was written ``delivery``.
+        ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``, of one whose
+        records have event times or keys ``time``, and where readers may see something else than
+        what was written ``delivery``.
 
     Notes
     -----
@@ -115,6 +118,8 @@ def result_tables(
         for link in job.links:
             tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
+    if has_stamps(job):
+        found["time"] = time_table(job, history)
     retraced = retrace(job, history) if retraced is None else retraced
     if retraced.checkpoints is not None:
         found |= checkpoint_tables(job, retraced.checkpoints.coordinator)

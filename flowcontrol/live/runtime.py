@@ -5,19 +5,25 @@ processes. Both hold a :class:`StageRuntime`; a round is a pure function of the 
 of the round before, so both come to the same result and nothing but the ledger is shared.
 """
 
+from functools import cached_property
 from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
 from flowcontrol.job.record_subtask import new_subtask
+from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
+from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import KeptCut, StateView
 from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
+from flowcontrol.live.elements import StageElements
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.replay import Replay
+from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.window_files import WindowFiles
 
 SIDES = ("sender", "receiver")
 
@@ -49,6 +55,9 @@ class StageRuntime:
         The ledger of each link that the stage reads, by edge name (:func:`links_seen`).
     state : StateView, optional
         What is kept of checkpoints; by default it is read off the run's folder.
+    exchanges : dict of str to ExchangeView, optional
+        The exchange log of each input, by edge name, which a job with event time reads; by default
+        they are read off the run's folder.
     """
 
     def __init__(
@@ -58,20 +67,36 @@ class StageRuntime:
         paths: RunPaths,
         views: dict[str, LedgerView],
         state: StateView | None = None,
+        exchanges: dict[str, ExchangeView] | None = None,
     ) -> None:
         self.job, self.paths, self.views = job, paths, views
         self.plan: JobVertex = job.stage(stage)
         self.round = -1
         self.subtasks: list[Subtask] = []
         self.works: list[Work] = []
-        self._replay: Replay | None = None
         self._control: SourceControl | None = None
         self._is_throttled = job.scenario.system.throttle != "none" and self.plan.is_source
         self.coordination: StageCoordination | None = None
         self._state = state
         if state is None and job.checkpoints is not None:
             self._state = StateView(paths.state)
+        self.window_files: WindowFiles | None = None
+        if self.plan.stage.window is not None:
+            self.window_files = WindowFiles(paths.windows(stage))
+        self._elements: StageElements | None = None
+        if is_timed(job):
+            if exchanges is None:
+                logs = {link.name: paths.exchange(link) for link in self.plan.inputs}
+                exchanges = {name: ExchangeView(path) for name, path in logs.items()}
+            self._elements = StageElements(self.plan, exchanges)
         self._hears_all = self._is_throttled or is_coordinated(job)
+
+    @cached_property
+    def replayed(self) -> Replayed:
+        """What the stage knows of replayed rows: of its own, and of those with stamps."""
+        if self.plan.stage.input is None and not is_timed(self.job):
+            return NO_ROWS
+        return staged_rows(self.job, self.paths.replay)
 
     def refresh(self) -> None:
         """Read the new commits of all ledgers."""
@@ -125,6 +150,8 @@ class StageRuntime:
             return self.works
         if number != self.round + 1 or not self.subtasks:
             self._restore(number - 1)
+        if self._elements is not None:
+            self._elements.begin_round(self.subtasks)
         incoming = self._incoming(number - 1)
         outgoing = self._outgoing(number - 1)
         self.round = -2  # unfinished: after a failure it must not count as either round
@@ -157,8 +184,6 @@ class StageRuntime:
 
     def _restore(self, before: int) -> None:
         plan = self.plan
-        if plan.stage.input is not None and self._replay is None:
-            self._replay = Replay(self.paths.replay(plan.name))
         self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
         if self._is_throttled:
             self._control = SourceControl(self.job, self.subtasks)
@@ -179,6 +204,8 @@ class StageRuntime:
                 [[row for row in rows if row["receiver"] == i] for rows in received],
                 [[row for row in rows if row["sender"] == i] for rows in sent],
             )
+            if self.window_files is not None:
+                self.window_files.put_back(subtask)
         if self._control is not None:
             self._control.resume()
         if self.coordination is not None:
@@ -224,11 +251,10 @@ class StageRuntime:
         }
 
     def _fresh(self, index: int) -> Subtask:
-        if self._replay is None:
-            return new_subtask(self.job, self.plan, index)
-        tables = [self._replay.table(link, index) for link in self.plan.outputs]
-        records = self._replay.counts[index]
-        return new_subtask(self.job, self.plan, index, tables=tables, input_records=records)
+        found = new_subtask(self.job, self.plan, index, **self.replayed.of(self.plan, index))
+        if self._elements is not None:
+            self._elements.connect(found)
+        return found
 
     def _incoming(self, before: int) -> list[list[list[Incoming]]]:
         """Return what each subtask's gates see, by subtask, gate and channel."""

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from pyspark.sql.datasource import InputPartition
 
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
+from flowcontrol.job.window_table import result_schema
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.spark.workers import freeze_loaded
 
@@ -137,6 +139,10 @@ SUBTASK = "_subtask"
 
 HIDDEN = (ROUND, SUBTASK)
 
+STAMP = "_stamp"
+"""Hidden column of exchange files if the job's records have stamps: for the rules on the driver
+(:mod:`flowcontrol.live.elements`); no executor reads it."""
+
 
 N = TypeVar("N", int, Rounds)
 
@@ -158,14 +164,19 @@ def made_schema() -> pa.Schema:
     )
 
 
-def exchange_schema(rows: pa.Schema) -> pa.Schema:
-    """Return the columns of an exchange file: the row's own and the round of emission."""
+def exchange_schema(rows: pa.Schema, has_stamps: bool = False) -> pa.Schema:
+    """Return the columns of an exchange file: the row's own, round of emission, any stamp."""
     import pyarrow as pa
 
-    return rows.append(pa.field(ROUND, pa.int64()))
+    hidden = (ROUND, STAMP) if has_stamps else (ROUND,)
+    for name in hidden:
+        rows = rows.append(pa.field(name, pa.int64()))
+    return rows
 
 
-def row_schemas(job: Job, replayed: dict[str, pa.Schema]) -> dict[str, pa.Schema]:
+def row_schemas(
+    job: Job, replayed: dict[str, pa.Schema], rows: RowKeys = NO_KEYS
+) -> dict[str, pa.Schema]:
     """Return the columns of the rows that each stage takes up (a source: emits).
 
     Parameters
@@ -174,6 +185,8 @@ def row_schemas(job: Job, replayed: dict[str, pa.Schema]) -> dict[str, pa.Schema
         The scenario, laid out.
     replayed : dict of str to pyarrow.Schema
         Columns of the rows of each replaying source.
+    rows : RowKeys, optional
+        Which values windows aggregate of them.
 
     Raises
     ------
@@ -186,10 +199,29 @@ def row_schemas(job: Job, replayed: dict[str, pa.Schema]) -> dict[str, pa.Schema
             schemas[plan.name] = replayed.get(plan.name, made_schema())
             continue
         first, *others = [link.edge.sender for link in plan.inputs]
+        sent = {name: sent_schema(job, name, schemas[name], rows) for name in (first, *others)}
         for other in others:
-            _check_equal(plan, first, schemas[first], other, schemas[other])
-        schemas[plan.name] = schemas[first]
+            _check_equal(plan, first, sent[first], other, sent[other])
+        schemas[plan.name] = sent[first]
     return schemas
+
+
+def sent_schema(job: Job, stage: str, taken: pa.Schema, rows: RowKeys = NO_KEYS) -> pa.Schema:
+    """Return the columns of the rows that a stage sends on.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    stage : str
+        Which stage.
+    taken : pyarrow.Schema
+        Columns of the rows that it takes up.
+    rows : RowKeys, optional
+        Which values windows aggregate of replayed rows.
+    """
+    window = job.scenario.window_of(stage)
+    return taken if window is None else result_schema(window, rows.values_of(stage))
 
 
 def _check_equal(plan: JobVertex, one: str, left: pa.Schema, two: str, right: pa.Schema) -> None:

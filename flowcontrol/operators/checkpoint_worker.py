@@ -70,6 +70,9 @@ class CheckpointWorker(Worker[W], Protocol[W]):
     def snapshot(self, checkpoint: int) -> None:
         """Take the state: what the synchronous part of a snapshot does."""
 
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more; of a job with event time."""
+
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
 

@@ -11,7 +11,7 @@ from flowcontrol.operators.checkpoint_bytes import begin_cut, bytes_polled
 from flowcontrol.operators.checkpoint_worker import CheckpointWorker
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
 from flowcontrol.operators.states import READER, StreamTask
-from flowcontrol.operators.task import is_between
+from flowcontrol.operators.task import end_burst, is_between
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
@@ -107,11 +107,13 @@ def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int
     """Tell whether the task is between two records at some moment of the round: 1 if so.
 
     As :func:`~flowcontrol.operators.task.is_between`; one that stands still for the synchronous
-    part of a snapshot is not.
+    part of a snapshot is not, nor is one in the middle of a burst.
     """
     if is_between(worker, task, start, end) == 0:
         return 0
-    return 1 - stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
+    if stands_in_sync(worker.checkpoint_state(), task, worker.now_us()) == 1:
+        return 0
+    return end_burst(worker, task)
 
 
 def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
@@ -225,6 +227,8 @@ def _trigger_source(
     state.start_delay = max(0, worker.now_us() - message.created)
     if message.is_savepoint == b.STOPS:
         _stop_source(state, task, message.checkpoint)
+        if task.is_timed == 1:
+            worker.stop_time()
     _take(worker, task, message.checkpoint, message.created, 0, 0)
     _acknowledge(worker)
 

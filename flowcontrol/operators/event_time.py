@@ -16,7 +16,7 @@ from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.event_time.generator_rules import activity_time, on_event, on_probe
-from flowcontrol.protocol.event_time.marks import MARKER
+from flowcontrol.protocol.event_time.marks import MARKER, mark_bytes
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK, advance
 from flowcontrol.protocol.event_time.stamps import ID_BITS, id_of, stamp_of, time_of
 from flowcontrol.protocol.event_time.valve_rules import on_status, on_watermark
@@ -31,9 +31,13 @@ _SHARE = 2.0 ** (ID_BITS - 63)
 def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
     """Give the record that a source is about to put out its stamp.
 
-    One number of its stream says both how far it lies behind and which id it has.
+    A replayed row may bring its own. Of others one number of the source's stream says both how far
+    they lie behind and which id they have; the id of a row may be its own too.
     """
     time = worker.task_time()
+    if time.has_times == 1:
+        task.stamp = worker.stamp_of_row(task.taken - 1)
+        return
     drawn = worker.draw_bits(time.stream, task.taken - 1)
     behind = 0
     if time.is_exponential == 1:
@@ -41,7 +45,8 @@ def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
         behind = int(min(relative_time(EXPONENTIAL, 0.0, share, 0.0) * time.spread, LONGEST))
     elif time.spread > 0:
         behind = (drawn >> ID_BITS) % (time.spread + 1)
-    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(drawn))
+    number = worker.stamp_of_row(task.taken - 1) if time.has_ids == 1 else drawn
+    task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(number))
 
 
 def end_event(worker: TimedWorker[W], task: StreamTask) -> None:
@@ -114,12 +119,25 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     give_out(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
 
 
+def stop_time(time: TaskTime) -> None:
+    """Have a source give out no watermark any more, MAX_TIME neither.
+
+    Notes
+    -----
+    ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
+    """
+    time.has_ended = 1
+    time.next_probe = time.next_marker = -1
+
+
 def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
     """Take the mark whose turn it is; pass on what the valve gives out, or the latency marker."""
     time, kind, watermark = worker.task_time(), worker.mark_kind(), worker.mark_watermark()
     place = worker.valve_place()
     worker.drop_mark()
     take_mark(task, gates)
+    if task.has_checkpoints == 1:
+        worker.count_mark(place, mark_bytes(kind))
     if task.has_markers == 1 and kind == MARKER:
         pass_marker(worker, task, watermark)
         return

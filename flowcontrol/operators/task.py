@@ -254,6 +254,20 @@ def is_between(worker: Worker[W], task: StreamTask, start: int, end: int) -> int
     return 0 if is_rated == 1 and max(task.ready, start) >= end else 1
 
 
+def end_burst(worker: Worker[W], task: StreamTask) -> int:
+    """Go on with a burst of results as far as the outputs allow: 1 if none is under way then.
+
+    Of a task whose rate allows that, it is the first thing that a round does in any case.
+    """
+    if task.is_firing == 0:
+        return 1
+    while task.is_firing == 1:
+        if write_pending(worker, task) == 0 or outputs_available(worker, task) == 0:
+            return 0
+        worker.fire_next(1)
+    return write_pending(worker, task)
+
+
 def waiting_at_reader(task: StreamTask) -> int:
     """Return the records in the log of a READER; 0 of another task."""
     return task.due if task.kind == READER else 0

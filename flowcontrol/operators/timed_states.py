@@ -36,6 +36,10 @@ class TaskTime:
     """Of the random numbers that choose their channels; constant."""
     markers: int = 0
     """How many it has written, or has pending."""
+    has_times: int = 0
+    """1: a source whose rows bring their stamps; constant."""
+    has_ids: int = 0
+    """1: a source whose rows bring their ids, at times that are made; constant."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
     stream: int = 0

@@ -29,6 +29,12 @@ class TimedWorker(Worker[W], Protocol[W]):
     def drop_mark(self) -> None:
         """Take it out of the channel."""
 
+    def count_mark(self, place: int, nbytes: int) -> None:
+        """Count the bytes of a mark that was taken from a channel of the valve.
+
+        Called where there are checkpoints.
+        """
+
     def hear_valve(self, done: int) -> None:
         """Take what the valve has given out, where the first operator is a window."""
 
@@ -49,6 +55,9 @@ class TimedWorker(Worker[W], Protocol[W]):
 
         The start of the round, or when it was written to the log that the source reads.
         """
+
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
 
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""

@@ -21,6 +21,12 @@ class WindowedWorker(TimedWorker[W], Protocol[W]):
     def first_ids(self, gate: int) -> Row:
         """Return the first id of each key of the records of a gate; empty: keys are alike."""
 
+    def keys_of_ids(self, gate: int) -> Row:
+        """Return the key of each id of the records of a gate; empty: they are made."""
+
+    def values_of_ids(self) -> Row:
+        """Return the value of each id; empty: records have none, and are counted alone."""
+
     def make_room(self) -> None:
         """Act on windows for which there is no room."""
 

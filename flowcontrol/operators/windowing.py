@@ -13,6 +13,7 @@ from flowcontrol.operators.windowed_worker import WindowedWorker
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, WATERMARK
 from flowcontrol.protocol.event_time.stamps import id_of, stamp_of, time_of
+from flowcontrol.protocol.windows.contents import NO_VALUE
 from flowcontrol.protocol.windows.firing import (
     FULL,
     RESTING,
@@ -21,7 +22,7 @@ from flowcontrol.protocol.windows.firing import (
     on_element,
     on_watermark,
 )
-from flowcontrol.protocol.windows.keys import id_of_key, key_of
+from flowcontrol.protocol.windows.keys import id_of_key, key_by_table
 
 MS = 1000
 """Microseconds of a millisecond."""
@@ -39,13 +40,17 @@ def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) ->
     may_write : int
         1: what the record causes can be written now; 0: it is pending until the record is done.
     """
-    windows, held = worker.windows(), worker.window_task()
-    key = key_of(id_of(task.stamp), held.keys, worker.first_ids(task.gate))
+    windows, held, number = worker.windows(), worker.window_task(), id_of(task.stamp)
+    gate, values = task.gate, worker.values_of_ids()
+    key = key_by_table(number, held.keys, worker.first_ids(gate), worker.keys_of_ids(gate))
+    value = values[number] if len(values) > 0 else 1
     now = worker.run_us() // MS
-    while on_element(windows, key, time_of(task.stamp), 1, now) == FULL:
+    while on_element(windows, key, time_of(task.stamp), value, now) == FULL:
         if make_room(worker) == 0:
             return
         windows = worker.windows()
+    if value == NO_VALUE:
+        windows.store.element_has_value = 0
     fire_next(worker, task, may_write)
 
 

@@ -8,6 +8,7 @@ cell, and the cells of a state stand in the order of its fields.
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar, cast, get_type_hints
 
 R = TypeVar("R")
@@ -75,11 +76,39 @@ def assign(state: Any, other: Any) -> None:
         setattr(state, name, getattr(other, name))
 
 
+@per_class
+def _values(cls: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what reads all fields of a state, in the order of its cells."""
+    names = columns(cls)
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda state: (get(state),)
+
+
+@per_class
+def _is_flat(cls: type[Any]) -> bool:
+    """Tell whether no field of a state is a state itself."""
+    return all(inner is None for _, inner in members(cls))
+
+
+def copied(state: R) -> R:
+    """Return a copy of a state, and of the states in it."""
+    cls = type(state)
+    values = _values(cls)(state)
+    if _is_flat(cls):
+        return cls(*values)
+    pairs = zip(members(cls), values, strict=True)
+    return cls(*(value if inner is None else copied(value) for (_, inner), value in pairs))
+
+
 def as_dict(state: Any) -> dict[str, Any]:
     """Return the values of a state by field, as :func:`dataclasses.asdict` does, but faster."""
+    cls = type(state)
+    values = _values(cls)(state)
+    if _is_flat(cls):
+        return dict(zip(columns(cls), values, strict=True))
     return {
-        name: getattr(state, name) if inner is None else as_dict(getattr(state, name))
-        for name, inner in members(type(state))
+        name: value if inner is None else as_dict(value)
+        for (name, inner), value in zip(members(cls), values, strict=True)
     }
 
 
@@ -104,5 +133,8 @@ def put_back(state: Any, values: Mapping[str, int], cls: type[Any] | None = None
     if set(own) != values.keys():
         odd = ", ".join(sorted(set(own) ^ values.keys()))
         raise ValueError(f"{type(state).__name__} is not the state that was kept: {odd}")
-    for name in own:
-        setattr(state, name, values[name])
+    for name, inner in members(cls or type(state)):
+        if inner is None:
+            setattr(state, name, values[name])
+        else:
+            put_back(getattr(state, name), cast(Mapping[str, int], values[name]))

@@ -284,6 +284,8 @@ class AlignedChannel:
     """Bytes that have arrived in it."""
     aside: int = 0
     """Of those, bytes that were put aside behind a barrier and not polled since (PUTTING_ASIDE)."""
+    mark_bytes: int = 0
+    """Bytes of the watermarks and statuses that the task has taken from it."""
     barrier_at: int = 0
     """Bytes of it before the barrier that it delivered last."""
     cut: int = 0
@@ -410,6 +412,8 @@ class CheckpointReport:
     """From its first barrier to its last, microseconds."""
     records: int = 0
     """Of TAKEN: records that the task had taken up; of WRITES: those before the round."""
+    windows: int = 0
+    """Of TAKEN: bytes of the windows that the task had open."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

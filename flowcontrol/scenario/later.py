@@ -5,7 +5,6 @@ Whoever makes a clock run one of them takes its line out, or leaves the clock th
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal
 
 from flowcontrol.scenario.models import Scenario
@@ -91,26 +90,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _event_time(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.event_time is not None:
-            what = f"{stage.name!r}: records with an event time are"
-            yield f"stages[{index}].event_time", what, "leave it out"
-
-
-def _event_time_column(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.event_time is not None and stage.event_time.column is not None:
-            what = f"{stage.event_time.column!r}: event times of replayed rows are"
-            yield f"stages[{index}].event_time.column", what, "leave it out: times are made then"
-
-
-def _watermarks(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.watermark is not None:
-            yield f"stages[{index}].watermark", f"{stage.name!r}: watermarks are", "leave it out"
-
-
 def _alignment(scenario: Scenario) -> Iterator[Refusal]:
     for index, stage in enumerate(scenario.stages):
         if stage.watermark is not None and stage.watermark.alignment is not None:
@@ -118,32 +97,16 @@ def _alignment(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].watermark.alignment", what, "leave it out"
 
 
-def _windows(kind: str, scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.window is not None and stage.window.kind == kind:
-            what = f"{kind!r}: {kind} windows are"
-            yield f"stages[{index}].window.kind", what, "take the window out"
-
-
-def _triggers(scenario: Scenario) -> Iterator[Refusal]:
+def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
+    """A window has one sum, one minimum and one maximum."""
     for index, stage in enumerate(scenario.stages):
         plan = scenario.window_of(stage.name)
-        if plan is not None and plan.trigger != "event_time":
-            what = f"{plan.trigger!r}: other triggers than event_time are"
-            yield f"stages[{index}].window.trigger", what, "use event_time"
-
-
-def _windows_of_rows(scenario: Scenario) -> Iterator[Refusal]:
-    """The key of a replayed row is not in its stamp yet."""
-    for index, stage in enumerate(scenario.stages):
-        plan = scenario.window_of(stage.name)
-        if plan is not None and plan.keys is None:
-            what = f"{stage.name!r}: windows of replayed rows are"
-            yield (
-                f"stages[{index}].window",
-                what,
-                "take the window, or the input of the source, out",
-            )
+        given = () if plan is None else plan.aggregations
+        columns = list(dict.fromkeys(one.column for one in given if one.column is not None))
+        if len(columns) > 1:
+            what = f"{', '.join(columns)}: aggregates of more than one column are"
+            instead = f"keep those of one, or give {columns[1]} a stage with a window of its own"
+            yield f"stages[{index}].window.aggregate", what, instead
 
 
 def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
@@ -234,20 +197,12 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("event time", "live", _event_time),
-    Later("watermarks", "live", _watermarks),
-    Later("event time of rows", "any", _event_time_column),
     Later("alignment", "live", _alignment),
-    *(
-        Later(f"{kind} windows", "live", partial(_windows, kind))
-        for kind in ("tumbling", "sliding", "session", "global")
-    ),
-    Later("triggers", "live", _triggers),
-    Later("windows of rows", "any", _windows_of_rows),
+    Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "any", _spark_time),
     Later("latency markers", "live", _latency_markers),
     Later("latency markers and others", "any", _markers_and),
-    Later("event time and checkpoints", "any", _event_time_and_checkpoints),
+    Later("event time and checkpoints", "live", _event_time_and_checkpoints),
     Later("event time and failures", "any", _event_time_and_failures),
     Later("event time and jobs", "any", _event_time_and_jobs),
     Later("event time and transports", "any", _event_time_and_transport),

@@ -393,6 +393,18 @@ class Scenario(ScenarioHead):
                 found[stage.name] = None
         return tuple(found)[:0:-1]
 
+    def timed_by(self, name: str) -> tuple[str, ...]:
+        """Return the sources before a stage, itself included, if rows of one bring event times.
+
+        Such times have nothing to do with the clock of the run, so watermarks are compared with
+        those of these sources. Empty: times are made, 0 being the start of the run.
+        """
+        before = {name, *self.upstream(name)}
+        found = [source for source in self.sources if source.name in before]
+        times = [source.event_time for source in found]
+        is_own = any(one is not None and one.column is not None for one in times)
+        return tuple(source.name for source in found) if is_own else ()
+
     def canonical(self) -> dict[str, Any]:
         """Return everything that determines a run, as plain JSON in the form of a scenario file.
 

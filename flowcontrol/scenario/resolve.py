@@ -28,7 +28,13 @@ from flowcontrol.scenario.graph import (
     resolve_chains,
     resolve_record_bytes,
 )
-from flowcontrol.scenario.inputs import Replayed, carried, resolve_input, resolve_output
+from flowcontrol.scenario.inputs import (
+    Replayed,
+    carried,
+    resolve_input,
+    resolve_output,
+    results_of_windows,
+)
 from flowcontrol.scenario.jobs import read_jobs, stage_name
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead
 from flowcontrol.scenario.options import read_options
@@ -257,7 +263,7 @@ def _resolve(
     parts.stages = divide_totals(parts.stages, edges)
     check_roles(parts.stages, edges, problems)
     sizes = resolve_record_bytes(parts.stages, edges, problems)
-    taken: dict[str, str] = {}
+    taken = results_of_windows(parts.stages, problems)
     whole = []
     for i, stage in parts.stages:
         rows = replayed[stage.name]

@@ -96,7 +96,7 @@ def check_windows(
         if model is not None:
             faults += _sparks(at) if model == "spark" else _flinks(at)
         problems += [Problem(f"{place}.window.{key}", text) for key, text in faults]
-        problems += _unkeyed(at)
+        problems += [*_unkeyed(at), *_named(at)]
 
 
 def _times(at: _Place) -> Iterator[Fault]:
@@ -193,6 +193,11 @@ def _keys(at: _Place) -> Iterator[Fault]:
     elif stated is not None and named and named != stated:
         text = f"{stated}: the edges into {at.stage.name!r} name {named} keys: take it out"
         yield "keys", text
+    elif at.has_rows and _key_column(at) is not None and at.without("input"):
+        made, rows = at.without("input"), [one.name for one in at.sources if one.input is not None]
+        text = f"made records of {made} and replayed rows of {', '.join(map(repr, rows))} meet in"
+        text = f"{text} it, and made ones have no column {_key_column(at)!r} to be grouped by: give"
+        yield "keys", f"{text} {made} an input, or the rows no key"
     elif named > MAX_KEYS:
         text = (
             f"{named}: so many keys the edges into {at.stage.name!r} name, at most {MAX_KEYS} are"
@@ -202,18 +207,28 @@ def _keys(at: _Place) -> Iterator[Fault]:
 
 def _columns(at: _Place) -> Iterator[Fault]:
     """Refuse aggregates of columns that are not there, or hold no numbers."""
-    entering = {at.rows[edge.sender] for edge in at.inputs}
-    rows = entering.pop() if len(entering) == 1 else None
+    entering = list(dict.fromkeys(at.rows[edge.sender] for edge in at.inputs))
     for name, text in at.window.aggregate.items():
         _, column = split_aggregate(text)
         if column is None:
             continue
-        if rows is None:
+        if None in entering:
             why = f"{text!r}: no replayed rows enter {at.stage.name!r}, and made records have no"
             yield f"aggregate.{name}", f"{why} columns: use count, or an input of the source"
-        else:
+            continue
+        for rows in filter(None, entering):
             for fault in number_column_faults(rows, column):
                 yield f"aggregate.{name}", fault
+
+
+def _named(at: _Place) -> Iterator[Problem]:
+    """Refuse keys of made records on the way of replayed rows, which bring theirs."""
+    for edge in at.inputs if at.has_rows else ():
+        for key in ("key_weights", "key_distribution"):
+            if getattr(edge, key) is not None:
+                text = f"replayed rows reach the window of {at.stage.name!r}, and bring their keys:"
+                text = f"{text} use hash with key, the column, or parallelism 1 and no hash"
+                yield Problem(f"edges[{at.edges.index(edge)}].{key}", text)
 
 
 def _unkeyed(at: _Place) -> Iterator[Problem]:

@@ -23,15 +23,17 @@ from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import queue_of, rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_LOST_REPORT, KernelMemory
-from flowcontrol.virtual.parts import CHECKPOINTS, RECORDS
+from flowcontrol.virtual.parts import CHECKPOINTS, RECORDS, WINDOWS
 from flowcontrol.virtual.putting_aside import act_on_old
 from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.window_fields import KernelWindow
 
 kernel_checkpoints = state_of(KernelCheckpoints)
 aligned_channels = rows_of(AlignedChannel)
 tracked_queue = queue_of(TrackedCheckpoint)
 coordinator_queue = queue_of(CoordinatorMessage)
 report_rows = rows_of(CheckpointReport)
+kernel_window = state_of(KernelWindow)
 
 REPORT_CELLS = width(CheckpointReport)
 
@@ -204,14 +206,24 @@ def log_report(
     entry.checkpoint = checkpoint
     entry.round = m.now
     entry.reason = reason
-    entry.records = entry.start_delay = entry.alignment = 0
+    entry.records = entry.windows = entry.start_delay = entry.alignment = 0
     entry.processed = entry.persisted = 0
     if kind == ACKNOWLEDGED:
         fill_report(entry, kernel_checkpoints(m, task.checkpoints).own)
     elif kind == TAKEN:
         entry.records = task.taken
+        entry.windows = window_bytes(m, task)
     else:
         m.reports_wanted = 0  # what follows from it may not wait
+
+
+@part_of(WINDOWS)
+def window_bytes(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return the size of a task's open windows, bytes; 0 of one without."""
+    if task.has_window == 0:
+        return 0
+    held = kernel_window(m, task.window)
+    return held.store.open * held.own.bytes_per_key
 
 
 @part_of(CHECKPOINTS)
@@ -227,5 +239,5 @@ def log_writing(m: KernelMemory, number: int, before: int) -> None:
     entry.kind = WRITES
     entry.round = m.now
     entry.records = before
-    entry.checkpoint = entry.reason = entry.start_delay = entry.alignment = 0
+    entry.checkpoint = entry.reason = entry.windows = entry.start_delay = entry.alignment = 0
     entry.processed = entry.persisted = 0

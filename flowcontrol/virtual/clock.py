@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.replay import Replayed
 from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.aside_figures import aside_figures
@@ -80,11 +81,16 @@ def prepare_job(job: Job) -> None:
 
 
 def run_job(
-    job: Job, *, progress: Callable[[int, int], None] | None = None, track: bool = True
+    job: Job,
+    *,
+    progress: Callable[[int, int], None] | None = None,
+    track: bool = True,
+    replayed: Replayed | None = None,
 ) -> Run:
-    """Run a job that is laid out; as :func:`simulate`."""
+    """Run a job that is laid out; as :func:`simulate`. Its rows may have been read before."""
     began = time.perf_counter()
-    replayed, sizes = read_replayed(job), LogSizes.first(job)
+    replayed = replayed or read_replayed(job)
+    sizes = LogSizes.first(job, replayed.keys)
     running = Running.start(job, replayed, sizes, track=track)
     while flags := running.run(progress or (lambda rounds, records: None)):
         sizes = running.grown(sizes, flags)

@@ -45,10 +45,10 @@ def finish_when_over(
         _end_source(m, number, task, phases, end_us)
     elif m.has_readers == 1 and task.kind == f.READER and task.open_inputs > 0:
         _end_reader(m, number, task, end_us)
-    if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
-        return
     if task.is_timed == 1:
         end_times(m, worker_of(m, number, task))
+    if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
+        return
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):

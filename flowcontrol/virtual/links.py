@@ -91,7 +91,7 @@ def _fill_route(
 ) -> None:
     """Say how a partition's records find their channel."""
     count, kind = p.channels, link.edge.partitioner
-    weights, table = weights_of(link.edge, count), build.routes.get((link.name, sender))
+    weights, table = weights_of(link.edge, count), build.replayed.tables.get((link.name, sender))
     p.route = f.ROUTE_FIRST
     keys = build.keys_of(link)
     if keys is not None and keys.routes:

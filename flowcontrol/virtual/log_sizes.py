@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.delivery_settings import LOOKS, look_rounds
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.protocol.windows.states import WindowEntry
@@ -131,15 +132,15 @@ class LogSizes:
     results: int = 0
 
     @classmethod
-    def first(cls, job: Job) -> LogSizes:
-        """Return what a run begins with: most never fill it."""
+    def first(cls, job: Job, rows: RowKeys = NO_KEYS) -> LogSizes:
+        """Return what a run begins with: most never fill it; replayed rows may bring keys."""
         return cls(
             _first_runs(job),
             FIRST_AGES,
             FIRST_SPILLS if has_spills(job) else 0,
             0 if job.checkpoints is None else _first_reports(job),
             FIRST_ASIDES if puts_aside(job) else 0,
-            windows := first_entries(job),
+            windows := first_entries(job, rows),
             FIRST_RESULTS if windows > 0 else 0,
         )
 

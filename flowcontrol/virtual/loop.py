@@ -133,8 +133,10 @@ def _advance(memory: Any, end: int) -> int:
     if m.parts & THROTTLES != 0:
         m.is_empty = is_empty(m, end - 1)
     for i in range(m.tasks):
-        settle(m, v.task_row(m, i), end)
-        catch_up(m, i, v.task_row(m, i), end)
+        task = v.task_row(m, i)
+        slept = end - task.last - 1
+        settle(m, task, end)
+        catch_up(m, i, task, end, slept)
     return m.flags
 
 
@@ -145,8 +147,8 @@ def has_news(m: KernelMemory) -> int:
     return 0
 
 
-def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None:
-    """Let the work of a task that slept be forgone, as it is when a round finds it asleep."""
+def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int, slept: int) -> None:
+    """Let the work of a task that slept so many rounds be forgone, as when one finds it asleep."""
     if task.kind != f.SOURCE and task.kind != f.SERVER and task.kind != f.READER:
         return
     if m.may_fail == 1 and task.status == f.ABSENT:
@@ -159,7 +161,8 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int) -> None
     if task.kind != f.SOURCE:
         task.ready = max(task.ready, start)
     else:
-        if task.taken != task.limit and task.open_inputs > 0:
+        is_over = task.taken == task.limit or task.open_inputs == 0
+        if not is_over or (task.is_pending == 1 and slept > 0):
             start = work_by(phases, end * m.round_us)
         skip_due(worker_of(m, number, task), task, start)
 
@@ -214,7 +217,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
         if still == NEVER:
             look_at_events(m, worker, start, end)
         stands = stands_still_for_snapshot(m, worker)
-    if task.is_timed == 1:
+    if task.is_timed == 1 and stands == 0:
         look_at_times(m, worker, start, end, still)
     if task.kind == f.SOURCE:
         if task.throttle > 0:

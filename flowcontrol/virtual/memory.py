@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import is_timed, writes_together
 from flowcontrol.job.work import ServiceCurve, emission_cost_ns
@@ -16,7 +19,7 @@ from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS, AnyOperator
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.service import PHASE_RATE
-from flowcontrol.protocol.state import assign, cell, columns, members, per_class, width
+from flowcontrol.protocol.state import assign, cell, members, per_class, width
 from flowcontrol.protocol.states import GlobalPool, Ring
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
@@ -104,11 +107,14 @@ class Memory:
 
     def copies(self, block: Any, cls: type[S]) -> list[S]:
         """Return states of a class, or of one that it extends, as objects of plain integers."""
-        return [_object(cls, row) for row in block[list(columns(cls))].tolist()]
+        if len(block) == 0:
+            return []
+        cells = block.view(np.int64).reshape(len(block), -1)
+        return list(map(_maker(cls), cells[:, _cells_in(block.dtype, cast(Any, cls))].tolist()))
 
     def copy(self, at: int, cls: type[S]) -> S:
         """Return the state that stands at a place as an object of plain integers."""
-        return _object(cls, self.table(at, 1, cls)[0].item())
+        return _maker(cls)(self.cells[at : at + width(cls)].tolist())
 
     def operators(self, task: f.KernelTask) -> list[AnyOperator]:
         """Return the operators of a task as objects."""
@@ -120,7 +126,10 @@ class Memory:
     def queue(self, at: int, place: int, most: int, cls: type[S]) -> list[S]:
         """Return copies of what is in a queue, one of several of at most so many, oldest first."""
         at += place * (width(Ring) + width(cls) * most)
-        ends, block = self.copy(at, Ring), self.table(at + width(Ring), most, cls)
+        ends = self.copy(at, Ring)
+        if ends.count == 0:  # as most are
+            return []
+        block = self.table(at + width(Ring), most, cls)
         return self.copies(np.take(block, ends.head + np.arange(ends.count), mode="wrap"), cls)
 
     def values(self, offset: int, length: int) -> list[int]:
@@ -129,19 +138,29 @@ class Memory:
         return w.fifo_values(row)
 
 
-def _object(cls: type[S], row: tuple[Any, ...]) -> S:
-    """Return a state of the numbers of its fields; a field that is a state has a tuple of them."""
-    values = list(row)
-    for place, inner in _inner(cls):
-        values[place] = _object(inner, values[place])
-    return cls(*values)
-
-
 @per_class
-def _inner(cls: type[Any]) -> list[tuple[int, type[Any]]]:
-    """Return the fields of a state class that are states, by place."""
-    kinds = enumerate(inner for _, inner in members(cls))
-    return [(place, inner) for place, inner in kinds if inner is not None]
+def _maker(cls: type[S]) -> Callable[[list[int]], S]:
+    """Return what makes a state of the integers in its cells."""
+    parts = [(cell(cls, name), inner) for name, inner in members(cls)]
+    if not any(inner for _, inner in parts):
+        return lambda row: cls(*row)
+    inner_parts = [
+        (at, at + width(inner), _maker(inner)) if inner else (at, at + 1, _first)
+        for at, inner in parts
+    ]
+    return lambda row: cls(*(make(row[at:end]) for at, end, make in inner_parts))
+
+
+def _first(row: list[int]) -> int:
+    return row[0]
+
+
+@cache
+def _cells_in(block: np.dtype[np.void], cls: type[Any]) -> list[int]:
+    """Return where the cells of a class are among those of one that extends it."""
+    assert block.fields is not None
+    starts = [(block.fields[name][1] // 8, inner) for name, inner in members(cls)]
+    return [at + i for at, inner in starts for i in range(1 if inner is None else width(inner))]
 
 
 def fill(
@@ -155,8 +174,7 @@ def fill(
     asides: int = 0,
     windows: int = 0,
     results: int = 0,
-    tables: dict[tuple[str, int], Ints] | None = None,
-    limits: dict[tuple[str, int], int] | None = None,
+    replayed: Replayed = NO_ROWS,
 ) -> Memory:
     """Return the memory of a job before its first round.
 
@@ -178,13 +196,11 @@ def fill(
         Windows that each task has room for whose stage has some.
     results : int, default 0
         Entries of the log of their results.
-    tables : dict, optional
-        By edge and sender: subpartition of each replayed row, in order.
-    limits : dict, optional
-        By stage and subtask: records that a replaying source has.
+    replayed : Replayed, optional
+        What is known of replayed rows; by default no source replays any.
     """
     head = _head(job, track)
-    build = Builder(job, head, tables or {}, limits or {})
+    build = Builder(job, head, replayed)
     _number(job, build.places)
     pairs, disks = connections_of(job), disks_of(job)
     first_disk = sum(plan.stage.parallelism for plan in job.stages)
@@ -324,7 +340,7 @@ def _link(build: Builder) -> None:
 def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
     job, places = build.job, build.places
     task = build.blocks["tasks_at"][places.tasks[plan.name] + index]
-    limit = build.limits.get((plan.name, index), -1)
+    limit = build.replayed.limits.get((plan.name, index), -1)
     curve = ServiceCurve.of(job, plan, index)
     task["kind"] = f.SOURCE if plan.is_source else f.RELAY if curve is None else f.SERVER
     task["gates"], task["partitions"] = len(plan.inputs), len(plan.outputs)

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
+from flowcontrol.job.replay import Replayed
 from flowcontrol.job.window_settings import LinkKeys, link_keys
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import Ring
@@ -47,10 +48,8 @@ class Builder:
         The scenario, laid out.
     head : KernelMemory
         The memory's head.
-    routes : dict of (str, int) to ndarray
-        By edge and sender: subpartition of each replayed row.
-    limits : dict of (str, int) to int
-        By stage and subtask: records that a replaying source has.
+    replayed : Replayed
+        What is known of replayed rows.
     places : Places
         Numbers of everything.
     blocks : dict of str to ndarray
@@ -63,8 +62,7 @@ class Builder:
 
     job: Job
     head: KernelMemory
-    routes: dict[tuple[str, int], Ints]
-    limits: dict[tuple[str, int], int]
+    replayed: Replayed
     places: Places = field(default_factory=Places)
     blocks: dict[str, Any] = field(default_factory=dict)
     used: int = width(KernelMemory)
@@ -93,7 +91,7 @@ class Builder:
     def keys_of(self, link: JobEdge) -> LinkKeys | None:
         """Return the keys of the records of an edge; None unless it leads to windows."""
         if link.name not in self._keys:
-            self._keys[link.name] = link_keys(self.job, link)
+            self._keys[link.name] = link_keys(self.job, link, self.replayed.keys)
         return self._keys[link.name]
 
     def queues(self, count: int, cls: type[Any], most: int) -> Ints:

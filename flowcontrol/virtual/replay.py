@@ -1,15 +1,23 @@
-"""Replayed rows on the virtual clock: no row moves, so only the key column is read."""
+"""Replayed rows on the virtual clock: no row moves, so only the columns that count are read."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.replay import Replayed, read_columns, routes_of_keys
+from flowcontrol.job.row_keys import row_keys
+from flowcontrol.job.row_stamps import dealt, row_needs, stamp_rows
 from flowcontrol.scenario.stage_models import Input
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def read_replayed(job: Job) -> Replayed:
-    """Read how many rows each replaying source has, and where a key sends them.
+    """Read how many rows each replaying source has, where a key sends them, and their stamps.
 
     Parameters
     ----------
@@ -25,20 +33,30 @@ def read_replayed(job: Job) -> Replayed:
     ------
     RunError
         If an input cannot be read or has no rows.
+    ScenarioError
+        If a row has no event time or no number where one is wanted, or there are too many keys.
     """
-    found = Replayed()
+    found, ids = Replayed(), dict[str, "pa.Table"]()
     for plan in job.stages:
         if plan.stage.input is not None:
-            _read(plan, plan.stage.input, found)
-    return found
+            _read(job, plan, plan.stage.input, found, ids)
+    keys = row_keys(job, ids)
+    stamps = {
+        (stage, index): own + keys.offsets[stage] for (stage, index), own in found.stamps.items()
+    }
+    return replace(found, stamps=stamps, keys=keys)
 
 
-def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
+def _read(
+    job: Job, plan: JobVertex, source: Input, found: Replayed, ids: dict[str, pa.Table]
+) -> None:
+    """Read the rows of a source; add what is to be known of them, and their ids."""
     import pyarrow as pa
 
     keyed = [link for link in plan.outputs if link.edge.key is not None]
-    names = [str(link.edge.key) for link in keyed]
-    batches = read_columns(plan.name, source, list(dict.fromkeys(names)))
+    names, needs = [str(link.edge.key) for link in keyed], row_needs(job, plan)
+    wanted = dict.fromkeys((*names, *(() if needs is None else needs.columns)))
+    batches = read_columns(plan.name, source, list(wanted))
     count, subtasks = sum(len(batch) for batch in batches), plan.stage.parallelism
     if count == 0:
         raise RunError(f"the input of stage {plan.name} holds no rows: {source.path}")
@@ -47,5 +65,10 @@ def _read(plan: JobVertex, source: Input, found: Replayed) -> None:
     for link, name in zip(keyed, names, strict=True):
         keys = pa.chunked_array([batch.column(name) for batch in batches])
         routes = routes_of_keys(keys, len(link.outgoing(0)))  # hash: all senders reach all
-        for index in range(subtasks):
-            found.tables[link.name, index] = routes[index::subtasks]
+        for index, own in enumerate(dealt(routes, subtasks)):
+            found.tables[link.name, index] = own
+    if needs is not None:
+        stamped = stamp_rows(needs, batches)
+        ids[plan.name] = stamped.ids
+        for index, own in enumerate(dealt(stamped.stamps, subtasks)):
+            found.stamps[plan.name, index] = own

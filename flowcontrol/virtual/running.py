@@ -14,6 +14,7 @@ from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import has_stamps
@@ -72,6 +73,8 @@ class Running:
         Collects the samples of event time.
     alignments : Alignments or None
         What has sources wait for one another.
+    keys : RowKeys
+        Which keys and values the ids of replayed rows stand for.
     """
 
     job: Job
@@ -84,6 +87,7 @@ class Running:
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
     alignments: Alignments | None = None
+    keys: RowKeys = NO_KEYS
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -112,8 +116,7 @@ class Running:
             asides=sizes.asides,
             windows=sizes.windows,
             results=sizes.results,
-            tables=replayed.tables,
-            limits=replayed.limits,
+            replayed=replayed,
         )
         timeline = Timeline(job, memory)
         control = None if controller is None else Control(job, memory, controller)
@@ -134,8 +137,17 @@ class Running:
                 coordination.delivery = delivery
         time = TimeTable(job) if has_stamps(job) else None
         return cls(
-            *(job, memory, tables, timeline, control, coordination, recovery, delivery, time),
+            job,
+            memory,
+            tables,
+            timeline,
+            control,
+            coordination,
+            recovery,
+            delivery,
+            time,
             Alignments(job, memory) if job.scenario.alignment_groups else None,
+            replayed.keys,
         )
 
     @property
@@ -191,7 +203,7 @@ class Running:
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
-        tables |= self.tables.results.tables(self.job)
+        tables |= self.tables.results.tables(self.job, self.keys)
         return tables
 
     @property
@@ -294,7 +306,7 @@ def step(job: Job) -> Iterator[RoundState]:
 
 
 def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
-    sizes, done, flags = LogSizes.first(job), 0, 0
+    sizes, done, flags = LogSizes.first(job, replayed.keys), 0, 0
     while done < job.rounds:
         running = Running.start(job, replayed, sizes, track=False)
         control = running.control

@@ -15,3 +15,5 @@ class KernelTime:
     """Where the channels of that are, those of all gates in order."""
     channel_count: int = 0
     """How many there are."""
+    stamps: int = 0
+    """Where the stamps are of the rows that it replays, if they have some."""

@@ -27,7 +27,11 @@ def fill_times(build: Builder) -> None:
             channels = build.put(np.tile(cells_of(ValveChannel()), count))
             for name, value in timed_flags(build.job, plan).items():
                 task[name] = value
-            time = KernelTime(new_time(build.job, plan, index), channels, count)
+            stamps = build.replayed.stamps.get((plan.name, index))
+            own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
+            time = KernelTime(own, channels, count)
+            if stamps is not None:
+                time.stamps = build.put(stamps)
             task["time"] = build.put(cells_of(time))
 
 

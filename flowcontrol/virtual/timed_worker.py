@@ -10,6 +10,7 @@ from flowcontrol.operators.event_time import (
     end_time,
     look_at_probe,
     on_mark,
+    stop_time,
 )
 from flowcontrol.operators.marking import look_at_marker
 from flowcontrol.operators.source_log import written_us
@@ -21,7 +22,7 @@ from flowcontrol.virtual.ages import drop_mark, first_run, log_age, push_mark, r
 from flowcontrol.virtual.cells import rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import ALIGNMENT, EVENT_TIME, MARKERS
+from flowcontrol.virtual.parts import ALIGNMENT, CHECKPOINTS, EVENT_TIME, MARKERS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.time_fields import KernelTime
 
@@ -91,6 +92,10 @@ class TimedKernelWorker(CheckpointedWorker):
             return written_ms(self.m, self.task)
         return self.m.now * self.m.round_us // 1000
 
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self.m[kernel_time(self.m, self.task.time).stamps + number]
+
     def run_us(self) -> int:
         """Return the start of the round, microseconds of the run."""
         return self.m.now * self.m.round_us
@@ -98,6 +103,14 @@ class TimedKernelWorker(CheckpointedWorker):
     def blocked_us(self) -> int:
         """Return for how long it has been back-pressured before this round, microseconds."""
         return self.task.blocked
+
+    def stop_time(self) -> None:
+        """Have a source give out no watermark any more."""
+        stop_times(self.m, self)
+
+    def count_mark(self, place: int, nbytes: int) -> None:
+        """Count the bytes of a mark that was taken from a channel."""
+        count_mark_bytes(self.m, self, place, nbytes)
 
     def on_mark(self) -> None:
         """Act on the watermark or the status that comes next in the buffer in hand."""
@@ -168,6 +181,18 @@ def mark_time(m: KernelMemory, worker: Any, start: int, end: int) -> None:
 def end_times(m: KernelMemory, worker: Any) -> None:
     """Have a source that has ended give out the last watermark."""
     end_time(worker, worker.task)
+
+
+@part_of(EVENT_TIME)
+def stop_times(m: KernelMemory, worker: Any) -> None:
+    """Have a source give out no watermark any more."""
+    stop_time(worker.task_time())
+
+
+@part_of(CHECKPOINTS)
+def count_mark_bytes(m: KernelMemory, worker: Any, place: int, nbytes: int) -> None:
+    """Count the bytes of a mark that a task has taken from a channel."""
+    worker.aligned()[place].mark_bytes += nbytes
 
 
 @part_of(EVENT_TIME)

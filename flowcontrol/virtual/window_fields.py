@@ -18,6 +18,10 @@ class KernelKeys:
     """How many of those there are; 0: all keys are alike."""
     owners: int = 0
     """Where the channel of each key is; 0: the edge does not route by key."""
+    numbers: int = 0
+    """Where the key of each id of replayed rows is."""
+    number_count: int = 0
+    """How many of those there are; 0: records are made."""
 
 
 @dataclass(slots=True)
@@ -44,6 +48,10 @@ class KernelWindow:
     """Where the heap is of those with timers of processing time."""
     keys: int = 0
     """Where the keys of the records are, a state a gate."""
+    values: int = 0
+    """Where the value of each id is."""
+    value_count: int = 0
+    """How many of those there are; 0: records are counted alone."""
 
 
 @dataclass(slots=True)
@@ -62,3 +70,11 @@ class KernelResult:
     """Records in it."""
     round: int = 0
     """When it was put out."""
+    valued: int = 0
+    """Those of them that have a value."""
+    sum: int = 0
+    """Of these values, in units."""
+    min: int = 0
+    """The smallest one."""
+    max: int = 0
+    """The largest one."""

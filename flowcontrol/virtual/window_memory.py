@@ -4,6 +4,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.row_keys import NO_KEYS, ONE_KEY, RowKeys
 from flowcontrol.job.window_settings import (
     LinkKeys,
     new_window_settings,
@@ -24,8 +25,15 @@ MOST_FIRST_ENTRIES = 1 << 16
 """Windows of a task to begin with, at the most; a run that needs more begins again with more."""
 
 
-def first_entries(job: Job) -> int:
+def first_entries(job: Job, rows: RowKeys = NO_KEYS) -> int:
     """Return for how many windows each task has room to begin with; 0: no stage has one.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    rows : RowKeys, optional
+        Keys of replayed rows; by default there are none.
 
     Notes
     -----
@@ -35,15 +43,16 @@ def first_entries(job: Job) -> int:
     for plan in job.stages:
         window = window_plan_of(job, plan)
         if window is not None:
-            most = max(most, _wanted(window, plan))
+            keys = window.keys or len(rows.names.get(plan.name, (ONE_KEY,)))
+            most = max(most, _wanted(window, plan, keys))
     return most
 
 
-def _wanted(window: WindowPlan, plan: JobVertex) -> int:
+def _wanted(window: WindowPlan, plan: JobVertex, keys: int) -> int:
     settings = new_window_settings(window)
     kept = settings.overlap + 1 + settings.lateness // settings.slide
-    keys = -(-(window.keys or 1) // plan.stage.parallelism)
-    return min(MOST_FIRST_ENTRIES, 2 * keys * kept) + LEAST_ENTRIES + 2 * settings.overlap
+    each = -(-keys // plan.stage.parallelism)
+    return min(MOST_FIRST_ENTRIES, 2 * each * kept) + LEAST_ENTRIES + 2 * settings.overlap
 
 
 def fill_windows(build: Builder, capacity: int) -> None:
@@ -71,8 +80,10 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
     """Make room for the windows of a task; entries that are 0 are free."""
     buckets = buckets_for(capacity)
     keys = [cells_of(put_keys(build, build.keys_of(link))) for link in plan.inputs]
+    rows = build.replayed.keys
+    values = rows.values_of(plan.name).of_ids
     return KernelWindow(
-        new_window_task(window),
+        new_window_task(window, len(rows.names.get(plan.name, (ONE_KEY,)))),
         new_window_settings(window),
         entries=build.take(capacity * width(WindowEntry)),
         capacity=capacity,
@@ -81,6 +92,8 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
         event_heap=build.take(capacity + 1),
         clock_heap=build.take(capacity + 1),
         keys=build.put(np.concatenate(keys)),
+        values=build.put_once(values) if len(values) > 0 else 0,
+        value_count=len(values),
     )
 
 
@@ -93,4 +106,6 @@ def put_keys(build: Builder, keys: LinkKeys | None) -> KernelKeys:
         found.firsts = build.put_once(keys.firsts)
     if keys.routes:
         found.owners = build.put_once(keys.owners)
+    if len(keys.numbers) > 0:
+        found.numbers, found.number_count = build.put_once(keys.numbers), len(keys.numbers)
     return found

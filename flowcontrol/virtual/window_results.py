@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flowcontrol.job.job import Job
+from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.time_table import WINDOW_COLUMNS
-from flowcontrol.job.window_table import table_name, window_stages, window_table
+from flowcontrol.job.window_table import Aggregated, table_name, window_stages, window_table
 from flowcontrol.job.windowed_task import Result
 from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.memory import Memory
@@ -46,8 +47,16 @@ class WindowResults:
         found, self._parts = np.concatenate([_EMPTY, *self._parts]), []
         return found
 
-    def tables(self, job: Job) -> dict[str, pa.Table]:
-        """Return the results since they were taken before as tables, one a stage with windows."""
+    def tables(self, job: Job, rows: RowKeys = NO_KEYS) -> dict[str, pa.Table]:
+        """Return the results since they were taken before as tables, one a stage with windows.
+
+        Parameters
+        ----------
+        job : Job
+            The scenario, laid out.
+        rows : RowKeys, optional
+            Which keys and values replayed rows have; by default there are none.
+        """
         stages, found = window_stages(job), dict[str, "pa.Table"]()
         if not stages:
             return found
@@ -56,7 +65,8 @@ class WindowResults:
             first, count = self._memory.places.tasks[stage], job.stage(stage).stage.parallelism
             own = log[(log["task"] >= first) & (log["task"] < first + count)]
             columns = (own[name] for name in ("start", "end", "key", "count", "round"))
-            found[table_name(stage)] = window_table(job, stage, *columns)
+            values = Aggregated(*(own[name] for name in ("valued", "sum", "min", "max")))
+            found[table_name(stage)] = window_table(job, stage, *columns, values=values, rows=rows)
         return found
 
 

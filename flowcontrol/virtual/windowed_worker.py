@@ -47,6 +47,17 @@ class WindowedKernelWorker(TimedKernelWorker):
         keys = key_rows(self.m, held.keys, self.task.gates)[gate]
         return row(self.m, keys.firsts, keys.first_count)
 
+    def keys_of_ids(self, gate: int) -> Any:
+        """Return the key of each id of the records of a gate; empty: they are made."""
+        held = kernel_window(self.m, self.task.window)
+        keys = key_rows(self.m, held.keys, self.task.gates)[gate]
+        return row(self.m, keys.numbers, keys.number_count)
+
+    def values_of_ids(self) -> Any:
+        """Return the value of each id; empty: records are counted alone."""
+        held = kernel_window(self.m, self.task.window)
+        return row(self.m, held.values, held.value_count)
+
     def make_room(self) -> None:
         """Have the run begin again with room for more windows."""
         self.m.flags |= FLAG_WINDOWS
@@ -129,6 +140,10 @@ def log_result(m: KernelMemory, worker: Any) -> None:
     entry.start = store.result_start
     entry.end = store.result_end
     entry.count = store.result_count
+    entry.valued = store.result_valued
+    entry.sum = store.result_sum
+    entry.min = store.result_min
+    entry.max = store.result_max
     entry.round = m.now
     m.results_count = number + 1
 

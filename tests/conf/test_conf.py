@@ -26,13 +26,15 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 MOST_COLUMNS = 100
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
-VIRTUAL += ["two-phase-commit", "skewed-sources"]
+VIRTUAL += ["two-phase-commit", "flights-windows", "skewed-sources"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
+EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst"]
 NO_REFERENCE = {"flights", "kafka-questions", *(name for name in NAMES if "checkpoint-" in name)}
+NO_REFERENCE |= set(EVENT_TIME)
 REFERENCE = [name for name in LIVE if name not in NO_REFERENCE]
 """The rows of flights are real: see its own test. The questions take 50,000 rounds of 2 ms. Those
-on checkpoints have tests of their own, on the virtual clock."""
+on checkpoints and event time have tests of their own, on the virtual clock."""
 
 
 class Shown(NamedTuple):

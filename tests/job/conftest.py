@@ -19,3 +19,9 @@ def jobs() -> ModuleType:
 def random_jobs() -> ModuleType:
     """Return ``random_jobs.py``: what draws jobs."""
     return load("tests/job/random_jobs.py")
+
+
+@pytest.fixture(scope="session")
+def rows_in_windows() -> ModuleType:
+    """Return ``rows_in_windows.py`` of the emulation's tests: jobs of replayed rows in windows."""
+    return load("tests/job/rows_in_windows.py")

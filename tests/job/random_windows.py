@@ -21,10 +21,13 @@ DISTRIBUTIONS = (
 
 
 @st.composite
-def windowed(draw: Any, scenario: Scenario, *, is_late: bool = True) -> Scenario:
+def windowed(
+    draw: Any, scenario: Scenario, *, is_late: bool = True, is_seldom: bool = False
+) -> Scenario:
     """Give some stages of a scenario windows, and its sources event times and watermarks.
 
-    With ``is_late`` False no record is behind the watermark by more than it may be.
+    With ``is_late`` False no record is behind the watermark by more than it may be; with
+    ``is_seldom`` many are, or have a burst of their own.
     """
     mapping, round_s = scenario.canonical(), scenario.live_round_us / 1e6
 
@@ -37,7 +40,7 @@ def windowed(draw: Any, scenario: Scenario, *, is_late: bool = True) -> Scenario
     can_have = sorted(set(receivers) - chained)
     assume(can_have)
     chosen = draw(st.lists(st.sampled_from(can_have), min_size=1, max_size=2, unique=True))
-    is_timed = draw(st.sampled_from([True, True, True, False]))
+    is_timed = is_seldom or draw(st.sampled_from([True, True, True, False]))
     for stage in stages.values():
         if stage["name"] in receivers:
             continue
@@ -49,12 +52,15 @@ def windowed(draw: Any, scenario: Scenario, *, is_late: bool = True) -> Scenario
             stage["arrival_rate"], rate = round(rate, 3), 4 * rate
         stage["emit_rate"] = round(rate, 3)
         if is_timed:
-            behind = seconds(draw(st.sampled_from([0, 3, 7])))
+            behind = seconds(7 if is_seldom else draw(st.sampled_from([0, 3, 7])))
             stage["event_time"] = {"out_of_orderness_s": behind}
-            delay = draw(st.sampled_from([0, 2, 9]).map(seconds)) if is_late else behind
+            delays = [0] if is_seldom else [0, 2, 9]
+            delay = draw(st.sampled_from(delays).map(seconds)) if is_late else behind
             stage["watermark"] = {"delay_s": delay}
     for name in chosen:
-        stages[name]["window"] = draw(windows(seconds, is_timed=is_timed))
+        stages[name]["window"] = draw(
+            seldom_windows(seconds) if is_seldom else windows(seconds, is_timed=is_timed)
+        )
         stages[name].pop("selectivity", None)
         stages[name]["record_bytes"] = draw(st.sampled_from([6000, 12_000, 200]))
         into = [edge for edge in mapping["edges"] if edge["to"] == name]
@@ -77,6 +83,7 @@ def windows(draw: Any, seconds: Any, *, is_timed: bool) -> dict[str, Any]:
     kind = draw(st.sampled_from(KINDS))
     size = draw(st.sampled_from([2, 5, 11]))
     found: dict[str, Any] = {"kind": kind, "accumulate": draw(st.booleans())}
+    found["bytes_per_key"] = draw(st.sampled_from([32, 0, 1000]))
     if kind in {"tumbling", "sliding"}:
         found["size_s"] = seconds(size)
     if kind == "sliding":
@@ -96,7 +103,16 @@ def windows(draw: Any, seconds: Any, *, is_timed: bool) -> dict[str, Any]:
 
 
 @st.composite
-def jobs(draw: Any, random_jobs: ModuleType, shape: Any, *, is_late: bool = True) -> Job:
-    """A random job with windows."""
+def seldom_windows(draw: Any, seconds: Any) -> dict[str, Any]:
+    """A short window that drops what is late, or many that all fire at each record."""
+    found: dict[str, Any] = {"accumulate": draw(st.booleans()), "size_s": seconds(2)}
+    if draw(st.booleans()):
+        return {**found, "kind": "tumbling", "trigger": "event_time"}
+    return {**found, "kind": "sliding", "slide_s": seconds(0.2), "trigger": {"count": 1}}
+
+
+@st.composite
+def jobs(draw: Any, random_jobs: ModuleType, shape: Any, **more: bool) -> Job:
+    """A random job with windows; ``more`` is for :func:`windowed`."""
     scenario = draw(random_jobs.scenarios(shape))
-    return random_jobs.laid_out(draw(windowed(scenario, is_late=is_late)))
+    return random_jobs.laid_out(draw(windowed(scenario, **more)))

@@ -200,15 +200,28 @@ def test_a_link_gets_more_channels_and_keys_stay_in_order(routed, verify):
     check_order(receiver, 192)
 
 
+KILLS = [
+    ("a", "before ledger"), ("a", "after ledger"), ("a", "before exchange"),
+    ("a", "after exchange"), ("a", "planned"), ("main", "before ledger"),
+    ("main", "after ledger"), ("main", "noted"), ("main", "sunk"), ("main", "read"),
+]  # fmt: skip
+LATER = range(0, 12, 3)
+
+
 @pytest.mark.parametrize(
-    "kill",
+    ("kill", "later"),
     [
-        ("a", "before ledger"), ("a", "after ledger"), ("a", "before exchange"),
-        ("a", "after exchange"), ("a", "planned"), ("main", "before ledger"),
-        ("main", "after ledger"), ("main", "noted"), ("main", "sunk"), ("main", "read"),
+        # The quick form has each point once, at each of the moments in turn.
+        pytest.param(
+            kill,
+            later,
+            marks=[pytest.mark.long] * (row % len(LATER) != column),
+            id=f"{later}-{kill[0]} {kill[1]}",
+        )
+        for row, kill in enumerate(KILLS)
+        for column, later in enumerate(LATER)
     ],
-)  # fmt: skip
-@pytest.mark.parametrize("later", range(0, 12, 3))
+)
 def test_kills_while_channels_and_buffers_change(routed, kill, later):
     """Altered in the middle of a batch, a member killed, files trimmed, both started again."""
     a, receiver = routed.senders["a"], routed.receiver("main")
@@ -229,7 +242,10 @@ def test_kills_while_channels_and_buffers_change(routed, kill, later):
     assert a.done == 7
 
 
-@pytest.mark.parametrize("after", range(12))
+@pytest.mark.parametrize(
+    "after",
+    [pytest.param(after, marks=[pytest.mark.long] * (after % 3 > 0)) for after in range(12)],
+)
 def test_a_receiver_that_comes_while_channels_change_reads_keys_in_order(routed, after):
     a, receiver = routed.senders["a"], routed.receiver("main")
     for _ in range(4):

@@ -114,14 +114,14 @@ def test_no_bit_of_a_commit_can_change_what_is_believed(link):
     last = [max((root / t / "_delta_log").glob("0*.json")) for t in ("exchange", "ledger")]
     files = [*last, *(root / "exchange/_delta_log").glob("*.checkpoint.parquet")]
     for path in files:
-        for place in range(0, path.stat().st_size, 19 if path.suffix == ".parquet" else 3):
+        for place in range(0, path.stat().st_size, 37 if path.suffix == ".parquet" else 7):
             content = flip(path, place, random.randrange(8))
             try:
                 assert look() == expected, (path.name, place)
             except LinkError:
                 refused += 1
             path.write_bytes(content)
-    assert refused > 500
+    assert refused > 200
 
 
 # ---------------------------------------------------------------------- whole pipelines

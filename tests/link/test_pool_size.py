@@ -198,7 +198,7 @@ def test_a_pool_goes_on_where_it_was_when_both_ends_start_again(make, dry, verif
 def test_stated_buffers_stay(make, dry, verify, work):
     pipeline = make(buffer_bytes=2048, floating_buffers=4)
     pipeline.sender("a", dry.batches_of(10, rows=120, size=1000))
-    work.run(pipeline, pipeline.receiver("main"), 100)
+    work.run(pipeline, pipeline.receiver("main"), 40)
     assert set(sizes(verify, pipeline, "sender/")) == {2 * 2 + 4}
     assert set(sizes(verify, pipeline, "receiver/")) == {4}
 

@@ -44,6 +44,12 @@ def failing() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def timing() -> ModuleType:
+    """Return ``timing.py``: small scenarios with event time."""
+    return load("tests/live/timing.py")
+
+
+@pytest.fixture(scope="session")
 def driver() -> ModuleType:
     """Return ``driver.py``: a stand-in for Spark that can be killed."""
     return load("tests/live/driver.py")

@@ -18,9 +18,11 @@ from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 from flowcontrol.job import Job
+from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.source import StageReader
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.spark import crash_points
@@ -51,6 +53,17 @@ class Crashes:
             self._met.add(place)
             self.places.append(place)
             raise Crash(str(place))
+
+
+def dying_in(rounds: set[int]) -> Crashes:
+    """Return what dies at every place of some rounds, named ones too."""
+
+    class Some(Crashes):
+        def reach(self, *place: object) -> None:
+            if place[-1] in rounds or (place[0] == "point" and place[2] in rounds):
+                super().reach(*place)
+
+    return Some(named=True)
 
 
 class Rows:
@@ -146,7 +159,8 @@ class Driver:
     ) -> None:
         self._watch, self._keeps = watch, keeps
         self.job, self.paths, self.crashes = job, RunPaths(root), crashes
-        self.schemas = row_schemas(job, replayed or {})
+        rows = staged_rows(job, self.paths.replay).keys if replayed else NO_KEYS
+        self.schemas = row_schemas(job, replayed or {}, rows)
         self.offsets: dict[str, dict[str, Offset | None]] = {
             plan.name: {"done": None, "planned": None} for plan in job.stages
         }

@@ -58,6 +58,11 @@ def live_tables(job: Job, root: Path) -> dict[str, pa.Table]:
     return {link.name: read_history(paths.ledger(link)) for link in job.links}
 
 
+def live_results(job: Job, root: Path) -> dict[str, pa.Table]:
+    """Return the result tables of a run."""
+    return result_tables(job, History.of_run(job, RunPaths(root)))
+
+
 def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledgers:
     """Return the rows in order, without committed_at, and without what only a live run knows."""
     ledgers = {name: table.drop_columns(["committed_at"]) for name, table in tables.items()}
@@ -72,6 +77,10 @@ def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledg
             row["task_state"].pop("latency", None)
             row["task_state"].pop("control", None)
             row["task_state"].pop("sink", None)
+            for name in ("blocked_us", "kept_in", "born"):
+                row["task_state"].pop(name, None)
+        if not latency and row["channel_state"] is not None:
+            row["channel_state"].pop("marks", None)
     return found
 
 

@@ -108,6 +108,7 @@ def assert_agree(job: Job, result: RunResult, runs: ModuleType, clocks: ModuleTy
 
 def test_every_scenario_is_run() -> None:
     only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
+    only_virtual |= {"watermark-lag", "idle-source", "late-data", "window-burst"}
     too_many_rounds = {"kafka-questions", "recovery", "two-phase-commit"}
     names = {path.stem for path in CONF.glob("*.yaml")}
     assert names == set(SHORTENED) | only_virtual | too_many_rounds

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import pytest
 
 from flowcontrol.protocol import states
-from flowcontrol.protocol.state import assign, cell, columns, members, put_back, width
+from flowcontrol.protocol.state import (
+    as_dict,
+    assign,
+    cell,
+    columns,
+    copied,
+    members,
+    put_back,
+    width,
+)
 
 STATES = [cls for cls in vars(states).values() if isinstance(cls, type)]
 
@@ -79,6 +89,32 @@ def test_a_state_takes_the_integers_of_another() -> None:
     longer = Longer(length=3)
     assign(longer, Point(1, 2))
     assert longer == Longer(1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "state", [Point(1, 2), Line(Point(1, 2), Longer(3, 4, 5), 6), *(cls() for cls in STATES)]
+)
+def test_a_copy_has_the_values_and_nothing_in_common(state: Any) -> None:
+    copy = copied(state)
+    assert (copy, type(copy)) == (state, type(state))
+    assert as_dict(copy) == asdict(state)
+    for name, inner in members(type(state)):
+        if inner is not None:
+            assert getattr(copy, name) is not getattr(state, name)
+    setattr(copy, columns(type(state))[0], None)
+    assert copy != state
+
+
+@dataclass(slots=True)
+class Single:
+    """A state of one field."""
+
+    x: int = 0
+
+
+def test_a_state_of_one_field_is_copied() -> None:
+    assert copied(Single(7)) == Single(7)
+    assert as_dict(Single(7)) == {"x": 7}
 
 
 @pytest.mark.parametrize("cls", STATES, ids=lambda cls: cls.__name__)

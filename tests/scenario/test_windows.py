@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.windows import Aggregation, WindowPlan
 
@@ -214,3 +215,26 @@ def test_the_canonical_text_is_read_as_the_same_scenario(
 )  # fmt: skip
 def test_whatever_decides_a_run_shows(more: dict[str, Any]) -> None:
     assert windowed({**TUMBLING, **more}).canonical() != windowed(TUMBLING).canonical()
+
+
+def test_an_output_is_not_where_the_results_of_a_window_are() -> None:
+    sink = {"output": {"format": "delta", "path": "output/count"}}
+    stages = windowed(TUMBLING).canonical()
+    stages["stages"][2] |= sink
+    with pytest.raises(ScenarioError, match=r"lies in the output of 'count' \(output/count\)"):
+        parse_scenario(stages)
+    stages["stages"][2]["output"]["path"] = "output/count-too"
+    assert parse_scenario(stages).stages[2].output is not None
+
+
+def test_two_stages_do_not_write_into_one_folder() -> None:
+    """Rows that are late for the windows of ``count`` go to ``output/count_late``."""
+    stages = windowed(TUMBLING).canonical()
+    stages["stages"][2] |= {"name": "count_late", "window": {**TUMBLING, "keys": 1}}
+    stages["edges"][1]["to"] = "count_late"
+    with pytest.raises(ScenarioError, match=r"stages\[2\].name: output/count_late is where both"):
+        parse_scenario(stages)
+    stages["stages"][2].pop("window")
+    stages["stages"][2]["output"] = {"format": "delta"}
+    with pytest.raises(ScenarioError, match=r"lies in the output of 'count' \(output/count_late"):
+        parse_scenario(stages)

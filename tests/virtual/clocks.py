@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -61,8 +62,13 @@ def _numbers(text: str) -> Any:
 
 def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:
     """Run the kernel; yield its rows after each ``every`` rounds, and after the last one."""
+    for state in kernel_states(job, rounds, every):
+        yield RoundRows(state.number, round_rows(job, state.tasks), state)
+
+
+def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundState]:
+    """Run the kernel; yield its state after each ``every`` rounds, and after the last one."""
     replayed = read_replayed(job)
-    tables, limits = replayed.tables, replayed.limits
     memory = fill(
         job,
         runs=RUNS,
@@ -71,8 +77,7 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         reports=REPORTS,
         windows=WINDOWS if has_windows(job) else 0,
         results=RESULTS,
-        tables=tables,
-        limits=limits,
+        replayed=replayed,
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)
@@ -90,8 +95,7 @@ def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
             _look(control, memory, job.round_us)
         done = min(last, done + every)
         advance_to(memory, coordination, recovery, done, alignments)
-        state = reader.read()
-        yield RoundRows(done - 1, round_rows(job, state.tasks), state)
+        yield reader.read()
 
 
 def _look(control: Control, memory: Memory, round_us: int) -> None:
@@ -134,44 +138,53 @@ def advance_to(
             coordination.hear()
 
 
-def reference_rounds(
-    job: Job, rounds: int | None, every: Sequence[int]
-) -> Iterator[tuple[int, RoundRows, State]]:
-    """Run the reference once, for several ways to cut a run.
+class _Growth:
+    """What the rounds since a cut did together: what rows and times of them count."""
 
-    Yields the place of a way in ``every``, the round after which it cuts, and the rows after that
-    round, with what all rounds since the cut before it did together.
-    """
-    last = job.rounds if rounds is None else min(rounds, job.rounds)
-    before: list[State | None] = [None] * len(every)
-    for batch in islice(run_reference(job, replayed=read_replayed(job)), last):
-        new = read(batch)
-        for way, step in enumerate(every):
-            old = before[way]
-            state = new if old is None else _added(new, old)
-            is_cut = (batch.number + 1) % step == 0 or batch.number + 1 == last
-            before[way] = None if is_cut else state
-            if is_cut:
-                yield way, batch, state
-
-
-def _added(new: State, before: State) -> State:
-    """Return the rows of a round with what the rounds before it did."""
-    return {
-        edge: {
-            side: [_sum(row, old) for row, old in zip(rows, before[edge][side], strict=True)]
-            for side, rows in sides.items()
+    def __init__(self, job: Job) -> None:
+        self._ends = {
+            link.name: {
+                "sender": job.stage(link.edge.sender).name,
+                "receiver": job.stage(link.edge.receiver).name,
+            }
+            for link in job.links
         }
-        for edge, sides in new.items()
-    }
+        self.clear()
 
+    def clear(self) -> None:
+        """Begin behind a cut."""
+        self._rows: Counter[tuple[str, str, int, str]] = Counter()
+        self._times: dict[tuple[str, int], list[int]] = {}
 
-def _sum(row: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    both = {**row, **{name: row[name] + old[name] for name in GROWING}}
-    if (task := row["task_state"]) is not None:
-        pairs = zip(task["times_us"], old["task_state"]["times_us"], strict=True)
-        both["task_state"] = {**task, "times_us": [a + b for a, b in pairs]}
-    return both
+    def add(self, batch: RoundRows) -> None:
+        """Count a round that is not cut behind."""
+        for edge, sides in batch.rows.items():
+            for side, rows in sides.items():
+                for place, row in enumerate(rows):
+                    for name in GROWING:
+                        self._rows[edge, side, place, name] += row[name]
+        for task in batch.state.tasks:
+            new = task.busy_us, task.idle_us, task.backpressured_us
+            old = self._times.get((task.stage, task.subtask), (0, 0, 0))
+            self._times[task.stage, task.subtask] = [a + b for a, b in zip(new, old, strict=True)]
+
+    def added_to(self, state: State) -> State:
+        """Return the rows of the round before a cut with what the rounds before it did."""
+        return {
+            edge: {
+                side: [self._sum(edge, side, place, row) for place, row in enumerate(rows)]
+                for side, rows in sides.items()
+            }
+            for edge, sides in state.items()
+        }
+
+    def _sum(self, edge: str, side: str, place: int, row: Mapping[str, Any]) -> dict[str, Any]:
+        grown = {name: row[name] + self._rows[edge, side, place, name] for name in GROWING}
+        if (task := row["task_state"]) is None:
+            return {**row, **grown}
+        old = self._times.get((self._ends[edge][side], row[side]), (0, 0, 0))
+        times_us = [a + b for a, b in zip(task["times_us"], old, strict=True)]
+        return {**row, **grown, "task_state": {**task, "times_us": times_us}}
 
 
 def compare(
@@ -182,7 +195,10 @@ def compare(
     watch: Callable[[State], None] | None = None,
     look: Callable[[RoundState], None] | None = None,
 ) -> None:
-    """Assert that the kernel's rows are the reference run's.
+    """Assert that the kernel's state is the reference run's.
+
+    What stops after each round is compared by the states, of which the rows are made; what stops
+    more seldom by the rows, with what the rounds in between did added up.
 
     Parameters
     ----------
@@ -198,21 +214,34 @@ def compare(
         Called with the same as the typed value that both clocks have in common.
     """
     steps = [every] if isinstance(every, int) else every
-    kernels = [kernel_rounds(job, rounds, step) for step in steps]
+    kernels = [kernel_states(job, rounds, step) for step in steps]
+    grown = [_Growth(job) for _ in steps]
     compared = [0] * len(steps)
-    for way, reference, expected in reference_rounds(job, rounds, steps):
-        batch, number = next(kernels[way]), reference.number
-        assert batch.number == number
-        found = read(batch)
-        if found != expected:
-            text = "\n  ".join(islice(differences(found, expected), SHOWN))
-            raise AssertionError(f"after round {number}:\n  {text}")
-        assert steps[way] > 1 or batch.state == reference.state, f"after round {number}"
-        if watch is not None and way == 0:
-            watch(found)
-        if look is not None and way == 0:
-            look(batch.state)
-        compared[way] += 1
+    last = job.rounds if rounds is None else min(rounds, job.rounds)
+    for reference in islice(run_reference(job, replayed=read_replayed(job)), last):
+        number = reference.number
+        for way, step in enumerate(steps):
+            is_last = number + 1 == last
+            if (number + 1) % step != 0 and not is_last:
+                grown[way].add(reference)
+                continue
+            state = next(kernels[way])
+            assert state.number == number
+            is_equal = step > 1 or state == reference.state
+            if step > 1 or not is_equal or is_last:
+                found = read(RoundRows(number, round_rows(job, state.tasks), state))
+                expected = grown[way].added_to(read(reference))
+                if found != expected:
+                    text = "\n  ".join(islice(differences(found, expected), SHOWN))
+                    raise AssertionError(f"after round {number}:\n  {text}")
+            assert is_equal, f"after round {number}"
+            if watch is not None and way == 0:
+                watch(grown[way].added_to(read(reference)))
+            if look is not None and way == 0:
+                look(state)
+            if step > 1:
+                grown[way].clear()
+            compared[way] += 1
     assert [next(kernel, None) for kernel in kernels] == [None] * len(steps)
     assert min(compared) > 0
 

@@ -114,3 +114,15 @@ def jobs() -> ModuleType:
 def whole_kernel() -> None:
     """Compile one kernel with all parts: less work than one for each transport."""
     prepare(EVERYTHING)
+
+
+@pytest.fixture(scope="session")
+def rows_in_windows() -> ModuleType:
+    """Return ``rows_in_windows.py`` of the emulation's tests: jobs of replayed rows in windows."""
+    return load("tests/job/rows_in_windows.py")
+
+
+@pytest.fixture(scope="session")
+def random_rows() -> ModuleType:
+    """Return ``random_rows.py`` of the emulation's tests: what draws jobs that replay rows."""
+    return load("tests/job/random_rows.py")

@@ -24,6 +24,8 @@ from flowcontrol.virtual import loop, running, simulate
 LIMIT = 1 << 63
 EXAMPLES = 2 * settings.default.max_examples
 MOST_RUNS = 12
+INTERPRETED = EXAMPLES // 4
+"""Examples that are interpreted too, which takes ten times as long; again until all is met."""
 
 HARD = {
     "a selectivity's product beyond 64 bits",
@@ -177,7 +179,7 @@ def test_nothing_leaves_64_bits(
     met: Counter[str] = Counter()
     hard = ("moved", "slow wire", "long latency")
 
-    @settings(max_examples=EXAMPLES // 2)
+    @settings(max_examples=INTERPRETED)
     @given(scenario=awkward_jobs.scenarios(is_network=True))
     def look(scenario: Any) -> None:
         note(scenario.to_yaml())
@@ -191,7 +193,7 @@ def test_nothing_leaves_64_bits(
         assert (times >= 0).all().all()
         assert (times.sum(axis=1) - 1000).abs().max() < 1e-6
 
-    draw_until(look, lambda: all(met[name] for name in hard), 5)
+    draw_until(look, lambda: all(met[name] for name in hard), MOST_RUNS)
     print(dict(met), dict(both))
     assert all(met[name] for name in hard)
 
@@ -231,7 +233,7 @@ def test_parameters_of_other_systems_at_the_ends_of_their_ranges(
 ) -> None:
     met: Counter[str] = Counter()
 
-    @settings(max_examples=EXAMPLES // 2)
+    @settings(max_examples=INTERPRETED)
     @given(data=st.data())
     def look(data: Any) -> None:
         system = data.draw(awkward_jobs.systems(kind))
@@ -241,6 +243,6 @@ def test_parameters_of_other_systems_at_the_ends_of_their_ranges(
         if run.tables["channels"].to_pandas().in_flight_records.max() > 0:
             met[system[kind]["name"]] += 1
 
-    draw_until(look, lambda: len(met) > 2, 5)
+    draw_until(look, lambda: len(met) > 2, MOST_RUNS)
     print(dict(met))
     assert len(met) > 2

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-EXAMPLES = settings.default.max_examples * 3 // 2
-MOST_RUNS = 12
+EXAMPLES = settings.default.max_examples
+MOST_RUNS = 18
 """Runs until what is seldom has happened."""
 
 EVENTS = {

@@ -85,7 +85,13 @@ def test_the_kernel_does_what_the_reference_run_does(
     shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
 
     @settings(max_examples=EXAMPLES)
-    @given(job=random_windows.jobs(random_jobs, shape), every=st.sampled_from([2, 3, 10, 1000]))
+    @given(
+        job=st.one_of(
+            random_windows.jobs(random_jobs, shape),
+            random_windows.jobs(random_jobs, shape, is_seldom=True),
+        ),
+        every=st.sampled_from([2, 3, 10, 1000]),
+    )
     def look(job: Job, every: int) -> None:
         note(job.scenario.to_yaml())
         assume(job.links)

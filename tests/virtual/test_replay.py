@@ -22,8 +22,10 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.replay import routes_of_keys
-from flowcontrol.live.replay import stage_replay
+from flowcontrol.job.round_state import RoundState
+from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.protocol.event_time.stamps import id_of, time_of
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
@@ -154,6 +156,40 @@ def test_the_live_clock_splits_them_alike(
         assert len(set(table.tolist())) > 1
 
 
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize(
+    ("kind", "write"), [("csv", write_csv), ("parquet", write_folder), ("delta", write_delta)]
+)
+def test_the_live_clock_stamps_them_alike(
+    kind: str, write: Callable[[Path], Path], width: int, tmp_path: Path
+) -> None:
+    """Whatever batches the rows come in: a window of keys and numbers, another of all rows."""
+    mapping = job_of(kind, write(tmp_path), "city", width=width).scenario.canonical()
+    mapping["stages"][0] |= {"event_time": {"column": "at"}, "watermark": {}}
+    window = {"kind": "tumbling", "size_s": 1, "aggregate": {"n": "sum(number)"}}
+    mapping["stages"] += [{"name": "count", "window": window}]
+    mapping["edges"] += [{"from": "source", "to": "count", "partitioner": "global"}]
+    job = build_physical_graph(parse_scenario(mapping))
+    folder = tmp_path / "replay"
+    stage_replay(NoSpark(), job, job.stage("source"), folder)  # type: ignore[arg-type]
+    live, found = staged_rows(job, lambda stage: folder), read_replayed(job)
+    assert live.limits == found.limits
+    assert {key: own.tolist() for key, own in live.stamps.items()} == {
+        key: own.tolist() for key, own in found.stamps.items()
+    }
+    missing = "" if kind == "csv" else "null"
+    names = {missing if city is None else city for city in ROWS["city"]}
+    assert live.keys.names == found.keys.names == {"count": tuple(sorted(names))}
+    for name, edge in found.keys.edges.items():
+        assert np.array_equal(live.keys.edges[name].numbers, edge.numbers)
+        assert np.array_equal(live.keys.edges[name].firsts, edge.firsts)
+    values, stamps = live.keys.values_of("count").of_ids, found.stamps["source", 0]
+    assert [int(values[id_of(one)]) for one in stamps.tolist()] == ROWS["number"][::width]
+    assert [time_of(one) for one in stamps.tolist()] == [
+        round(at.timestamp() * 1000) for at in ROWS["at"][::width]
+    ]
+
+
 def test_a_key_decides_the_channel_as_flink_does(tmp_path: Path) -> None:
     found = read_replayed(job_of("parquet", write_parquet(tmp_path)))
     expected = [channel_of_key(city or "null", 3, 128) for city in ROWS["city"]]
@@ -210,6 +246,22 @@ def test_fewer_rows_than_subtasks(clocks: ModuleType, tmp_path: Path) -> None:
     job = job_of("parquet", tmp_path / "rows.parquet", width=5)
     assert list(read_replayed(job).limits.values()) == [1, 1, 0, 0, 0]
     clocks.compare(job)
+
+
+def test_the_last_row_may_wait_for_a_buffer(clocks: ModuleType, tmp_path: Path) -> None:
+    """What falls due at a source meanwhile is lost, as ever."""
+    pq.write_table(pa.table({"city": ["Oslo", "Rome", "Kiel"]}), tmp_path / "rows.parquet")
+    mapping = job_of("parquet", tmp_path / "rows.parquet", None, service=5).scenario.canonical()
+    mapping["stages"][0]["record_bytes"] = 60_000
+    mapping["stages"][1] |= {"parallelism": 1, "placement": [0], "service_rate": 5}
+    waited = []
+
+    def look(state: RoundState) -> None:
+        task = state.task("source")
+        waited.append(task.taken == 0 and task.backpressured_us > 0 and task.state.taken == 3)
+
+    clocks.compare(build_physical_graph(parse_scenario(mapping)), every=(1, 7), look=look)
+    assert sum(waited) > 10
 
 
 def test_an_input_without_rows_is_refused(tmp_path: Path) -> None:

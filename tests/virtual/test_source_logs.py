@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import Any
 
@@ -187,7 +188,8 @@ def test_a_record_that_is_being_read_is_not_in_flight(
     """Little's law from the first record to the last: in flight over the rounds is the ages."""
     arrivals = [{"at_s": 0, "rate": rate}, {"at_s": 0.7, "rate": 0}]
     source = {"emit_rate": speed, "arrival_rate": arrivals, "record_bytes": 10}
-    keys = {"duration_s": 35, "round_ms": round_ms, "sample_interval_s": round_ms / 1000}
+    duration_s = min(35, math.ceil(2 + 1.2 * 0.7 * rate / speed))  # until all is read
+    keys = {"duration_s": duration_s, "round_ms": round_ms, "sample_interval_s": round_ms / 1000}
     options = {"execution.buffer-timeout.interval": 0}
     made = mapping(source | {"service_time": service_time}, 5000, options=options, **keys)
     tables = {name: t.to_pandas() for name, t in simulate(parse_scenario(made)).tables.items()}
@@ -241,7 +243,7 @@ def test_a_replayed_log_arrives_at_its_rate() -> None:
 def test_the_kernel_stops_a_replayed_log_where_the_reference_does() -> None:
     job = build_physical_graph(parse_scenario(mapping({"stalls": PAUSE})))
     limits = {("source", 0): 333}
-    memory = fill(job, runs=1 << 12, ages=1 << 12, track=False, limits=limits)
+    memory = fill(job, runs=1 << 12, ages=1 << 12, track=False, replayed=Replayed(limits=limits))
     reader = StateReader(job, memory)
     for batch in run_reference(job, Replayed(limits=limits)):
         assert advance(memory.cells, batch.number + 1) == 0

@@ -147,7 +147,7 @@ def test_a_run_that_lacks_room_begins_again(monkeypatch: pytest.MonkeyPatch) -> 
     given = small.keyed(SLIDING)
     expected = simulate(given).tables
     sizes, grown = LogSizes.first, []
-    tight = staticmethod(lambda job: replace(sizes(job), windows=20, results=8))
+    tight = staticmethod(lambda *x: replace(sizes(*x), windows=20, results=8))
     more = LogSizes.grown
     monkeypatch.setattr(LogSizes, "first", tight)
     monkeypatch.setattr(
@@ -164,7 +164,7 @@ def test_a_run_that_lacks_room_begins_again(monkeypatch: pytest.MonkeyPatch) -> 
 def test_too_many_windows_end_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_sizes, "MOST_BYTES", 8 * 1000)
     first = LogSizes.first
-    tight = staticmethod(lambda job: replace(first(job), windows=20))
+    tight = staticmethod(lambda *x: replace(first(*x), windows=20))
     monkeypatch.setattr(LogSizes, "first", tight)
     with pytest.raises(RunError, match=r"windows of a subtask that are open, at .*fewer keys"):
         simulate(small.keyed(SLIDING))

@@ -141,7 +141,7 @@ def begin_cut(gate: Gate, channels: Channels, first: int, record_bytes: int) -> 
     persisted = 0
     for i in range(len(gate.channels)):
         channel = channels[first + i]
-        channel.cut = gate.channels[i].processed * record_bytes
+        channel.cut = gate.channels[i].processed * record_bytes + channel.mark_bytes
         channel.persisted = 0
         if channel.has_delivered == 1:
             persisted += count_persisted(channel)

@@ -3,28 +3,36 @@
 from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.windows.states import WindowEntry
 
+NO_VALUE = -MAX_TIME
+"""In a table of values: there is none."""
 
-def put_in(entry: WindowEntry, value: int) -> None:
-    """Add an element's value to a window."""
-    entry.min = value if entry.count == 0 else min(entry.min, value)
-    entry.max = value if entry.count == 0 else max(entry.max, value)
-    entry.sum = _total(entry.sum, value)
+
+def put_in(entry: WindowEntry, value: int, has_value: int) -> None:
+    """Count an element in a window, and add its value if it has one."""
     entry.count += 1
+    if has_value == 0:
+        return
+    entry.min = value if entry.valued == 0 else min(entry.min, value)
+    entry.max = value if entry.valued == 0 else max(entry.max, value)
+    entry.sum = _total(entry.sum, value)
+    entry.valued += 1
 
 
 def absorb(entry: WindowEntry, other: WindowEntry) -> None:
     """Add what another window holds to a window."""
-    if other.count == 0:
-        return
-    entry.min = other.min if entry.count == 0 else min(entry.min, other.min)
-    entry.max = other.max if entry.count == 0 else max(entry.max, other.max)
-    entry.sum = _total(entry.sum, other.sum)
     entry.count += other.count
+    if other.valued == 0:
+        return
+    entry.min = other.min if entry.valued == 0 else min(entry.min, other.min)
+    entry.max = other.max if entry.valued == 0 else max(entry.max, other.max)
+    entry.sum = _total(entry.sum, other.sum)
+    entry.valued += other.valued
 
 
 def purge(entry: WindowEntry) -> None:
     """Empty a window."""
     entry.count = 0
+    entry.valued = 0
     entry.sum = 0
     entry.min = 0
     entry.max = 0

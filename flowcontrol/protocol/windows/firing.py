@@ -95,6 +95,7 @@ def on_element(windows: Windows, key: int, ms: int, value: int, now: int) -> int
     store.element_key = key
     store.element_ms = at
     store.element_value = value
+    store.element_has_value = 1
     store.element_now = now
     store.element_start = start
     store.phase = ELEMENT
@@ -168,7 +169,7 @@ def _fill_next(windows: Windows) -> int:
     if place == NONE:
         place = add(windows, key, start, end)
     entry = windows.entries[place - 1]
-    put_in(entry, store.element_value)
+    put_in(entry, store.element_value, store.element_has_value)
     found = 0
     if fires_on_element(settings, store, entry) == 1:
         found = _fire(windows, entry)
@@ -229,6 +230,7 @@ def _fire(windows: Windows, entry: WindowEntry) -> int:
     store.result_end = entry.end
     store.result_ms = last_ms(settings, entry.end)
     store.result_count = entry.count
+    store.result_valued = entry.valued
     store.result_sum = entry.sum
     store.result_min = entry.min
     store.result_max = entry.max

@@ -1,6 +1,6 @@
 """What a window operator keeps beyond a call: more room, and a state to go on from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from flowcontrol.protocol.rows import Row
@@ -110,3 +110,34 @@ def windows_of(settings: WindowSettings, state: Mapping[str, Any], least: int) -
         schedule(windows, place)
     windows.store.order = 1 + max((kept["order"] for kept in entries), default=-1)
     return windows
+
+
+def put_entries_back(windows: Windows, rows: Sequence[Sequence[int]]) -> None:
+    """Give an operator whose rows are lists the entries of another one, in the same places.
+
+    Parameters
+    ----------
+    windows : Windows
+        Its store is that of the other one already; it has no windows yet.
+    rows : sequence of sequence of int
+        Values of each entry that ever held a window, by field.
+
+    Notes
+    -----
+    At any moment, also in the middle of a burst. Heaps follow from where entries say they are in
+    them; where chains of buckets lead depends on the room, and they are made anew.
+    """
+    grow(windows, max(len(windows.entries), len(rows)))
+    for entry, values in zip(windows.entries, rows, strict=False):
+        for name, value in zip(columns(WindowEntry), values, strict=True):
+            setattr(entry, name, value)
+    for place in open_places(windows):
+        entry = windows.entries[place - 1]
+        for heap, at in (
+            (windows.event_heap, entry.event_place),
+            (windows.clock_heap, entry.clock_place),
+        ):
+            if at != NONE:
+                heap[at] = place
+                heap[0] += 1
+    _chain_anew(windows, windows.buckets)

@@ -1,7 +1,8 @@
-"""Keys of made records: which key an id of a stamp stands for, and which id stands for a key.
+"""Keys of records: which key an id of a stamp stands for, and which id stands for a key.
 
-A key is a number from 0. Keys that are alike often have ids alike; those of a distribution a table,
-``firsts``: the first id of each key. So a key is a function of the record alone, wherever it goes.
+A key is a number from 0. Of made records, keys that are alike often have ids alike; those of a
+distribution a table, ``firsts``: the first id of each key. Of replayed rows a table has the key of
+each id. So a key is a function of the record alone, wherever it goes.
 """
 
 from flowcontrol.protocol.event_time.stamps import ID_BITS, IDS
@@ -31,6 +32,23 @@ def key_of(number: int, keys: int, firsts: Row) -> int:
         else:
             high = middle
     return low
+
+
+def key_by_table(number: int, keys: int, firsts: Row, numbers: Row) -> int:
+    """Return the key of a record, made or replayed.
+
+    Parameters
+    ----------
+    number : int
+        Id of its stamp.
+    keys : int
+        How many keys there are.
+    firsts : Row
+        First id of each key, of made records as :func:`key_of` wants it.
+    numbers : Row
+        Key of each id, of replayed rows; empty: records are made.
+    """
+    return numbers[number] if len(numbers) > 0 else key_of(number, keys, firsts)
 
 
 def id_of_key(key: int, keys: int, firsts: Row) -> int:

@@ -78,6 +78,8 @@ class WindowStore:
     """Its time by which windows are assigned."""
     element_value: int = 0
     """Its value."""
+    element_has_value: int = 0
+    """1: it has one; 0: it counts, and is in no sum, minimum or maximum."""
     element_now: int = 0
     """Processing time at which it came."""
     element_start: int = 0
@@ -96,6 +98,8 @@ class WindowStore:
     """Its timestamp: the last millisecond of the window."""
     result_count: int = 0
     """Elements in the window."""
+    result_valued: int = 0
+    """Those of them that have a value."""
     result_sum: int = 0
     """Sum of their values."""
     result_min: int = 0
@@ -120,6 +124,8 @@ class WindowEntry:
     """Place of the next entry in its bucket; of a free entry: of the next free one."""
     count: int = 0
     """Elements in it; 0 after a purge."""
+    valued: int = 0
+    """Those of them that have a value."""
     sum: int = 0
     """Of their values; stops at the ends of 64 bits."""
     min: int = 0

@@ -13,6 +13,7 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.reference import RoundRows, control_of, new_subtasks, run_rounds
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED
+from flowcontrol.protocol.event_time.marks import mark_bytes
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.protocol.states import CheckpointReport
 
@@ -49,6 +50,8 @@ class CheckpointRun:
         All that tasks have told the coordinator.
     finished : dict of ChannelId to int
         Bytes written to the channels whose sender has finished.
+    put, taken : Counter of ChannelId
+        Bytes of watermarks and statuses that were put into channels, and taken out of them.
     seen : Counter of str
         What has happened that makes a run count.
     """
@@ -60,7 +63,10 @@ class CheckpointRun:
         self.reports: list[CheckpointReport] = []
         self.finished: dict[ChannelId, int] = {}
         self.seen: Counter[str] = Counter()
+        self.put: Counter[ChannelId] = Counter()
+        self.taken: Counter[ChannelId] = Counter()
         for subtask in self.subtasks:
+            self._watch_marks(subtask)
             subtask.on_snapshot = lambda number, own=subtask: self._snapshot(own, number)
 
     def rounds(self) -> Iterator[RoundRows]:
@@ -98,18 +104,39 @@ class CheckpointRun:
         own = self.control.coordinator
         return [id for id in own.ids if own.statistics(id).status == "completed"]
 
+    def _watch_marks(self, subtask: Subtask) -> None:
+        """Count the bytes of what enters and leaves channels besides records."""
+        note, drop = subtask.note_mark, subtask.drop_mark
+
+        def put(writer: Any, channel: int, kind: int, watermark: int) -> None:
+            number = next(i for i, one in enumerate(subtask.partitions) if one is writer.partition)
+            link, own = subtask.out_links[number]
+            for one in own if writer.partition.is_broadcast else [own[channel]]:
+                self.put[ChannelId(link.name, one.sender, one.receiver)] += mark_bytes(kind)
+            note(writer, channel, kind, watermark)
+
+        def take() -> None:
+            link, own = subtask.in_links[subtask.task.gate]
+            one = own[subtask.task.channel]
+            self.taken[ChannelId(link.name, one.sender, one.receiver)] += mark_bytes(
+                subtask.mark_kind()
+            )
+            drop()
+
+        subtask.note_mark, subtask.drop_mark = put, take
+
     def _cut(self, checkpoint: int) -> Cut:
         return self.cuts.setdefault(checkpoint, Cut())
 
     def _snapshot(self, subtask: Subtask, checkpoint: int) -> None:
         cut = self._cut(checkpoint)
         for name, own in _outputs(subtask):
-            cut.written[name] = own.written * _record_bytes(subtask, name)
+            cut.written[name] = own.written * _record_bytes(subtask, name) + self.put[name]
         first = 0
         for (link, channels), gate in zip(subtask.in_links, subtask.gates, strict=True):
             for channel, own in zip(channels, gate.channels, strict=True):
                 name = ChannelId(link.name, channel.sender, channel.receiver)
-                cut.processed[name] = own.processed * link.record_bytes
+                cut.processed[name] = own.processed * link.record_bytes + self.taken[name]
             first += len(channels)
 
     def _after_round(self, subtask: Subtask) -> None:
@@ -124,7 +151,9 @@ class CheckpointRun:
             elif report.kind == FINISHED:
                 self.seen["finished"] += 1
                 for name, own in _outputs(subtask):
-                    self.finished[name] = own.written * _record_bytes(subtask, name)
+                    self.finished[name] = (
+                        own.written * _record_bytes(subtask, name) + self.put[name]
+                    )
         self._note_events(subtask)
 
     def _note_persisted(self, subtask: Subtask, report: CheckpointReport) -> None:

@@ -56,13 +56,17 @@ def jobs(
     *,
     has_state: bool = True,
     systems: Any = None,
+    times: Any = None,
     modes: Sequence[int] = MODES,
 ) -> Job:
     """A random job that checkpoints; of most, some stages have a state.
 
-    ``systems`` draws its system by the length of a round, ms; by default it is Flink.
+    ``systems`` draws its system by the length of a round, ms; by default it is Flink. ``times``
+    draws what a scenario is with event times or windows; by default it has none.
     """
     scenario = draw(random_jobs.scenarios(shape))
+    if times is not None:
+        scenario = draw(times(scenario))
     if systems is not None:
         system = draw(systems(scenario.round_ms))
         scenario = scenario.model_copy(update={"system": system})

@@ -1,4 +1,4 @@
-"""Keys of made records: each id has one key, each key its ids, in the shares that are stated."""
+"""Keys of records: each id has one key, each key its ids, in the shares that are stated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.event_time.stamps import IDS
-from flowcontrol.protocol.windows.keys import id_of_key, key_of
+from flowcontrol.protocol.windows.keys import id_of_key, key_by_table, key_of
 
 weights = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any)
 
@@ -50,3 +50,17 @@ def test_so_it_is_where_keys_have_shares(shares: list[int], number: int) -> None
     assert shares[key] > 0
     assert firsts[key] == id_of_key(key, len(shares), firsts) <= number
     assert key == len(shares) - 1 or number < firsts[key + 1]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_rows_have_their_keys_in_a_table(number: int) -> None:
+    """And results the first id of their key, which need not follow the order of keys."""
+    numbers, firsts = [2, 0, 2, 1], [1, 3, 0]
+    key = key_by_table(number, 3, firsts, numbers)
+    assert key == numbers[number]
+    assert numbers[id_of_key(key, 3, firsts)] == key
+    assert id_of_key(key, 3, firsts) <= number
+
+
+def test_made_records_have_none() -> None:
+    assert key_by_table(5, 4, [0, 5, 5, 9], []) == key_of(5, 4, [0, 5, 5, 9]) == 2

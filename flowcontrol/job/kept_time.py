@@ -1,0 +1,97 @@
+"""What the rows of a ledger keep of event time where the ends of a channel share no memory.
+
+The stamps of records go with the records. The marks of a round stand in the sender's row of it, the
+receiver's row has those that wait with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from flowcontrol.job.channel_elements import ChannelElements, Mark
+from flowcontrol.job.subtask import Subtask
+from flowcontrol.job.timed_task import TimeRows
+from flowcontrol.job.windowed_task import WindowRows
+from flowcontrol.protocol.state import put_back
+from flowcontrol.protocol.windows.firing import RESTING
+
+Marks = list[list[list[Mark]]]
+"""By gate or partition, and by channel."""
+
+
+@dataclass(frozen=True)
+class KeptTime:
+    """What only a run in several processes keeps of a subtask's event time.
+
+    Attributes
+    ----------
+    blocked_us : int
+        For how long it has been back-pressured so far.
+    waiting : list of list of list of Mark
+        By gate and channel, the marks that have come and that it has not taken.
+    noted : list of list of list of Mark
+        By partition and channel, the marks that it put there in the round.
+    windows : (int, int), optional
+        Of a task with windows: round in which these were kept last, and the one in which the record
+        that it took up last was emitted.
+    """
+
+    blocked_us: int
+    waiting: Marks
+    noted: Marks
+    windows: tuple[int, int] | None
+
+    def document(self) -> dict[str, Any]:
+        """Return what stands with the task's state."""
+        found: dict[str, Any] = {"blocked_us": self.blocked_us}
+        if self.windows is not None:
+            found["kept_in"], found["born"] = self.windows
+        return found
+
+
+def kept_time(subtask: Subtask) -> KeptTime | None:
+    """Return what is kept of a subtask after a round; None: its job has no event time."""
+    rows = subtask.time
+    if rows is None:
+        return None
+    own = subtask.window
+    windows = None if own is None else (own.kept_in, own.born)
+    return KeptTime(rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows)
+
+
+def _marks(sides: list[list[ChannelElements]]) -> Marks:
+    return [[list(elements.marks) for elements in side] for side in sides]
+
+
+def marks_of(state: Mapping[str, Any]) -> tuple[Mark, ...]:
+    """Return the marks that the state of a channel has, of either side."""
+    return tuple(Mark(*kept) for kept in state.get("marks", ()))
+
+
+def put_marks_back(subtask: Subtask, gate: int, channel: int, state: Mapping[str, Any]) -> None:
+    """Give an input channel of a subtask the marks that wait there; what it has taken is there."""
+    if subtask.time is not None:
+        elements = subtask.time.inputs[gate][channel]
+        elements.marks.extend(marks_of(state))
+        elements.taken = subtask.gates[gate].channels[channel].processed
+
+
+def put_time_back(subtask: Subtask, rows: TimeRows, state: Mapping[str, Any]) -> None:
+    """Give a subtask the event time that its task's state has; its outputs are restored."""
+    put_back(rows.state, state["time"]["state"])
+    for channel, kept in zip(rows.channels, state["time"]["channels"], strict=True):
+        put_back(channel, kept)
+    rows.blocked_us = state.get("blocked_us", 0)
+    subtask.task.stamp = state["time"]["stamp"]
+    for out, part in zip(subtask.outputs, rows.outputs, strict=True):
+        for count, elements in zip(out.router.counts, part, strict=True):
+            elements.taken = count
+
+
+def put_window_back(subtask: Subtask, rows: WindowRows, state: Mapping[str, Any]) -> None:
+    """Give a subtask what its task's state has of windows; the windows themselves are elsewhere."""
+    put_back(rows.held, state["window"]["held"])
+    put_back(rows.windows.store, state["window"]["store"])
+    is_under_way = rows.windows.store.phase != RESTING or rows.held.to_give > 0
+    subtask.task.is_firing = int(is_under_way)
+    rows.kept_in, rows.born = state.get("kept_in", -1), state.get("born", 0)

@@ -1,0 +1,120 @@
+"""The stamps of a stage's records on the live clock: read with its inputs, sent with its outputs.
+
+The rules of a stage run in two processes on the driver, and its records are in files that tasks on
+executors write. A hidden column of the files has the stamps. Either process reads them where its
+rules ask for one, a file once a round.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from flowcontrol.job import JobVertex, Subtask
+from flowcontrol.job.channel_elements import ChannelElements
+from flowcontrol.ledger.exchange import ExchangeView
+from flowcontrol.live.take import STAMP
+
+Ints = npt.NDArray[np.int64]
+
+
+class ReceivedElements(ChannelElements):
+    """What a channel has for its receiver; stamps are fetched when one is asked for.
+
+    Parameters
+    ----------
+    fetch : callable
+        Given the number of a record, returns the stamps from that one on, as far as they are known.
+    """
+
+    def __init__(self, fetch: Callable[[int], list[int]]) -> None:
+        super().__init__()
+        self._fetch = fetch
+
+    def stamps_of(self, first: int, count: int) -> list[int]:
+        """Return the stamps of records by number, of such as are not taken up."""
+        if self.taken + len(self.stamps) < first + count:
+            self.stamps.extend(self._fetch(self.taken + len(self.stamps)))
+        return super().stamps_of(first, count)
+
+    def take(self, count: int) -> None:
+        """Have the receiver take up records, oldest first; of few has it asked for the stamp."""
+        for _ in range(min(count, len(self.stamps))):
+            self.stamps.popleft()
+        self.taken += count
+
+    def in_flight(self) -> tuple[tuple[int, int], ...]:
+        """Return nothing: nobody knows it all here."""
+        return ()
+
+
+class StageElements:
+    """What is between the records of a stage's channels, in one process.
+
+    Parameters
+    ----------
+    plan : JobVertex
+        The stage.
+    exchanges : mapping of str to ExchangeView
+        The exchange log of each of its inputs, by edge name.
+    """
+
+    def __init__(self, plan: JobVertex, exchanges: Mapping[str, ExchangeView]) -> None:
+        self._plan, self._exchanges = plan, exchanges
+        self._columns: dict[str, Ints] = {}
+
+    def connect(self, subtask: Subtask) -> None:
+        """Have a fresh subtask ask the exchange logs."""
+        if subtask.time is None:
+            return
+        subtask.time.inputs = [
+            [
+                ReceivedElements(self._fetcher(link.name, channel.sender, subtask.index))
+                for channel in own
+            ]
+            for link, own in subtask.in_links
+        ]
+
+    def begin_round(self, subtasks: list[Subtask]) -> None:
+        """Have the rows of the round before be seen; what was sent then is not kept here."""
+        self._columns.clear()
+        for exchange in self._exchanges.values():
+            exchange.refresh()
+        for subtask in subtasks:
+            for part in [] if subtask.time is None else subtask.time.outputs:
+                for elements in part:
+                    elements.pass_on()
+
+    def _fetcher(self, edge: str, sender: int, receiver: int) -> Callable[[int], list[int]]:
+        """Return what reads the stamps of a channel."""
+        exchange = self._exchanges[edge]
+
+        def fetch(first: int) -> list[int]:
+            found: list[int] = []
+            count = exchange.end_of(sender, receiver) - first
+            for span in exchange.locate(sender, receiver, first, count):
+                column = self._column(span.path)
+                found += column[span.first_row : span.first_row + span.rows].tolist()
+            return found
+
+        return fetch
+
+    def _column(self, path: str) -> Ints:
+        """Return the stamps of a file; all receivers of a stage read the same files."""
+        if path not in self._columns:
+            with pq.ParquetFile(path) as file:
+                found = file.read(columns=[STAMP], use_threads=False).column(0).to_numpy()
+            self._columns[path] = np.asarray(found, np.int64)
+        return self._columns[path]
+
+
+def sent_stamps(subtask: Subtask, number: int) -> Ints | None:
+    """Return the stamps of what a subtask sent over an edge in the round, channel by channel.
+
+    None: its job has no event time.
+    """
+    if subtask.time is None:
+        return None
+    part = subtask.time.outputs[number]
+    return np.array([stamp for elements in part for stamp in elements.stamps], np.int64)

@@ -1,0 +1,147 @@
+"""What a stage with windows sends on and writes: results, which the driver's rules have made.
+
+Keys and values of records are in their stamps, so the rules know a result whole. Tasks on executors
+take the rows that went into windows, count them, and say when the sources emitted them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flowcontrol.errors import RunError
+from flowcontrol.job import Job, JobVertex, Subtask, Work
+from flowcontrol.job.row_keys import RowKeys
+from flowcontrol.job.window_table import (
+    EMITTED,
+    Aggregated,
+    declared,
+    late_name,
+    table_name,
+    window_table,
+)
+from flowcontrol.job.windowed_task import Result, WindowRows
+from flowcontrol.ledger.exchange import OutputTable
+from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, write_rows
+from flowcontrol.live.take import ROUND
+
+ROWS_OF_A_FILE = 1 << 20
+
+
+class WindowResults:
+    """Writes what the windows of a stage put out.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        A stage with a window.
+    paths : RunPaths
+        The run's folder.
+    run_id : str
+        Makes the application id unique to this run.
+    rows : RowKeys
+        Which keys and values replayed rows have.
+    taken : pyarrow.Schema
+        Columns of the rows that it takes up.
+
+    Attributes
+    ----------
+    table, late : OutputTable
+        Its results, and the rows that came too late for every window.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        plan: JobVertex,
+        paths: RunPaths,
+        run_id: str,
+        rows: RowKeys,
+        taken: pa.Schema,
+    ) -> None:
+        window = job.scenario.window_of(plan.name)
+        assert window is not None
+        self._job, self._plan, self._keys = job, plan, rows
+        stated = plan.stage.output
+        folder = table_name(plan.name) if stated is None else stated.path
+        schema = declared(window, rows.values_of(plan.name)).arrow_schema()
+        self.table = OutputTable(paths.output(folder), schema, f"{run_id}/{plan.name}")
+        place = paths.output(late_name(folder))
+        self.late = OutputTable(place, taken, f"{run_id}/{plan.name}/late")
+
+    def order(self, number: int, subtask: Subtask, work: Work) -> SubtaskOrder:
+        """Return what an executor does with the rows that a subtask took up in a round."""
+        rows = _rows(subtask)
+        asked = [taken - work.first - 1 for taken in rows.sources]
+        asks = tuple(i for i in (*asked, work.records - 1) if i >= 0)
+        late = np.array([taken - work.first - 1 for taken in rows.late], np.int64)
+        edge = self._whole(self.late, number, subtask.index, late)
+        return SubtaskOrder(work.records, (edge,), True, asks=asks)
+
+    def packed(
+        self,
+        number: int,
+        subtask: Subtask,
+        orders: Sequence[EdgeOrder],
+        report: Mapping[str, Any] | None,
+    ) -> list[dict[str, Any] | None]:
+        """Write the files of a subtask's results in a round.
+
+        Parameters
+        ----------
+        number : int
+            The round.
+        subtask : Subtask
+            After it.
+        orders : sequence of EdgeOrder
+            Where they go, by output edge.
+        report : mapping, optional
+            What the executor says; None: the subtask took nothing up.
+
+        Returns
+        -------
+        list of (dict or None)
+            The file of each edge, and at last that of the table; None for no rows.
+        """
+        rows = _rows(subtask)
+        asked = list([] if report is None else report["asked"])
+        first = subtask.work.first
+        born = [asked.pop(0) if taken > first else rows.born for taken in rows.sources]
+        if asked:
+            rows.born = asked.pop()
+        if not rows.results:
+            return [None] * (len(orders) + 1)
+        table = self._table(rows.results)
+        sent = table.drop_columns([EMITTED]).append_column(ROUND, pa.array(born, pa.int64()))
+        place = self._whole(
+            self.table, number, subtask.index, np.arange(len(table), dtype=np.int64)
+        )
+        return [*(write_rows(sent, order) for order in orders), write_rows(table, place)]
+
+    def _whole(
+        self, table: OutputTable, number: int, index: int, rows: npt.NDArray[np.int64]
+    ) -> EdgeOrder:
+        """Order rows into one file of a table; a round that is run again writes it again."""
+        name = f"{self._plan.name}-{index}-{number}.parquet"
+        return EdgeOrder(str(table.path), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name)
+
+    def _table(self, results: Sequence[Result]) -> pa.Table:
+        """Return results as rows of the table."""
+        columns = np.array(results, np.int64).T
+        own = dict(zip(Result._fields, columns, strict=True))
+        named = (own[name] for name in ("start", "end", "key", "records", "round"))
+        values = Aggregated(*(own[name] for name in Aggregated._fields))
+        return window_table(self._job, self._plan.name, *named, values=values, rows=self._keys)
+
+
+def _rows(subtask: Subtask) -> WindowRows:
+    if subtask.window is None:
+        raise RunError(f"stage {subtask.plan.name} has no window")
+    return subtask.window

@@ -1,0 +1,115 @@
+"""Small scenarios with event time, and what both clocks must agree on about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+INTERVAL = "pipeline.auto-watermark-interval"
+
+
+def timed(mapping: Mapping[str, Any], sources: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Give sources of a scenario what belongs to their time: by name, keys of their stages."""
+    stages = [{**stage, **sources.get(stage["name"], {})} for stage in mapping["stages"]]
+    return {**mapping, "stages": stages, "options": {**mapping["options"], INTERVAL: "200ms"}}
+
+
+def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
+    """Return the cases by name."""
+    behind = {"out_of_orderness_s": 0.3}
+    late = {"event_time": behind, "watermark": {"delay_s": 0.3}}
+    idle = {"event_time": {"offset_s": -2}, "watermark": {"delay_s": 0.1, "idle_after_s": 0.2}}
+    marks = {"event_time": behind, "watermark": {"punctuated": True}}
+    return {
+        "joined": timed(
+            {
+                **cases.KILLED,
+                "sample_interval_s": 0.1,
+                "stages": [
+                    cases.source("one", 500),
+                    cases.source("two", [{"at_s": 0, "rate": 300}, {"at_s": 0.6, "rate": 0},
+                                         {"at_s": 1.3, "rate": 300}]),
+                    *cases.KILLED["stages"][2:],
+                ],
+            },
+            {"one": late, "two": idle},
+        ),
+        "each": timed(cases.FAN_OUT, {"source": marks}),
+        "large": timed(cases.LARGE, {"source": {**marks, "event_time": {}}}),
+    }  # fmt: skip
+
+
+def marks_of(ledgers: Mapping[str, list[dict[str, Any]]], side: str) -> list[list[int]]:
+    """Return all marks that the rows of a side have: place, kind, watermark."""
+    return [
+        mark
+        for rows in ledgers.values()
+        for row in rows
+        if row["side"] == side
+        for mark in row["channel_state"]["marks"]
+    ]
+
+
+def windowed(mapping: Mapping[str, Any], stage: str, window: Mapping[str, Any], **more: Any) -> Any:
+    """Give a stage of a scenario a window, and other keys."""
+    stages = [
+        {**own, "window": dict(window), **more} if own["name"] == stage else own
+        for own in mapping["stages"]
+    ]
+    return {**mapping, "stages": stages}
+
+
+def every_window(cases: ModuleType) -> dict[str, dict[str, Any]]:
+    """Return cases with windows by name."""
+    late = {"event_time": {"out_of_orderness_s": 0.4}, "watermark": {"delay_s": 0.1}}
+    keys = {"partitioner": "hash", "key_weights": {"a": 5, "b": 2, "c": 1}}
+    tumbling = {"kind": "tumbling", "size_s": 0.3, "aggregate": {"n": "count", "m": "count"}}
+    plain = {key: value for key, value in cases.sink().items() if key != "output"}
+    sinks = cases.scenario(
+        "counts",
+        [cases.source(rate=300), cases.sink(rate=250, parallelism=2)],
+        [cases.edge("source", "sink", **keys)],
+        rounds=18,
+    )
+    middle = cases.scenario(
+        "bursts",
+        [
+            cases.source("one", 200),
+            cases.source("two", 100),
+            {"name": "count", "record_bytes": 3000},
+            cases.sink(rate=60),
+        ],
+        [cases.edge("one", "count"), cases.edge("two", "count"), cases.edge("count", "sink")],
+        exclusive=1,
+        floating=1,
+        rounds=25,
+    )
+    session = {"kind": "session", "gap_s": 0.02, "keys": 12, "allowed_lateness_s": 0.1}
+    clock = {
+        "kind": "sliding",
+        "size_s": 0.4,
+        "slide_s": 0.2,
+        "trigger": "processing_time",
+        "keys": 30,
+    }
+    again = cases.scenario(
+        "again",
+        [
+            cases.source(rate=200),
+            {"name": "first", "record_bytes": 200},
+            {**plain, "name": "second", "service_rate": 900},
+        ],
+        [cases.edge("source", "first"), cases.edge("first", "second")],
+        rounds=18,
+    )
+    return {
+        "sinks": windowed(timed(sinks, {"source": late}), "sink", tumbling),
+        "sessions": windowed(timed(middle, {"one": late, "two": late}), "count", session),
+        "clock": windowed(timed(middle, {}), "count", clock),
+        "again": windowed(
+            windowed(timed(again, {"source": late}), "first", {**tumbling, "keys": 9}),
+            "second",
+            {"kind": "global", "trigger": {"count": 4}, "accumulate": False, "keys": 3},
+        ),
+    }

@@ -1,0 +1,100 @@
+"""Random jobs of replayed rows in windows: both clocks hold the same after every round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job import Job
+from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol.windows.firing import RESTING
+
+EXAMPLES = settings.default.max_examples // 4
+MOST_RUNS = 24
+"""Runs until what is seldom has happened."""
+
+EVENTS = {
+    "times of rows",
+    "made times",
+    "late",
+    "results",
+    "several keys",
+    "routed by a column",
+    "results of whole numbers",
+    "results of decimals",
+    "records without a value",
+    "window behind a window",
+    "rows of several sources",
+    "blocked in a burst",
+}
+"""What must have happened in some of the runs."""
+
+
+def happened(job: Job, task: TaskState) -> Iterator[str]:
+    """Tell what a task shows."""
+    scenario, stage = job.scenario, job.scenario.stage(task.stage)
+    if task.time is not None and stage.is_source and task.taken > 0:
+        yield "times of rows" if task.time.state.has_times else "made times"
+    if task.window is None:
+        return
+    if task.window.store.late > 0:
+        yield "late"
+    if task.window.store.phase != RESTING and task.backpressured_us > 0:
+        yield "blocked in a burst"
+    if len({one.key for one in task.window.results}) > 1:
+        yield "several keys"
+    if any(edge.key for edge in scenario.inputs(task.stage)) and task.taken > 0:
+        yield "routed by a column"
+    if (
+        sum(one in scenario.sources for one in map(scenario.stage, scenario.upstream(task.stage)))
+        > 1
+    ):
+        yield "rows of several sources"
+    above = map(scenario.stage, scenario.upstream(task.stage))
+    if any(one.window is not None for one in above) and task.taken > 0:
+        yield "window behind a window"
+    for one in task.window.results:
+        yield "results"
+        if one.valued < one.records:
+            yield "records without a value"
+        if stage.window.aggregate.get("lo") and one.min < one.max:
+            yield "results of whole numbers"
+        if stage.window.aggregate.get("s") and one.valued > 1:
+            yield "results of decimals"
+
+
+@pytest.mark.holds("credit", "virtual", "the reference run: replayed rows in windows, each round")
+def test_the_kernel_does_what_the_reference_run_does(
+    clocks: ModuleType,
+    random_jobs: ModuleType,
+    random_windows: ModuleType,
+    random_rows: ModuleType,
+    draw_until: Any,
+    tmp_path: Path,
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
+    drawn = random_rows.jobs(random_jobs, random_windows, shape, tmp_path)
+
+    @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(job=drawn, every=st.sampled_from([2, 3, 10, 1000]))
+    def look(job: Job, every: int) -> None:
+        note(job.scenario.to_yaml())
+        assume(job.links)
+
+        def watch(state: RoundState) -> None:
+            for task in state.tasks:
+                seen.update(happened(job, task))
+
+        clocks.compare(job, every=(1, every), look=watch)
+
+    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
+    print(dict(seen))
+    assert EVENTS - set(seen) == set()

@@ -1,0 +1,176 @@
+"""Replayed rows in windows on the virtual clock: times, keys and values are those of the rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flowcontrol.analysis.event_time import time_frame
+from flowcontrol.job import Job
+from flowcontrol.job.round_state import RoundState
+from flowcontrol.virtual import run_job
+
+EPOCH_MS = 1_356_998_400_000
+COUNT = 400
+
+
+def rows(seed: int = 1) -> pd.DataFrame:
+    """Some out of order by up to 0.2 s, some without a key or a value."""
+    draw = np.random.default_rng(seed)
+    at = EPOCH_MS + 10 * np.arange(COUNT) - draw.integers(0, 200, COUNT)
+    return pd.DataFrame(
+        {
+            "at": at,
+            "city": draw.choice(np.array(["Rome", "Bonn", "Oslo", None], object), COUNT),
+            "size": pd.array(draw.choice([3, 7, -7, None], COUNT), "Int64"),
+            "price": draw.choice([0.1, 2.25, -3.5, np.nan], COUNT),
+        }
+    )
+
+
+def replay(
+    made: ModuleType, folder: Path, given: pd.DataFrame, window: dict[str, Any], **more: Any
+) -> Job:
+    path = made.write(folder, **{name: given[name].array for name in given})
+    source = made.source(path, emit_rate=250, watermark={"delay_s": 0.2})
+    count = {**made.window(**window), **more.pop("count", {})}
+    stages = {"source": source, "count": count, "sink": more.pop("sink", {})}
+    into = more.pop("into", None)
+    edges = {"source->count": into, "count->sink": {"partitioner": "rebalance"}}
+    return made.job(stages, edges, **more)
+
+
+def results(job: Job) -> pd.DataFrame:
+    """Results in order of window and key."""
+    found = run_job(job).tables["output/count"].to_pandas().drop(columns="emitted_s")
+    return found.sort_values(["window_start", "key"], ignore_index=True)
+
+
+def grouped(given: pd.DataFrame, column: str, functions: dict[str, str]) -> pd.DataFrame:
+    """The same by pandas: windows of 1 s."""
+    start = (given["at"] // 1000).astype(float)
+    keys = [start.rename("window_start"), given["city"].fillna("null").rename("key")]
+    found = given.groupby(keys)[column].agg(list(functions.values())).reset_index()
+    found = found.rename(columns={name: own for own, name in functions.items()})
+    found.insert(1, "window_end", found["window_start"] + 1)
+    return found.sort_values(["window_start", "key"], ignore_index=True)
+
+
+AGGREGATES = {"s": "sum", "lo": "min", "hi": "max", "mean": "mean", "n": "size"}
+
+
+def aggregates(column: str) -> dict[str, str]:
+    own = {"mean": "avg", "size": "count"}
+    found = {name: own.get(function, function) for name, function in AGGREGATES.items()}
+    return {k: f if f == "count" else f"{f}({column})" for k, f in found.items()}
+
+
+@pytest.mark.parametrize("column", ["size", "price"])
+@pytest.mark.parametrize("width", [1, 3])
+def test_results_are_those_of_pandas(
+    rows_in_windows: ModuleType, tmp_path: Path, column: str, width: int
+) -> None:
+    given = rows()
+    into = {"partitioner": "hash"} if width > 1 else None
+    more = {"count": {"parallelism": width}, "into": into}
+    window = {"aggregate": aggregates(column)}
+    found = results(replay(rows_in_windows, tmp_path, given, window, **more))
+    expected = grouped(given, column, AGGREGATES)
+    has_none = expected["lo"].isna()
+    expected.loc[has_none, "s"] = np.nan  # SQL: the sum of no values is none
+    numbers = dict.fromkeys(AGGREGATES, "float64")
+    pd.testing.assert_frame_equal(
+        found[expected.columns].astype(numbers), expected.astype(numbers), rtol=1e-12
+    )
+
+
+def test_a_window_without_values_has_no_sum(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+    given = pd.DataFrame({"at": [EPOCH_MS], "city": ["Rome"], "size": pd.array([None], "Int64")})
+    found = results(replay(rows_in_windows, tmp_path, given, {"aggregate": aggregates("size")}))
+    [row] = found.to_dict("records")
+    assert row["n"] == 1
+    assert all(pd.isna(row[name]) for name in ("s", "lo", "hi", "mean"))
+
+
+def test_a_slow_sink_changes_no_result(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+    """Sums of decimals neither: they are whole numbers of a power of ten."""
+    window = {"aggregate": aggregates("price")}
+    fast = results(replay(rows_in_windows, tmp_path, rows(), window))
+    slow_sink = {"sink": {"service_rate": 9}, "duration_s": 6}
+    slow = results(replay(rows_in_windows, tmp_path, rows(), window, **slow_sink))
+    pd.testing.assert_frame_equal(fast, slow, check_exact=True)
+
+
+def test_each_row_is_counted_once_or_late(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+    job = replay(rows_in_windows, tmp_path, rows(), {})
+    mapping = job.scenario.canonical()
+    for delay_s, is_late in ((0.2, False), (0, True)):
+        mapping["stages"][0]["watermark"]["delay_s"] = delay_s
+        tables = run_job(rows_in_windows.laid_out(mapping)).tables
+        last = tables["time"].to_pandas().query("stage == 'count'").iloc[-1]
+        assert last.late_records + tables["output/count"].to_pandas().n.sum() == COUNT
+        assert (last.late_records > 0) == is_late
+
+
+def test_windows_of_the_clock_take_rows_without_times(
+    rows_in_windows: ModuleType, tmp_path: Path
+) -> None:
+    given = rows()
+    job = replay(rows_in_windows, tmp_path, given, {"trigger": "processing_time"})
+    mapping = job.scenario.canonical()
+    del mapping["stages"][0]["event_time"], mapping["stages"][0]["watermark"]
+    found = run_job(rows_in_windows.laid_out(mapping)).tables["output/count"].to_pandas()
+    counts = found.groupby("key").n.sum()
+    first = given[: counts.sum()]  # the last windows are open at the end, and never fire
+    assert counts.to_dict() == first["city"].fillna("null").value_counts().to_dict()
+
+
+def test_the_last_watermark_may_wait_for_a_buffer(
+    rows_in_windows: ModuleType, clocks: ModuleType, tmp_path: Path
+) -> None:
+    """Behind the last row; what falls due at the source meanwhile is lost, as it is before."""
+    made, few = rows_in_windows, "taskmanager.network.memory."
+    source = made.source(
+        made.write(tmp_path, city=["Rome"], at=[0]), record_bytes=8167, emit_rate=1500
+    )
+    options = {
+        f"{few}buffers-per-channel": 1,
+        f"{few}floating-buffers-per-gate": 1,
+        f"{few}max-overdraft-buffers-per-gate": 0,
+        "taskmanager.memory.segment-size": "4kb",
+        "pipeline.auto-watermark-interval": "10ms",
+        "execution.buffer-timeout.interval": -1,
+    }
+    count = {**made.window(), "parallelism": 3, "service_rate": 5000, "placement": [0, 0, 0]}
+    job = made.job({"s": source, "w": count}, {"s->w": {"partitioner": "global"}}, options=options)
+    waited = []
+
+    def look(state: RoundState) -> None:
+        task = state.task("s")
+        waited.append(task.state.open_inputs == 0 and task.backpressured_us > 0)
+
+    clocks.compare(job, every=(1, 7), look=look)
+    assert any(waited)
+
+
+def test_lags_are_behind_the_furthest_source(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+    """Not behind the clock, with which times of 2013 have nothing to do; as the page has them."""
+    job = replay(rows_in_windows, tmp_path, rows(), {}, count={"service_rate": 100}, duration_s=5)
+    tables = run_job(job).tables
+    frame = tables["time"].to_pandas()
+    known = frame[frame["watermark_s"].notna()]
+    assert set(known["stage"]) == {"source", "count", "sink"}
+    assert known["watermark_s"].between(EPOCH_MS / 1000 - 1, EPOCH_MS / 1000 + 4).all()
+    of_source = known[known["stage"] == "source"]["watermark_lag_ms"]
+    assert (of_source == 0).all()
+    of_sink = known[known["stage"] == "sink"]["watermark_lag_ms"]
+    assert of_sink.max() > 700
+    assert of_sink.min() >= 0
+    shown = time_frame(tables, job.scenario)["lag_ms"]
+    assert shown.tolist() == pytest.approx(frame["watermark_lag_ms"].tolist(), nan_ok=True)
+    assert frame["watermark_lag_ms"].isna().equals(frame["watermark_s"].isna())

@@ -1,0 +1,198 @@
+"""Random jobs with event time and checkpoints: both clocks hold the same, and the cuts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job import Job
+from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.job.reference import run_reference
+from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol.checkpoints.alignment import (
+    ALIGNED,
+    AT_LEAST_ONCE,
+    TIMEOUTABLE,
+    UNALIGNED,
+)
+from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.protocol.event_time import MAX_TIME
+from flowcontrol.protocol.queues import DATA, END_OF_DATA, UNALIGNED_BARRIER
+from flowcontrol.virtual import run_job
+
+EXAMPLES = settings.default.max_examples // 3
+MOST_RUNS = 24
+"""Runs until what is seldom has happened."""
+
+EVENTS = {
+    "marks persisted",
+    "barrier overtook marks",
+    "channel blocked with marks behind",
+    "mail waits for a burst",
+    "barrier waits behind a burst",
+    "snapshot with windows",
+    "end of data behind the last watermark",
+    "stopped with windows open",
+    "unaligned",
+    "at least once",
+}
+"""What must have happened in some of the runs."""
+
+
+def happened(job: Job, state: RoundState) -> Iterator[str]:
+    """Tell what a state shows."""
+    for task in state.tasks:
+        assert task.checkpoints is not None
+        assert task.time is not None
+        yield from _of_channels(task)
+        if task.window is not None:
+            yield from _of_windows(task)
+        for part in task.partitions:
+            for out in part.subpartitions:
+                kinds = [sent.message.kind for sent in out.under_way]
+                if END_OF_DATA in kinds and _gave_the_end_out(task):
+                    yield "end of data behind the last watermark"
+                waiting = out.finished
+                if any(one.kind == UNALIGNED_BARRIER for one in waiting) and any(
+                    one.marks for one in waiting
+                ):
+                    yield "barrier overtook marks"
+
+
+def _gave_the_end_out(task: TaskState) -> bool:
+    return task.time.watermark == MAX_TIME
+
+
+def _of_channels(task: TaskState) -> Iterator[str]:
+    held = task.checkpoints
+    if held.state.mode == AT_LEAST_ONCE and any(channel.barriers for channel in held.channels):
+        yield "at least once"
+    if held.alignment.is_unaligned == 1:
+        yield "unaligned"
+    queues = [channel.queue for gate in task.gates for channel in gate.channels]
+    for channel, queue in zip(held.channels, queues, strict=True):
+        marks = any(one.marks for one in queue)
+        if channel.persisted > 0 and channel.mark_bytes > 0:
+            yield "marks persisted"
+        if channel.is_blocked == 1 and marks:
+            yield "channel blocked with marks behind"
+
+
+def _of_windows(task: TaskState) -> Iterator[str]:
+    held, window = task.checkpoints, task.window
+    if window.store.phase != 0 or window.held.to_give > 0:
+        if task.state.mail > 0 or held.state.deadline >= 0:
+            yield "mail waits for a burst"
+        if any(one.kind != DATA for gate in task.gates for c in gate.channels for one in c.queue):
+            yield "barrier waits behind a burst"
+    for report in held.reports:
+        if report.kind == TAKEN and report.windows > 0:
+            yield "snapshot with windows"
+    if task.state.is_finished == 1 and window.entries and task.time.watermark < MAX_TIME:
+        yield "stopped with windows open"
+
+
+def times(random_windows: ModuleType, random_event_time: ModuleType) -> Any:
+    """Draw event times, of most jobs with windows."""
+
+    def draw(scenario: Any) -> Any:
+        windowed, timed = random_windows.windowed(scenario), random_event_time.timed(scenario)
+        return st.one_of(windowed, windowed, timed)
+
+    return draw
+
+
+def test_each_checkpoint_is_a_consistent_cut(
+    random_jobs: ModuleType,
+    random_checkpoints: ModuleType,
+    random_windows: ModuleType,
+    random_event_time: ModuleType,
+    cuts: ModuleType,
+    draw_until: Any,
+) -> None:
+    """Bytes put into a channel before the barrier are processed or persisted, marks too."""
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
+    drawn = times(random_windows, random_event_time)
+    modes = [TIMEOUTABLE, UNALIGNED, ALIGNED]
+
+    @settings(max_examples=EXAMPLES)
+    @given(job=random_checkpoints.jobs(random_jobs, shape, times=drawn, modes=modes))
+    def look(job: Job) -> None:
+        note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+        assume(job.links)
+        run = cuts.CheckpointRun(job)
+        run.run()
+        for checkpoint in run.completed:
+            run.check_cut(checkpoint)
+        seen["completed"] += len(run.completed)
+        seen.update(+run.seen)
+        for subtask in run.subtasks:
+            for channel in subtask.checkpoints.channels:
+                seen["marks processed and bytes persisted"] += (
+                    channel.mark_bytes > 0 and channel.persisted > 0
+                )
+
+    wanted = {"completed", "marks processed and bytes persisted", "output overtaken", "switched"}
+    draw_until(look, lambda: all(seen[name] > 0 for name in wanted), MOST_RUNS)
+    print(dict(seen))
+    assert all(seen[name] > 0 for name in wanted)
+
+
+@settings(max_examples=max(3, EXAMPLES // 3))
+@given(data=st.data())
+def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
+    random_jobs: ModuleType, random_checkpoints: ModuleType, random_windows: ModuleType, data: Any
+) -> None:
+    """With the sizes of the windows, which make checkpoints larger."""
+    shape = random_jobs.Shape(rounds=(30, 40), is_virtual=True)
+    job = data.draw(random_checkpoints.jobs(random_jobs, shape, times=random_windows.windowed))
+    note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+    assume(job.links)
+    control = CheckpointControl(job)
+    for _ in run_reference(job, checkpoints=control):
+        pass
+    expected, found = checkpoint_tables(job, control.coordinator), run_job(job, track=False).tables
+    for name, table in expected.items():
+        assert found[name].equals(table), name
+
+
+@pytest.mark.holds(
+    "credit", "virtual", "the reference run: event time beside checkpoints after every round"
+)
+def test_the_kernel_does_what_the_reference_run_does(
+    clocks: ModuleType,
+    random_jobs: ModuleType,
+    random_checkpoints: ModuleType,
+    random_windows: ModuleType,
+    random_event_time: ModuleType,
+    draw_until: Any,
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
+    drawn = times(random_windows, random_event_time)
+
+    @settings(max_examples=EXAMPLES)
+    @given(
+        job=random_checkpoints.jobs(random_jobs, shape, times=drawn),
+        every=st.sampled_from([2, 3, 10, 1000]),
+    )
+    def look(job: Job, every: int) -> None:
+        note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
+        assume(job.links)
+
+        def watch(state: RoundState) -> None:
+            seen.update(happened(job, state))
+
+        clocks.compare(job, every=(1, every), look=watch)
+
+    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
+    print(dict(seen))
+    assert EVENTS - set(seen) == set()
