@@ -138,6 +138,9 @@ TIME = _TABLES["time"]
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
 
+RECORD, MARKER = "record", "marker"
+"""What a row of ``latency`` is about."""
+
 RESULTS: Mapping[str, Table] = MappingProxyType(
     {table.name: table for table in (STAGES, CHANNELS, LATENCY)}
 )

@@ -38,7 +38,7 @@ CONTRACT = {
         "t_s edge sender receiver written released announced sent consumed credit backlog "
         "exclusive_free floating_held queued in_flight_records in_flight_bytes"
     ),
-    "latency": "t_s stage subtask count mean_ms p50_ms p90_ms p99_ms max_ms",
+    "latency": "t_s stage subtask kind count mean_ms p50_ms p90_ms p99_ms max_ms",
     "checkpoints": (
         "checkpoint_id kind status triggered_s ended_s e2e_ms is_unaligned state_bytes "
         "processed_bytes persisted_bytes acknowledged subtasks"

@@ -21,7 +21,8 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
     Returns
     -------
     list of str
-        How they ended; where the figures show it, what makes them slow and who let them expire.
+        How they ended; where the figures show it, what makes them slow, who let them expire, and
+        whose watermark makes them large.
     """
     total = sum(found["counts"].values())
     if not total:
@@ -31,6 +32,8 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
         sentences.append(_cause(found["cause"], found["counts"]["completed"], scenario))
     if found["late"]:
         sentences.append(_late(found["late"], found["counts"]["expired"], scenario))
+    if found["windows"]:
+        sentences.append(_windows(found["windows"]))
     return sentences
 
 
@@ -178,6 +181,18 @@ def _late(late: Mapping[str, Any], expired: int, scenario: Scenario) -> str:
         return f"{text}."
     return (
         f"{text}: {seconds(records / rate)} s, with a timeout of {seconds(own.timeout_us / 1e6)} s."
+    )
+
+
+def _windows(found: Mapping[str, Any]) -> str:
+    """Return why checkpoints are large whose windows are open for long."""
+    share = min(1.0, found["window_bytes"] / found["state_bytes"])
+    now, without = _size(found["window_bytes"]), _size(found["without_bytes"])
+    return (
+        f"Checkpoints are large because the watermark at {found['stage']} lags: its open windows "
+        f"are {100 * share:.0f} % of their state, {now} on average, as each is kept for "
+        f"{_time(found['kept_ms'])} and the lag of {_time(found['lag_ms'])}; without the lag it "
+        f"would be about {without}."
     )
 
 

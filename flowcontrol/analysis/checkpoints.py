@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.checkpoint_causes import find_cause, find_late
+from flowcontrol.analysis.checkpoint_windows import find_windows
 from flowcontrol.analysis.checkpoint_wording import checkpoint_sentences
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.slowest_subtask import PARTS, slowest_subtask
@@ -82,7 +83,8 @@ def checkpoint_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
         none), ``state_bytes``, ``processed_bytes`` and ``persisted_bytes`` (means, and with
         ``max_`` before them the largest) and ``slowest``, the subtask that most often acknowledged
         last, with the part of its time that was the longest, or null; ``cause``, what makes the
-        slow ones slow, or null; ``late``, who had not acknowledged those that expired, or null; and
+        slow ones slow, or null; ``late``, who had not acknowledged those that expired, or null;
+        ``windows``, those that make them large because their watermark lags, or null; and
         ``sentences``.
 
     Notes
@@ -103,6 +105,7 @@ def checkpoint_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
     }
     found["cause"] = find_cause(done, own, tables, scenario, round_ms)
     found["late"] = find_late(checkpoints, tasks, tables, scenario)
+    found["windows"] = find_windows(done, tables, scenario)
     found["sentences"] = checkpoint_sentences(found, scenario)
     return found
 

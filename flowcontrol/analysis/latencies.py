@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flowcontrol.analysis.frames import Tables, result_frame
+from flowcontrol.records import RECORD
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -20,6 +23,25 @@ _QUANTILES = {"p50_ms": 0.50, "p90_ms": 0.90, "p99_ms": 0.99}
 _STEPS = (("p50_ms", 0.50), ("p90_ms", 0.40), ("p99_ms", 0.09), ("max_ms", 0.01))
 _TOLERANCE = 1e-9
 """Share of all records by which a sum of weights may miss a quantile and still reach it."""
+
+
+def latency_frame(tables: Tables, kind: str = RECORD) -> pd.DataFrame:
+    """Return the rows of the table ``latency`` of one kind.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run by table name; a missing table counts as empty.
+    kind : str, default "record"
+        Of records, or of latency markers (``marker``).
+
+    Returns
+    -------
+    pandas.DataFrame
+        As :func:`flowcontrol.analysis.frames.result_frame` returns it.
+    """
+    frame = result_frame(tables, "latency")
+    return frame[frame["kind"] == kind].reset_index(drop=True)
 
 
 def combine_latencies(frame: pd.DataFrame) -> dict[str, float] | None:

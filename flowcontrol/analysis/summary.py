@@ -40,10 +40,11 @@ from flowcontrol.analysis.frames import (
 )
 from flowcontrol.analysis.hot import find_hot
 from flowcontrol.analysis.lag import find_lags
-from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
 from flowcontrol.analysis.windows import Window, growth, within
+from flowcontrol.records import MARKER
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def summarise(
         ``checkpoints`` and ``event_time``, whose sentences join ``sentence`` where they matter
         (:func:`flowcontrol.analysis.event_time.event_time_summary`). A stage has
         ``parallelism``, ``pressure``, ``whole`` and ``second_half``, an edge ``channels``,
-        ``whole`` and ``second_half``; the figures are named as the columns they come from.
+        ``whole`` and ``second_half``; the figures are named as the columns they come from. With
+        latency markers both parts of a stage have ``markers`` beside ``latency``.
 
     Raises
     ------
@@ -130,7 +132,8 @@ def summarise(
 
 def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every stage, in the order of the scenario."""
-    samples, latencies = result_frame(tables, "stages"), result_frame(tables, "latency")
+    samples, latencies = result_frame(tables, "stages"), latency_frame(tables)
+    markers = latency_frame(tables, MARKER)
     stages = {}
     for stage in scenario.stages:
         rows = samples[samples["stage"] == stage.name]
@@ -140,6 +143,10 @@ def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -
             | {"latency": combine_latencies(within(times, window))}
             for name, window in windows.items()
         }
+        if scenario.options.latency_interval_us > 0:
+            seen = markers[markers["stage"] == stage.name]
+            for name, window in windows.items():
+                figures[name] |= {"markers": combine_latencies(within(seen, window))}
         if stage.reads_log:
             for name, window in windows.items():
                 figures[name] |= _lag_window(within(rows, window))

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Sequence
 
-from flowcontrol.job.cuts import Cuts, TaskCut, cut_of
+from flowcontrol.job.connected import connect
+from flowcontrol.job.cuts import Cuts, Elements, TaskCut, cut_of
 from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.fastest import most_emitted
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
-from flowcontrol.job.new_attempt import begin_from, receive_in_flight
+from flowcontrol.job.new_attempt import Between, begin_from, receive_in_flight
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.routing import Output
 from flowcontrol.job.subtask import Subtask
+from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.operators.source_log import lag
 from flowcontrol.protocol.rows import fifo_values
 
@@ -132,10 +134,34 @@ class SubtaskAttempts:
         for task in tasks:
             self.subtasks[task] = self._fresh(old[task])
             begin_from(self.subtasks[task], old[task], cuts[task], keeps=task in keeps)
+        if is_timed(self.job):
+            connect(self.subtasks)
         for task in tasks:
-            receive_in_flight(self.subtasks[task], cuts[task], self._written)
+            own = old[task]
+            found = None if own.time is None else self._between(own, cuts[task])
+            receive_in_flight(self.subtasks[task], cuts[task], self._written, found)
         self._cuts.forget_finished(tasks)
         self.restarted.update(tasks)
+
+    def _between(self, old: Subtask, cut: TaskCut | None) -> Between:
+        """Return what says what was in flight to a subtask, by the attempt before."""
+        held = old.time
+        assert held is not None
+
+        def found(number: int, place: int, written: int) -> tuple[int, Elements]:
+            link, own = old.in_links[number]
+            sender = self._number[self.job.stage(link.edge.sender).name, own[place].sender]
+            time = self.subtasks[sender].time
+            if time is None or cut is None or not cut.marks_taken:
+                return 0, ()
+            marks = time.state.marks
+            taken = (
+                min(written, cut.processed[number][place]),
+                min(marks, cut.marks_taken[number][place]),
+            )
+            return marks, held.inputs[number][place].between(taken, (written, marks))
+
+        return found
 
     def forget(self, before: int) -> None:
         """Forget the checkpoints with ids below ``before``."""

@@ -4,6 +4,7 @@ Both ends of a channel see the same :class:`ChannelElements` where a run has all
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -39,11 +40,17 @@ class ChannelElements:
         The marks, oldest first.
     taken : int
         Records that its receiver has taken up.
+    passed : list of (int, int), optional
+        What has left the channel, as of :meth:`in_flight`; None: nobody asks for it again.
+    first : (int, int)
+        Records and marks that had left it before.
     """
 
     stamps: deque[int] = field(default_factory=deque)
     marks: deque[Mark] = field(default_factory=deque)
     taken: int = 0
+    passed: list[tuple[int, int]] | None = None
+    first: tuple[int, int] = (0, 0)
 
     def add_records(self, stamp: int, count: int) -> None:
         """Have records of one stamp enter the channel."""
@@ -60,7 +67,9 @@ class ChannelElements:
     def take(self, count: int) -> None:
         """Have the receiver take up records, oldest first."""
         for _ in range(count):
-            self.stamps.popleft()
+            stamp = self.stamps.popleft()
+            if self.passed is not None:
+                self.passed.append((0, stamp))
         self.taken += count
 
     def pass_on(self) -> None:
@@ -68,6 +77,34 @@ class ChannelElements:
         self.taken += len(self.stamps)
         self.stamps.clear()
         self.marks.clear()
+
+    def take_mark(self) -> None:
+        """Have the receiver take the oldest mark."""
+        mark = self.marks.popleft()
+        if self.passed is not None:
+            self.passed.append((mark.kind, mark.watermark))
+
+    def between(self, taken: tuple[int, int], put: tuple[int, int]) -> list[tuple[int, int]]:
+        """Return what was in the channel between two cuts, as of :meth:`in_flight`.
+
+        Parameters
+        ----------
+        taken, put : (int, int)
+            Records and marks that had left it by the receiver's cut, and entered it by the
+            sender's.
+        """
+        every = [*(self.passed or ()), *self.in_flight()]
+        start = sum(taken) - sum(self.first)
+        return every[start : start + max(0, sum(put) - sum(taken))]
+
+    def begin_with(self, taken: tuple[int, int], elements: Iterable[tuple[int, int]]) -> None:
+        """Have a fresh channel begin with what was in flight behind so many records and marks."""
+        self.first, self.taken = taken, taken[0]
+        for kind, value in elements:
+            if kind == 0:
+                self.stamps.append(value)
+            else:
+                self.add_mark(kind, value)
 
     def in_flight(self) -> tuple[tuple[int, int], ...]:
         """Return what is in the channel, in order: pairs of kind and value.

@@ -251,7 +251,9 @@ class CheckpointedTask:
 
     def count_mark(self, place: int, nbytes: int) -> None:
         """Count the bytes of a mark that was taken from a channel."""
-        self._rows.channels[place].mark_bytes += nbytes
+        channel = self._rows.channels[place]
+        channel.marks += 1
+        channel.mark_bytes += nbytes
 
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, or that the task has finished."""

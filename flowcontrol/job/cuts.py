@@ -6,9 +6,9 @@ part of it: channels begin anew. What was in flight follows: written by the send
 barrier, less what the receiver had processed at its own.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
@@ -16,13 +16,18 @@ from flowcontrol.job.record_subtask import RecordSubtask
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.operators.states import SOURCE
 from flowcontrol.operators.table import AnyOperator
+from flowcontrol.protocol.event_time.marks import mark_bytes
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.rounds import enqueue_message
 from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import assign
 from flowcontrol.protocol.states import Message
+from flowcontrol.protocol.windows.keeping import kept_state
 
 C = TypeVar("C")
+
+Elements = Sequence[tuple[int, int]]
+"""What was in a channel, as :class:`~flowcontrol.job.channel_elements.ChannelElements` says it."""
 
 
 class Cuts(Generic[C]):
@@ -83,6 +88,12 @@ class TaskCut:
         Per partition and channel: records written to it.
     processed : tuple of tuple of int
         Per gate and channel: records taken up from it.
+    marks : int
+        With event time: watermarks and statuses put into each of its channels.
+    marks_taken : tuple of tuple of int
+        Per gate and channel: those taken from it; empty without event time.
+    windows : mapping of str to object, optional
+        Its windows, as :func:`~flowcontrol.protocol.windows.keeping.kept_state` has them.
     """
 
     taken: int = 0
@@ -91,6 +102,9 @@ class TaskCut:
     routed: tuple[tuple[int, ...], ...] = ()
     written: tuple[tuple[int, ...], ...] = ()
     processed: tuple[tuple[int, ...], ...] = ()
+    marks: int = 0
+    marks_taken: tuple[tuple[int, ...], ...] = ()
+    windows: Mapping[str, Any] | None = None
 
 
 def cut_of(subtask: Subtask) -> TaskCut:
@@ -102,7 +116,25 @@ def cut_of(subtask: Subtask) -> TaskCut:
         tuple(tuple(out.router.counts) for out in subtask.outputs),
         tuple(tuple(own.written for own in part.channels) for part in subtask.partitions),
         tuple(tuple(own.processed for own in gate.channels) for gate in subtask.gates),
+        0 if subtask.time is None else subtask.time.state.marks,
+        _marks_taken(subtask),
+        _windows_of(subtask),
     )
+
+
+def _marks_taken(subtask: Subtask) -> tuple[tuple[int, ...], ...]:
+    if subtask.time is None or subtask.checkpoints is None:
+        return ()
+    channels = iter(subtask.checkpoints.channels)
+    return tuple(tuple(next(channels).marks for _ in gate.channels) for gate in subtask.gates)
+
+
+def _windows_of(subtask: Subtask) -> dict[str, Any] | None:
+    """Return the windows of a subtask; one that has finished needs those that it has no more."""
+    if subtask.window is None:
+        return None
+    found = kept_state(subtask.window.windows)
+    return {**found, "entries": []} if subtask.task.is_finished == 1 else found
 
 
 def cut_ends(
@@ -145,9 +177,21 @@ def put_cut(subtask: Subtask, cut: TaskCut) -> None:
             own.written = count
     if isinstance(subtask, RecordSubtask):
         subtask.begin_written()
+    if subtask.time is not None:
+        subtask.time.state.marks = cut.marks
+    if cut.windows is not None:
+        subtask.begin_windows(cut.windows)
 
 
-def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut: TaskCut) -> None:
+def put_in_flight(
+    subtask: Subtask,
+    number: int,
+    channel: int,
+    written: int,
+    cut: TaskCut,
+    marks: int = 0,
+    elements: Elements = (),
+) -> None:
     """Give a fresh subtask what was in flight to it in a channel, ahead of everything.
 
     Parameters
@@ -160,6 +204,11 @@ def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut
         Records that the sender had written to it.
     cut : TaskCut
         The subtask's own.
+    marks : int, optional
+        Watermarks and statuses that the sender had put into it.
+    elements : sequence of (int, int), optional
+        With event time: what was in flight, in order; 0 and the stamp of a record, or a mark's kind
+        and watermark.
 
     Notes
     -----
@@ -171,12 +220,19 @@ def put_in_flight(subtask: Subtask, number: int, channel: int, written: int, cut
     gate.channels[channel].processed = processed
     if isinstance(subtask, RecordSubtask):
         subtask.begin_received(number, channel, written)
+    sizes = [mark_bytes(kind) for kind, _ in elements if kind > 0]
     if subtask.checkpoints is not None:
         first = sum(len(before.channels) for before in subtask.gates[:number])
-        subtask.checkpoints.channels[first + channel].arrived = written * record_bytes
-    if written > processed:
+        aligned = subtask.checkpoints.channels[first + channel]
+        aligned.arrived = written * record_bytes + sum(sizes)
+        if subtask.time is not None:
+            aligned.marks = min(marks, cut.marks_taken[number][channel])
+            own = subtask.time.inputs[number][channel]
+            own.begin_with((processed, aligned.marks), elements)
+    if written > processed or sizes:
         records = written - processed
-        message = Message(DATA, records, records * record_bytes)
+        nbytes = records * record_bytes + sum(sizes)
+        message = Message(DATA, records, nbytes, marks=len(sizes))
         subtask.task.queued += records
         enqueue_message(gate, subtask.union, number, channel, message, KIND_RESTORED)
 
@@ -188,3 +244,5 @@ def carry_on(fresh: Subtask, old: Subtask) -> None:
         fresh.task.ready = old.task.ready
     if fresh.log is not None and old.log is not None:
         fresh.log.end = old.log.end
+    if fresh.time is not None and old.time is not None:
+        fresh.time.blocked_us = old.time.blocked_us

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 def has_delivery(job: Job) -> bool:
     """Tell whether a run has the table ``delivery``.
 
-    It does if the job checkpoints or may fail, or if a sink has a guarantee of its own.
+    It does if the job checkpoints or may fail, or if a sink has a guarantee of its own, and if any
+    of its sinks is accounted for.
     """
+    if next(sink_subtasks(job), None) is None:
+        return False
     if job.checkpoints is not None or job.faults is not None:
         return True
     usual = Guarantee.AT_LEAST_ONCE

@@ -17,6 +17,9 @@ def cut_document(cut: TaskCut) -> dict[str, Any]:
         "routed": cut.routed,
         "written": cut.written,
         "processed": cut.processed,
+        "marks": cut.marks,
+        "marks_taken": cut.marks_taken,
+        "windows": cut.windows,
     }
 
 
@@ -40,6 +43,9 @@ def cut_from(document: Mapping[str, Any], plan: JobVertex) -> TaskCut:
         _counts(document["routed"]),
         _counts(document["written"]),
         _counts(document["processed"]),
+        document["marks"],
+        _counts(document["marks_taken"]),
+        document["windows"],
     )
 
 

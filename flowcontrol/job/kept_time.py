@@ -34,29 +34,42 @@ class KeptTime:
     windows : (int, int), optional
         Of a task with windows: round in which these were kept last, and the one in which the record
         that it took up last was emitted.
+    alignment : object, optional
+        Of the first subtask of an aligned source: what the coordinators beside it remember.
     """
 
     blocked_us: int
     waiting: Marks
     noted: Marks
-    windows: tuple[int, int] | None
+    windows: tuple[int, int] | None = None
+    alignment: Any = None
 
     def document(self) -> dict[str, Any]:
         """Return what stands with the task's state."""
         found: dict[str, Any] = {"blocked_us": self.blocked_us}
         if self.windows is not None:
             found["kept_in"], found["born"] = self.windows
+        if self.alignment is not None:
+            found["alignment"] = self.alignment
         return found
 
 
-def kept_time(subtask: Subtask) -> KeptTime | None:
-    """Return what is kept of a subtask after a round; None: its job has no event time."""
+def kept_time(subtask: Subtask, alignment: Any = None) -> KeptTime | None:
+    """Return what is kept of a subtask after a round; None: its job has no event time.
+
+    Parameters
+    ----------
+    subtask : Subtask
+        After the round.
+    alignment : object, optional
+        What coordinators beside it remember, if its rows keep that.
+    """
     rows = subtask.time
     if rows is None:
         return None
     own = subtask.window
     windows = None if own is None else (own.kept_in, own.born)
-    return KeptTime(rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows)
+    return KeptTime(rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows, alignment)
 
 
 def _marks(sides: list[list[ChannelElements]]) -> Marks:

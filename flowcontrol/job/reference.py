@@ -13,6 +13,7 @@ from flowcontrol.job.batch_control import BatchControl, window_stages_of
 from flowcontrol.job.batch_settings import has_throttles_batches
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.job.connected import connect
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.failure_control import FailureControl
@@ -113,23 +114,6 @@ def new_subtasks(job: Job, replayed: Replayed = NO_ROWS) -> list[Subtask]:
     if is_timed(job):
         connect(subtasks)
     return subtasks
-
-
-def connect(subtasks: Sequence[Subtask]) -> None:
-    """Have both ends of each channel see what is in it; of all subtasks of a job, in memory."""
-    outputs = {
-        (link.name, channel.sender, channel.receiver): elements
-        for subtask in subtasks
-        if subtask.time is not None
-        for (link, own), part in zip(subtask.out_links, subtask.time.outputs, strict=True)
-        for channel, elements in zip(own, part, strict=True)
-    }
-    for subtask in subtasks:
-        if subtask.time is not None:
-            subtask.time.inputs = [
-                [outputs[link.name, channel.sender, channel.receiver] for channel in own]
-                for link, own in subtask.in_links
-            ]
 
 
 def control_of(

@@ -30,7 +30,7 @@ from flowcontrol.operators.checkpointing import (
     note_writing,
     on_event,
 )
-from flowcontrol.operators.event_time import end_time, look_at_probe
+from flowcontrol.operators.event_time import end_time
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
@@ -204,8 +204,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         task = self.task
         work = self.work = Work(first=task.taken)
         task.busy = task.idle = task.blocked = 0
-        if self.window is not None:
-            self.window.begin_round()
+        self._forget_results()
         for out in self.outputs:
             out.routes, out.parents = [], []
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
@@ -215,7 +214,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
         if self.time is not None and self.syncing_us() == 0:
-            look_at_probe(self, task, start, end)
+            self._look_at_time(start, end)
             if self.window is not None and not self._stands_still(number):
                 self._look_at_clock(start, end)
         reason = self._run(number, start, end)
@@ -253,6 +252,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         self.messages = [[[] for _ in own] for _, own in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]
         self.routed = [[0] * len(own) for _, own in self.out_links]
+        self._forget_results()
         self._begin_round(-1)
 
     def wait(self, number: int) -> None:

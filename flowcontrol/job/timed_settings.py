@@ -6,13 +6,34 @@ from flowcontrol.job.routing import stream_of
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime
 
-MOST_PENDING_MARKS = 4
-"""Marks of a channel that may wait behind a record: two of the last probe, two of MAX_TIME."""
+MOST_PENDING_MARKS = 5
+"""Marks of a channel that may wait behind a record: two of the last probe, two of MAX_TIME, and a
+latency marker."""
+
+
+def has_stamps(job: Job) -> bool:
+    """Tell whether records of a job have stamps: event times, or keys for windows."""
+    return job.scenario.has_stamps
+
+
+def has_markers(job: Job) -> bool:
+    """Tell whether sources of a job give out latency markers."""
+    return job.scenario.options.latency_interval_us > 0
 
 
 def is_timed(job: Job) -> bool:
-    """Tell whether records of a job have stamps: event times, or keys for windows."""
-    return job.scenario.has_stamps
+    """Tell whether there are marks in the channels of a job: watermarks, or latency markers."""
+    return has_stamps(job) or has_markers(job)
+
+
+def timed_flags(job: Job, plan: JobVertex) -> dict[str, int]:
+    """Return what a task of a job with marks has of them, by field of ``StreamTask``."""
+    return {
+        "is_timed": 1,
+        "has_stamps": int(has_stamps(job)),
+        "has_markers": int(has_markers(job)),
+        "is_aligned": int(alignment_of(job, plan) is not None),
+    }
 
 
 def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
@@ -23,7 +44,7 @@ def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
 
 def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
     """Tell whether a task may write many records at once; with event time each has its own."""
-    return plan.is_single(index) and not is_timed(job)
+    return plan.is_single(index) and not has_stamps(job)
 
 
 def pending_marks(job: Job, channels: int) -> int:
@@ -47,8 +68,12 @@ def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = Fal
     """
     time = TaskTime()
     stage = plan.stage.name
+    if has_markers(job):
+        time.marker_stream = stream_of(f"latency markers {stage}/{index}")
     if plan.is_source:
         time.stream = stream_of(f"event time {stage}/{index}")
+        if has_markers(job):
+            time.marker_interval, time.next_marker = job.scenario.options.latency_interval_us, 0
     time.is_sparks = int(job.scenario.time_model == "spark")
     source = job.scenario.event_time_of(stage)
     time.has_ids = int(brings_stamps)

@@ -15,9 +15,10 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.routing import Output, mix
 from flowcontrol.job.row_keys import row_of
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.job.timed_settings import alignment_of, is_timed, new_time
+from flowcontrol.job.timed_settings import is_timed, new_time, timed_flags
 from flowcontrol.operators import event_time as t
 from flowcontrol.operators.aligning import hear_allowed, note_idle, reported
+from flowcontrol.operators.marking import look_at_marker
 from flowcontrol.operators.source_log import append_up_to
 from flowcontrol.operators.states import SourceLog, StreamTask
 from flowcontrol.operators.timed_states import TaskTime
@@ -45,6 +46,8 @@ class TimeRows:
         Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
+    marked_us : list of int
+        When the latency markers were marked that its operators have seen in this round.
     fell_due : deque of (int, int)
         Of a throttle's log: its end, and the round in which it came there, as far as not read.
     """
@@ -55,6 +58,7 @@ class TimeRows:
     outputs: list[list[ChannelElements]]
     stamps: Row
     blocked_us: int = 0
+    marked_us: list[int] = field(default_factory=list)
     fell_due: deque[tuple[int, int]] = field(default_factory=deque)
 
 
@@ -80,14 +84,14 @@ class TimedTask:
         """Make the rows of a subtask, if the job has event time; rows replayed may have stamps."""
         self.time: TimeRows | None = None
         if is_timed(self.job):
-            self.task.is_timed = 1
-            self.task.is_aligned = int(alignment_of(self.job, self.plan) is not None)
+            for name, value in timed_flags(self.job, self.plan).items():
+                setattr(self.task, name, value)
             inputs = [[ChannelElements() for _ in gate.channels] for gate in self.gates]
             self.time = TimeRows(
                 new_time(self.job, self.plan, self.index, brings_stamps=stamps is not None),
                 [ValveChannel() for gate in inputs for _ in gate],
                 inputs,
-                [[ChannelElements() for _ in part.channels] for part in self.partitions],
+                [[self._new_elements() for _ in part.channels] for part in self.partitions],
                 row_of(stamps),
             )
 
@@ -98,6 +102,10 @@ class TimedTask:
         ):
             for state, elements in zip(seen, gate, strict=True):
                 elements.marks.extend(state.marks)
+
+    def _new_elements(self) -> ChannelElements:
+        """Return an empty channel; one of a job that may fail remembers what was in it."""
+        return ChannelElements(passed=None if self.job.faults is None else [])
 
     @property
     def _times(self) -> TimeRows:
@@ -129,6 +137,13 @@ class TimedTask:
         number = next(i for i, own in enumerate(self.partitions) if own is writer.partition)
         outputs = self._times.outputs[number]
         return outputs if writer.partition.is_broadcast else [outputs[channel]]
+
+    def _look_at_time(self, start: int, end: int) -> None:
+        """Have a source probe its generator and mark the time, if that is due."""
+        self._times.marked_us.clear()
+        t.look_at_probe(self._worker, self.task, start, end)
+        if self.task.has_markers == 1:
+            look_at_marker(self._worker, self.task, start, end)
 
     def _count_time(self) -> None:
         """Count the time of a round, as far as the clock of idleness stands in it."""
@@ -176,7 +191,11 @@ class TimedTask:
 
     def drop_mark(self) -> None:
         """Take it out of the channel."""
-        self._in_hand.marks.popleft()
+        self._in_hand.take_mark()
+
+    def hear_marker(self, marked_us: int) -> None:
+        """Take notice of a latency marker that its operators have seen."""
+        self._times.marked_us.append(marked_us)
 
     def note_mark(self, writer: Output, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""

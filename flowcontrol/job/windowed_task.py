@@ -1,7 +1,8 @@
 """What a subtask has of windows, as :mod:`flowcontrol.operators.windowing` asks for it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from flowcontrol.job.batch_control import BatchedTask
 from flowcontrol.job.batch_settings import has_batches, new_operators, new_store
@@ -19,10 +20,11 @@ from flowcontrol.job.window_settings import (
 from flowcontrol.operators import windowing as w
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.operators.windowed_worker import WindowedWorker
+from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.event_time.stamps import id_of
 from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
-from flowcontrol.protocol.windows.keeping import grow, new_windows
+from flowcontrol.protocol.windows.keeping import grow, new_windows, windows_of
 from flowcontrol.protocol.windows.keys import key_of
 from flowcontrol.protocol.windows.states import Windows
 
@@ -138,6 +140,22 @@ class WindowedTask(TimedTask):
         values = row_of(rows.values_of(self.plan.name).of_ids)
         operators = new_operators(self.job, self.plan)
         self.window = WindowRows(held, windows, firsts, numbers, values, operators)
+
+    def _forget_results(self) -> None:
+        """Begin a round, in which no result has been put out yet."""
+        if self.window is not None:
+            self.window.begin_round()
+
+    def begin_windows(self, state: Mapping[str, Any]) -> None:
+        """Go on with the windows of a checkpoint.
+
+        Notes
+        -----
+        A watermark is in no checkpoint: the operator's begins anew, as its valve does.
+        """
+        own = self._window
+        own.windows = windows_of(own.windows.settings, state, _FIRST_ENTRIES)
+        own.windows.store.watermark = MIN_TIME
 
     @property
     def _window(self) -> WindowRows:

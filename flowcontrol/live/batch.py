@@ -24,7 +24,6 @@ import numpy as np
 from pyspark.sql.types import StructType
 
 from flowcontrol.job import Job, JobEdge, Work
-from flowcontrol.job.kept_time import kept_time
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
 from flowcontrol.job.timed_settings import is_timed
@@ -303,7 +302,8 @@ class StageBatch:
                 self._runtime.window_files.keep(subtask, number)
             latency = self._latency(number, reports.get(subtask.index))
             state, job = task_state(subtask, number), subtask.job
-            control, time = self._runtime.control_of(subtask), kept_time(subtask)
+            control = self._runtime.control_of(subtask)
+            time = self._runtime.kept_time(subtask)
             sink = None if self._sink is None else self._sink.state_of(subtask.index)
             for place, link in enumerate(self.plan.inputs):
                 rows[link.name] += receiver_rows(job, state, place, latency, control, sink, time)

@@ -23,7 +23,7 @@ from flowcontrol.live.time_rows import time_table
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
-from flowcontrol.records import RESULTS
+from flowcontrol.records import RECORD, RESULTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,4 +284,5 @@ def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:
             if latency:
                 ages, counts = np.array(sorted(latency.items())).T
                 figures = latency_figures(ages, counts, job.round_us / 1000)
-                yield {"t_s": t_s, "stage": plan.name, "subtask": subtask, **figures}
+                place = {"t_s": t_s, "stage": plan.name, "subtask": subtask, "kind": RECORD}
+                yield {**place, **figures}

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
+from flowcontrol.job.kept_time import KeptTime, kept_time
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
@@ -17,6 +18,7 @@ from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.live.alignment import StageAlignment, links_of_groups
 from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.elements import StageElements
@@ -31,13 +33,15 @@ SIDES = ("sender", "receiver")
 def links_seen(job: Job, plan: JobVertex) -> tuple[JobEdge, ...]:
     """Return the links whose ledgers a stage reads: its own, or all if it listens to all tasks.
 
-    A throttled source does, and every stage of a job with checkpoints, or that may fail.
+    A throttled source does, and every stage of a job with checkpoints, or that may fail. A source
+    that waits for others reads theirs too.
     """
     if is_coordinated(job):
         return job.links
     if plan.is_source and job.scenario.system.throttle != "none":
         return job.links
-    return (*plan.inputs, *plan.outputs)
+    own = (*plan.inputs, *plan.outputs)
+    return (*own, *(link for link in links_of_groups(job, plan) if link not in own))
 
 
 class StageRuntime:
@@ -83,6 +87,8 @@ class StageRuntime:
         self.window_files: WindowFiles | None = None
         if self.plan.stage.window is not None:
             self.window_files = WindowFiles(paths.windows(stage))
+        self._groups = links_of_groups(job, self.plan)
+        self.alignment: StageAlignment | None = None
         self._elements: StageElements | None = None
         if is_timed(job):
             if exchanges is None:
@@ -114,7 +120,8 @@ class StageRuntime:
         if self._hears_all:
             views = self.views.values()
             return all(v.last_batch(side) >= before for v in views for side in SIDES)
-        return self._last("sender", "receiver") >= before
+        others = (self.views[link.name].last_batch("sender") for link in self._groups)
+        return min([self._last("sender", "receiver"), *others]) >= before
 
     def last_committed(self) -> int:
         """Return the last round whose own rows are in all of the ledgers; -1 before the first."""
@@ -155,6 +162,8 @@ class StageRuntime:
         incoming = self._incoming(number - 1)
         outgoing = self._outgoing(number - 1)
         self.round = -2  # unfinished: after a failure it must not count as either round
+        if self.alignment is not None:
+            self.alignment.before_round(number, self._sent(number - 1), self.subtasks)
         if self._control is not None:
             self._control.before_round(number, self._everything(number - 1))
         if self.coordination is not None:
@@ -187,6 +196,8 @@ class StageRuntime:
         self.subtasks = [self._fresh(index) for index in range(plan.stage.parallelism)]
         if self._is_throttled:
             self._control = SourceControl(self.job, self.subtasks)
+        if self._groups:
+            self.alignment = StageAlignment(self.job, plan)
         if is_coordinated(self.job):
             self.coordination = StageCoordination(
                 self.job, plan, self.subtasks, self._fresh, self._state
@@ -206,6 +217,8 @@ class StageRuntime:
             )
             if self.window_files is not None:
                 self.window_files.put_back(subtask)
+        if self.alignment is not None:
+            self.alignment.resume(row for row in sent[0] if row["sender"] == 0)
         if self._control is not None:
             self._control.resume()
         if self.coordination is not None:
@@ -240,6 +253,17 @@ class StageRuntime:
     def noted(self) -> list[KeptCut]:
         """What the subtasks held at the checkpoints that they took in the round."""
         return [] if self.coordination is None else self.coordination.attempts.noted
+
+    def kept_time(self, subtask: Subtask) -> KeptTime | None:
+        """Return what a subtask's rows keep of event time; None: its job has none."""
+        own = None if self.alignment is None else self.alignment.state_of(subtask)
+        return kept_time(subtask, own)
+
+    def _sent(self, before: int) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of a round of the sources that it waits for; none before the first."""
+        if before < 0:
+            return {}
+        return {link.name: self.views[link.name].rows("sender", before) for link in self._groups}
 
     def _everything(self, before: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
         """Return the rows of a round of every link, by edge and side; nothing before the first."""

@@ -34,7 +34,9 @@ def time_table(job: Job, history: History) -> pa.Table:
             for plan, state in states
         ]
         marks, idle = ([output[name] for output in outputs] for name in ("watermark", "is_idle"))
-        found.add(t_s, marks, idle, [_windows(state.get("window")) for _, state in states])
+        windows = [_windows(state.get("window")) for _, state in states]
+        paused = [state["time"]["state"]["paused_us"] for _, state in states]
+        found.add(t_s, marks, idle, windows, paused)
     return found.table()
 
 

@@ -8,6 +8,7 @@ written to all outputs like a record, behind all that was put out before.
 from collections.abc import Sequence
 
 from flowcontrol.operators.aligning import look_at_watermark
+from flowcontrol.operators.marking import pass_marker, write_mark
 from flowcontrol.operators.states import RELAY, SERVER, StreamTask
 from flowcontrol.operators.task import is_between
 from flowcontrol.operators.timed_states import TaskTime
@@ -15,12 +16,11 @@ from flowcontrol.operators.timed_worker import TimedWorker
 from flowcontrol.operators.worker import W
 from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.event_time.generator_rules import activity_time, on_event, on_probe
-from flowcontrol.protocol.event_time.marks import mark_bytes, pending_mark
+from flowcontrol.protocol.event_time.marks import MARKER, mark_bytes
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK, advance
 from flowcontrol.protocol.event_time.stamps import ID_BITS, id_of, stamp_of, time_of
 from flowcontrol.protocol.event_time.valve_rules import on_status, on_watermark
 from flowcontrol.protocol.rounds import take_mark
-from flowcontrol.protocol.rows import fifo_push
 from flowcontrol.protocol.service import EXPONENTIAL, LONGEST, relative_time
 from flowcontrol.protocol.sides import Gate
 
@@ -110,9 +110,9 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     if task.open_inputs > 0 or task.is_pending == 1:
         return
     time.has_ended = 1
-    if time.is_sparks == 1:
+    time.next_probe = time.next_marker = -1
+    if task.has_stamps == 0 or time.is_sparks == 1:
         return
-    time.next_probe = -1
     if time.has_generator == 1:
         _probe(worker, task, time)
     time.aligned.is_paused = 0  # it waits for nobody any more
@@ -131,13 +131,16 @@ def stop_time(time: TaskTime) -> None:
 
 
 def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
-    """Take the watermark or the status whose turn it is, and pass on what the valve gives out."""
+    """Take the mark whose turn it is; pass on what the valve gives out, or the latency marker."""
     time, kind, watermark = worker.task_time(), worker.mark_kind(), worker.mark_watermark()
     place = worker.valve_place()
     worker.drop_mark()
     take_mark(task, gates)
     if task.has_checkpoints == 1:
         worker.count_mark(place, mark_bytes(kind))
+    if task.has_markers == 1 and kind == MARKER:
+        pass_marker(worker, task, watermark)
+        return
     if kind == WATERMARK:
         done = on_watermark(time.valve, worker.valve_channels(), place, watermark)
     else:
@@ -167,15 +170,8 @@ def _broadcast(worker: TimedWorker[W], task: StreamTask, kind: int, watermark: i
     ``RecordWriter.broadcastEmit`` of one output after the other: what blocks in one channel has not
     been written to those behind it.
     """
-    may_write, nbytes = 1 - task.is_pending, mark_bytes(kind)
+    worker.task_time().marks += 1
     for i in range(task.partitions):
         writer = worker.writer(i)
         for channel in range(worker.written_apart(writer)):
-            worker.note_mark(writer, channel, kind, watermark)
-            if may_write == 1:
-                writer.left_bytes = worker.write_mark(writer, channel, nbytes)
-                if writer.left_bytes == 0:
-                    continue
-                may_write = 0
-            fifo_push(worker.pending(writer), pending_mark(channel, kind))
-            task.is_pending = 1
+            write_mark(worker, task, writer, channel, kind, watermark)

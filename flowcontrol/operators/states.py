@@ -80,7 +80,11 @@ class StreamTask(Task):
     limit: int = -1
     """Records that a replaying source has, constant; -1: no end."""
     is_timed: int = 0
-    """1: the job has event time; constant."""
+    """1: there are marks in its channels, watermarks or latency markers; constant."""
+    has_stamps: int = 0
+    """1: records have stamps, event times or keys of windows; constant."""
+    has_markers: int = 0
+    """1: the job has latency markers; constant."""
     is_aligned: int = 0
     """1: a source that may be paused, as its group is aligned; constant."""
     has_window: int = 0

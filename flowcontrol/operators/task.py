@@ -108,10 +108,10 @@ def emit_some(worker: Worker[W], task: StreamTask, most: int) -> int:
 
 def put_out_event(worker: Worker[W], task: StreamTask) -> None:
     """Put out the record that a source emits, with its event time if there is any."""
-    if task.is_timed == 1:
+    if task.has_stamps == 1:
         worker.begin_event()
     put_out(worker, task, 1)
-    if task.is_timed == 1:
+    if task.has_stamps == 1:
         worker.end_event()
 
 

@@ -34,8 +34,18 @@ class TaskTime:
     """1: a source whose rows bring their stamps; constant."""
     has_ids: int = 0
     """1: a source whose rows bring their ids, at times that are made; constant."""
+    next_marker: int = -1
+    """When a source gives out its next latency marker, microseconds of the run; -1: never."""
+    marker_interval: int = 0
+    """Between two of them, microseconds; constant."""
+    marker_stream: int = 0
+    """Of the random numbers that choose their channels; constant."""
+    markers: int = 0
+    """How many it has written, or has pending."""
     has_ended: int = 0
     """1: a source has given out MAX_TIME: no record of it comes any more."""
+    marks: int = 0
+    """Watermarks and statuses that it has put into each of its channels."""
     stream: int = 0
     """Of its random numbers; constant."""
     offset: int = 0

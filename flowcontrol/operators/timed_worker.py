@@ -21,10 +21,10 @@ class TimedWorker(Worker[W], Protocol[W]):
         """Return the place among those of the channel whose buffer it has in hand."""
 
     def mark_kind(self) -> int:
-        """Return what the next mark of that channel is: ACTIVE, WATERMARK or IDLE."""
+        """Return what the next mark of that channel is: ACTIVE, WATERMARK, IDLE or MARKER."""
 
     def mark_watermark(self) -> int:
-        """Return the watermark of that one, ms."""
+        """Return the watermark of that one, ms; of a MARKER when it was marked, microseconds."""
 
     def drop_mark(self) -> None:
         """Take it out of the channel."""
@@ -37,6 +37,12 @@ class TimedWorker(Worker[W], Protocol[W]):
 
     def hear_valve(self, done: int) -> None:
         """Take what the valve has given out, where the first operator is a window."""
+
+    def hear_marker(self, marked_us: int) -> None:
+        """Take notice of a latency marker that all operators of the task have seen in this round.
+
+        Of a task of a source all but the source itself.
+        """
 
     def note_mark(self, writer: W, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""

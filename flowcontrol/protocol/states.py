@@ -284,8 +284,10 @@ class AlignedChannel:
     """Bytes that have arrived in it."""
     aside: int = 0
     """Of those, bytes that were put aside behind a barrier and not polled since (PUTTING_ASIDE)."""
+    marks: int = 0
+    """Watermarks and statuses that the task has taken from it."""
     mark_bytes: int = 0
-    """Bytes of the watermarks and statuses that the task has taken from it."""
+    """Bytes of those that it has taken since it began."""
     barrier_at: int = 0
     """Bytes of it before the barrier that it delivered last."""
     cut: int = 0

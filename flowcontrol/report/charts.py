@@ -224,13 +224,25 @@ def latency_chart(run: RunData) -> Chart:
     traces: list[Trace] = []
     for index, sink in enumerate(sinks):
         frame = _latency_by_sample(run.latency[run.latency["stage"] == sink])
+        prefix = f"{sink} " if len(sinks) > 1 else ""
         for column, dash in percentiles:
-            prefix = f"{sink} " if len(sinks) > 1 else ""
             series = over_interval(prefix + column.removesuffix("_ms"), frame, column)
             own = line_style(index if len(sinks) > 1 else len(traces))
             traces.append(steps(series, LineStyle(own.colour, dash, own.marker)))
-    note, start = left_out(run), chart_texts(_REPORT)["latency"][_latency_starts(run.scenario)]
+        traces += _marker_trace(run, sink, prefix)
+    texts = chart_texts(_REPORT)["latency"]
+    start = texts[_latency_starts(run.scenario)]
+    note = ("" if run.markers is None else f" {texts['markers']}") + left_out(run)
     return _chart(run, "latency", traces, [axis("latency (ms)")], 240, note, start=start)
+
+
+def _marker_trace(run: RunData, sink: str, prefix: str) -> list[Trace]:
+    """Return the median of the latency markers that a sink saw; none of a job without."""
+    if run.markers is None or run.markers[run.markers["stage"] == sink].empty:
+        return []
+    frame = _latency_by_sample(run.markers[run.markers["stage"] == sink])
+    series = over_interval(f"{prefix}markers p50", frame, "p50_ms")
+    return [steps(series, LineStyle(GREY, "dash", "circle"))]
 
 
 def _latency_starts(scenario: Scenario) -> str:

@@ -15,6 +15,8 @@ from flowcontrol.analysis.frames import (
     result_frame,
     summed,
 )
+from flowcontrol.analysis.latencies import latency_frame
+from flowcontrol.records import MARKER
 from flowcontrol.report.series import (
     Series,
     capability,
@@ -88,6 +90,8 @@ class RunData:
         From when until when tasks were down after a failure.
     checkpoints : Spans
         From when until when checkpoints were taken.
+    markers : pandas.DataFrame or None
+        Latencies of latency markers; None of a job without.
     """
 
     stages: pd.DataFrame
@@ -98,6 +102,7 @@ class RunData:
     bottleneck: str | None = None
     outages: tuple[tuple[float, float], ...] = ()
     checkpoints: Spans = Spans()
+    markers: pd.DataFrame | None = None
 
     @classmethod
     def of(cls, tables: Tables, scenario: Scenario, bottleneck: str | None = None) -> RunData:
@@ -105,12 +110,13 @@ class RunData:
         return cls(
             result_frame(tables, "stages"),
             result_frame(tables, "channels"),
-            result_frame(tables, "latency"),
+            latency_frame(tables),
             scenario,
             end_of(tables),
             bottleneck,
             _outages(tables),
             Spans.of(tables),
+            latency_frame(tables, MARKER) if scenario.options.latency_interval_us else None,
         )
 
     @property

@@ -84,7 +84,9 @@ class _Column:
 
     def cell(self, stage: Mapping[str, Any]) -> str:
         """Return the cell of a stage; empty if no record was measured."""
+        markers = stage["whole"].get("markers") or {}
         figures = {**stage, **stage["whole"], **(stage["whole"]["latency"] or {})}
+        figures |= {f"markers_{name}": value for name, value in markers.items()}
         if self.key not in figures:
             return ""
         content = self.text(figures[self.key])
@@ -109,6 +111,7 @@ _COLUMNS = (
     _Column("Lag", 6, "lag_s", _seconds, is_optional=True),
     _Column("Latency p50", 9, "p50_ms", milliseconds),
     _Column("p99", 11, "p99_ms", milliseconds),
+    _Column("Markers p50", 12, "markers_p50_ms", milliseconds, is_optional=True),
 )
 
 

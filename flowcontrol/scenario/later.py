@@ -91,13 +91,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _alignment(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.watermark is not None and stage.watermark.alignment is not None:
-            what = f"{stage.watermark.alignment.group!r}: sources that wait for one another are"
-            yield f"stages[{index}].watermark.alignment", what, "leave it out"
-
-
 def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
     """A window has one sum, one minimum and one maximum."""
     for index, stage in enumerate(scenario.stages):
@@ -169,6 +162,29 @@ def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
         yield key_path(["options", _LATENCY]), what, "use 0"
 
 
+def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
+    """Yield what latency markers are refused beside: they ride where watermarks ride."""
+    interval_us, system = scenario.options.latency_interval_us, scenario.system
+    if not interval_us:
+        return
+    place, others = key_path(["options", _LATENCY]), list[tuple[str, str]]()
+    if system.counts_records or system.transport == "tcp":
+        others.append((f"the transport {system.transport}", "use credit"))
+    if system.throttle != "none":
+        others.append((f"the throttle {system.throttle}", "use none"))
+    if any(edge.partition_type in SPILLING for edge in scenario.edges):
+        others.append(("partitions on disk", "use pipelined_bounded"))
+    if scenario.checkpointing is not None:
+        others.append(("checkpoints", "leave these out"))
+    if scenario.failures:
+        others.append(("failures", "leave these out"))
+    if scenario.jobs:
+        others.append(("several jobs", "state stages and edges"))
+    for what, remedy in others:
+        text = f"{interval_us // 1000} ms: latency markers beside {what} are"
+        yield place, text, f"{remedy}, or write 0"
+
+
 def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
     """Yield the sources with event time, and the windows, of a job that has something else too."""
     for index, stage in enumerate(scenario.stages):
@@ -185,6 +201,15 @@ def _event_time_and_checkpoints(scenario: Scenario) -> Iterator[Refusal]:
 
 def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
     return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
+
+
+def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
+    """After a restart windows may put out other results: which come again is not known."""
+    for index, stage in enumerate(scenario.stages):
+        above = [scenario.stage(name).window for name in scenario.upstream(stage.name)]
+        if scenario.failures and stage.guarantee != "at-least-once" and any(above):
+            what = f"{stage.guarantee!r}: what readers see of windows beside failures is"
+            yield f"stages[{index}].guarantee", what, "leave it, or the failures, out"
 
 
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:
@@ -226,15 +251,16 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("alignment", "live", _alignment),
     Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "live", _spark_time),
     Later("spark's windows in a row", "any", _spark_windows_in_a_row),
     Later("spark's watermarks", "any", _spark_watermarks),
     Later("spark's event time and checkpoints", "any", _spark_and_checkpoints),
-    Later("latency markers", "any", _latency_markers),
+    Later("latency markers", "live", _latency_markers),
+    Later("latency markers and others", "any", _markers_and),
     Later("event time and checkpoints", "live", _event_time_and_checkpoints),
-    Later("event time and failures", "any", _event_time_and_failures),
+    Later("event time and failures", "live", _event_time_and_failures),
+    Later("readers of windows", "any", _readers_of_windows),
     Later("event time and jobs", "any", _event_time_and_jobs),
     Later("event time and transports", "any", _event_time_and_transport),
     Later("event time and throttles", "any", _event_time_and_throttle),

@@ -5,7 +5,8 @@ from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
 from flowcontrol.virtual.views import age_rows, run_rows
 
 
-def _run(m: KernelMemory, number: int) -> f.Run:
+def run_at(m: KernelMemory, number: int) -> f.Run:
+    """Return a run by its number."""
     return run_rows(m, m.runs, m.runs_most)[number]
 
 
@@ -18,7 +19,7 @@ def push_run(m: KernelMemory, runs: f.RunList, emitted: int, count: int, stamp: 
         return
     tail = runs.tail
     if tail > 0:
-        last = _run(m, tail - 1)
+        last = run_at(m, tail - 1)
         if last.round == emitted and last.stamp == stamp and last.kind == 0:
             last.count += count
             return
@@ -39,7 +40,7 @@ def _enter(
     if number < 0:
         m.flags |= FLAG_RUNS
         return
-    fresh = _run(m, number)
+    fresh = run_at(m, number)
     m.runs_free = fresh.next
     fresh.next = 0
     fresh.round = emitted
@@ -49,7 +50,7 @@ def _enter(
     if fresh.kind != kind:
         fresh.kind = kind
     if tail > 0:
-        _run(m, tail - 1).next = number + 1
+        run_at(m, tail - 1).next = number + 1
     else:
         runs.head = number + 1
     runs.tail = number + 1
@@ -58,7 +59,7 @@ def _enter(
 def _drop_head(m: KernelMemory, runs: f.RunList) -> None:
     """Free the oldest run of a channel, or of a log."""
     number = runs.head - 1
-    head = _run(m, number)
+    head = run_at(m, number)
     runs.head = head.next
     if head.next == 0:
         runs.tail = 0
@@ -70,26 +71,26 @@ def run_length(m: KernelMemory, runs: f.RunList) -> int:
     """Return how many records the oldest run has; a lot if ages are not followed."""
     if m.is_tracked == 0 or runs.head == 0:
         return 1 << 60
-    return _run(m, runs.head - 1).count
+    return run_at(m, runs.head - 1).count
 
 
 def peek_run(m: KernelMemory, runs: f.RunList) -> int:
     """Return the round in which the records of the oldest run were emitted."""
     if m.is_tracked == 0 or runs.head == 0:
         return 0
-    return _run(m, runs.head - 1).round
+    return run_at(m, runs.head - 1).round
 
 
 def first_run(m: KernelMemory, runs: f.RunList) -> f.Run:
     """Return the oldest run of a channel that is not empty."""
-    return _run(m, runs.head - 1)
+    return run_at(m, runs.head - 1)
 
 
 def records_before_mark(m: KernelMemory, runs: f.RunList, most: int) -> int:
     """Return how many records of a channel, at most ``most``, are before its first mark."""
     number, count = runs.head, 0
     while number > 0 and count < most:
-        found = _run(m, number - 1)
+        found = run_at(m, number - 1)
         if found.kind > 0:
             break
         count += found.count
@@ -106,7 +107,7 @@ def take_run(m: KernelMemory, runs: f.RunList, count: int) -> int:
     """Take records out of the oldest run, at most all; return the round of their emission."""
     if m.is_tracked == 0 or runs.head == 0:
         return 0
-    head = _run(m, runs.head - 1)
+    head = run_at(m, runs.head - 1)
     emitted = head.round
     head.count -= count
     if head.count == 0:
@@ -118,7 +119,7 @@ def take_ages(m: KernelMemory, out: f.KernelSubpartition, task: int, now: int, c
     """Take ``count`` records out of a channel and log their ages at the sink."""
     runs = out.runs
     while count > 0 and m.is_tracked == 1 and runs.head > 0:
-        head = _run(m, runs.head - 1)
+        head = run_at(m, runs.head - 1)
         part = min(count, head.count)
         log_age(m, task, now - head.round, part)
         count -= part

@@ -6,6 +6,7 @@ from typing import Any
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol import rows as w
+from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import (
     AlignedChannel,
@@ -15,11 +16,14 @@ from flowcontrol.protocol.states import (
     Ring,
     TrackedCheckpoint,
 )
+from flowcontrol.protocol.windows.states import WindowEntry
 from flowcontrol.systems.barrier_buffer import BarrierBuffer
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.time_fields import KernelTime
+from flowcontrol.virtual.window_fields import KernelWindow
 
 Area = tuple[int, int]
 """Where it begins, and how many cells it has."""
@@ -40,6 +44,12 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
         yield int(row["log"]) + cell(f.KernelLog, "position"), 1
     if row["checkpoints"] > 0:
         yield from _areas_of_checkpoints(memory, int(row["checkpoints"]))
+    if row["time"] > 0:
+        held = memory.copy(int(row["time"]), KernelTime)
+        yield int(row["time"]), cell(KernelTime, "channels")
+        yield held.channels, held.channel_count * width(ValveChannel)
+    if row["window"] > 0:
+        yield from _areas_of_windows(memory, int(row["window"]))
     for number in range(int(row["first_gate"]), int(row["first_gate"]) + gates):
         yield from _areas_of_gate(memory, memory.gates[number])
     first = int(row["first_partition"])
@@ -56,6 +66,15 @@ def _areas_of_checkpoints(memory: Memory, at: int) -> Iterator[Area]:
     yield held.aborted, _queue(CoordinatorMessage, held.messages_most)
     if held.aside > 0:
         yield held.aside, cell(BarrierBuffer, "limit")
+
+
+def _areas_of_windows(memory: Memory, at: int) -> Iterator[Area]:
+    held = memory.copy(at, KernelWindow)
+    yield at, cell(KernelWindow, "entries")
+    yield held.entries, held.store.used * width(WindowEntry)
+    yield held.buckets, held.bucket_count
+    yield held.event_heap, held.capacity + 1
+    yield held.clock_heap, held.capacity + 1
 
 
 def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:

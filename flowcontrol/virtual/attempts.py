@@ -31,11 +31,13 @@ from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.checkpoint_worker import aligned_channels, kernel_checkpoints
 from flowcontrol.virtual.cut_memory import all_cut_places
+from flowcontrol.virtual.drained_cuts import CutLogs
 from flowcontrol.virtual.lost_messages import lose_messages
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.putting_aside import aside_of
 from flowcontrol.virtual.spilled import spill_row
+from flowcontrol.virtual.timed_worker import kernel_time
 from flowcontrol.virtual.views import (
     channel_grants,
     gate_of,
@@ -79,6 +81,7 @@ class KernelAttempts:
         )
         self._places, self._cuts = all_cut_places(job, memory), Cuts[Ints]()
         self._tasks = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
+        self._logs = CutLogs(memory)
         self._began: dict[int, int] = {}
         self._seen: Any = None
         if job.checkpoints is not None:
@@ -187,6 +190,11 @@ class KernelAttempts:
             self._cuts.note(int(ids[task, slot]), task, kept.copy())
         self._seen = ids
         self._cuts.forget(oldest)
+        self._logs.forget(oldest)
+
+    def drain(self) -> None:
+        """Empty the logs of what checkpoints hold, keeping what they say."""
+        self._logs.drain()
 
     # ------------------------------------------------------------------ what happens
 
@@ -235,7 +243,8 @@ class KernelAttempts:
                 memory.cells[places.all] = kept[task]
                 memory.cells[places.written] = written
         for task in tasks:
-            self._put_in_flight(task, self._began.get(checkpoint, 0))
+            self._logs.put_windows(task, checkpoint)
+            self._put_in_flight(task, checkpoint)
             memory.tasks["status"][task] = f.IDLE
             wake(memory.head, task, memory.head.round)
         self._cuts.forget_finished(tasks)
@@ -317,13 +326,13 @@ class KernelAttempts:
         begin_sender(transport, out, nbytes)
         begin_receiver(transport, state, into, out.written, nbytes)
 
-    def _put_in_flight(self, task: int, emitted: int) -> None:
+    def _put_in_flight(self, task: int, checkpoint: int) -> None:
         """Give a task what was in flight to it, ahead of everything.
 
         As :func:`flowcontrol.job.cuts.put_in_flight` does; the ages count from the trigger.
         """
         head, row = self._memory.head, task_row(self._memory.head, task)
-        first = 0
+        first, emitted = 0, self._began.get(checkpoint, 0)
         for index, number in enumerate(self._gates(task)):
             gate = gate_of(head, number)
             own = self._channels(self._memory.gates[number])
@@ -334,15 +343,24 @@ class KernelAttempts:
                 record_bytes = int(self._memory.gates["record_bytes"][number])
                 if head.counts_records == 1:
                     self._begin_counting(number, place, channel)
+                records, marks, nbytes = out.written - into.processed, 0, 0
                 if head.has_checkpoints == 1:
                     held = kernel_checkpoints(head, row.checkpoints)
                     aligned = aligned_channels(head, held.channels, held.channel_count)
-                    aligned[first + place].arrived = out.written * record_bytes
-                records = out.written - into.processed
-                if records > 0:
+                    own_place = aligned[first + place]
+                    if row.is_timed == 1:
+                        given = kernel_time(head, task_row(head, out.sender).time).own.marks
+                        own_place.marks = min(given, own_place.marks)
+                        marks = given - own_place.marks
+                        counts = records, marks
+                        nbytes = self._logs.put_elements(into.out, checkpoint, counts, emitted)
+                    own_place.arrived = out.written * record_bytes + nbytes
+                if records + marks > 0:
                     row.queued += records
-                    message = Message(DATA, records, records * record_bytes)
+                    nbytes += records * record_bytes
+                    message = Message(DATA, records, nbytes, marks=marks)
                     union = union_of(head, row)
                     enqueue_message(gate, union, index, place, message, KIND_RESTORED)
-                    push_run(head, out.runs, emitted, records)
+                    if row.is_timed == 0:
+                        push_run(head, out.runs, emitted, records)
             first += own.stop - own.start

@@ -133,10 +133,6 @@ class CheckpointedWorker:
         phases: Rows = rows(self.m, self.task.phases, self.task.phase_count, 3)
         return phases
 
-    def snapshot(self, checkpoint: int) -> None:
-        """Take the state: what an attempt begins from after a failure."""
-        keep_cut(self.m, kernel_checkpoints(self.m, self.task.checkpoints), checkpoint)
-
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
         log_report(self.m, self.number, self.task, kind, checkpoint, reason)

@@ -37,7 +37,7 @@ RULES = {
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
-    "source_log reading aligning event_time window windowing",
+    "source_log reading aligning marking event_time window windowing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -45,8 +45,8 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages barriers checkpoint_worker connections credits debloat disk ending failing jobs loop "
-    "messages putting_aside reading spilled spilling task timed_worker turns views wheel "
+    "ages barriers checkpoint_worker connections credits cut_logs debloat disk ending failing jobs "
+    "loop messages putting_aside reading spilled spilling task timed_worker turns views wheel "
     "windowed_worker"
 )
 """Modules of this package whose functions are the kernel's own."""

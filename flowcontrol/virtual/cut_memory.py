@@ -16,11 +16,17 @@ from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.operators.states import Operator, SourceLog
 from flowcontrol.operators.table import OPERATORS
+from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.states import AlignedChannel
+from flowcontrol.protocol.windows.keeping import STORE
+from flowcontrol.protocol.windows.states import WindowStore
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.time_fields import KernelTime
+from flowcontrol.virtual.window_fields import KernelWindow
 
 if TYPE_CHECKING:
     from flowcontrol.virtual.memory import Memory
@@ -81,12 +87,33 @@ def cut_places(memory: Memory, plan: JobVertex, index: int) -> CutPlaces:
         found.append(at + np.arange(width(kind)))
     for link in plan.outputs:
         found += _routing(memory, places.partitions[link.name, index])
-    written = np.concatenate([np.zeros(0, np.int64), *_written(memory, plan, index)])
+    written = np.concatenate([*_marks_put(row), *_written(memory, plan, index)])
     processed = [
         _columns(head.inputs_at, f.KernelInputChannel, "processed", first, count)
         for first, count in _gates(memory, plan, index)
     ]
+    found += [*_marks_taken(memory, row), *_windows(row)]
     return CutPlaces(np.concatenate([*found, written, *processed]), position, written)
+
+
+def _marks_put(row: Any) -> Iterator[Ints]:
+    """Yield where it is counted how many marks a task has put into its channels."""
+    at = int(row["time"]) + cell(KernelTime, "own") + cell(TaskTime, "marks")
+    yield np.array([at] if row["time"] > 0 else [], np.int64)
+
+
+def _marks_taken(memory: Memory, row: Any) -> Iterator[Ints]:
+    """Yield where it is counted how many marks a task has taken from its channels."""
+    if row["time"] > 0 and row["checkpoints"] > 0:
+        held = view(KernelCheckpoints, memory.cells, int(row["checkpoints"]))
+        yield _columns(held.channels, AlignedChannel, "marks", 0, held.channel_count)
+
+
+def _windows(row: Any) -> Iterator[Ints]:
+    """Yield where it stands how far the windows of a task are."""
+    if row["window"] > 0:
+        at = int(row["window"]) + cell(KernelWindow, "store")
+        yield np.array([at + cell(WindowStore, name) for name in STORE], np.int64)
 
 
 def _routing(memory: Memory, number: int) -> Iterator[Any]:

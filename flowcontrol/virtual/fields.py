@@ -331,6 +331,8 @@ class KernelSubpartition(Subpartition):
     """Size of buffer that the receiver wishes from the next round on."""
     is_queued: int = 0
     """1: it waits for its turn on its connection."""
+    recorded: int = 0
+    """Checkpoint that holds in flight what enters it, until its own barrier does; 0: none."""
 
 
 # ---- ages

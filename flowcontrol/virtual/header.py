@@ -32,6 +32,10 @@ FLAG_WINDOWS = 1024
 """No room for the windows of a record."""
 FLAG_RESULTS = 2048
 """The log of the results of windows is full."""
+FLAG_KEPT = 4096
+"""The log of what checkpoints hold in flight is full."""
+FLAG_KEPT_WINDOWS = 8192
+"""The log of the windows that checkpoints hold is full."""
 
 
 @dataclass(slots=True)
@@ -173,6 +177,18 @@ class KernelMemory:
     results_most: int = 0
     """How many entries it may have."""
     results_count: int = 0
+    """How many it has."""
+    kept: int = 0
+    """Where the log begins of what checkpoints hold in flight, of a job with event time."""
+    kept_most: int = 0
+    """How many entries it may have."""
+    kept_count: int = 0
+    """How many it has."""
+    kept_windows: int = 0
+    """Where the log begins of the windows that checkpoints hold."""
+    kept_windows_most: int = 0
+    """How many entries it may have."""
+    kept_windows_count: int = 0
     """How many it has."""
     asides_free: int = 0
     """Where it is noted which are free."""

@@ -9,15 +9,19 @@ from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.delivery_settings import LOOKS, look_rounds
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
+from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.protocol.windows.states import WindowEntry
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.aside_memory import puts_aside
+from flowcontrol.virtual.cut_log_fields import KeptElement, KeptWindow
 from flowcontrol.virtual.header import (
     FLAG_AGES,
     FLAG_ASIDE,
+    FLAG_KEPT,
+    FLAG_KEPT_WINDOWS,
     FLAG_LOST_REPORT,
     FLAG_RESULTS,
     FLAG_RUNS,
@@ -32,6 +36,7 @@ from flowcontrol.virtual.window_memory import first_entries
 LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
 """Runs of records to begin with."""
 FIRST_AGES = 1 << 15
+FIRST_KEPT = 1 << 13
 FIRST_SPILLS = FIRST_ASIDES = FIRST_RESULTS = 1 << 12
 LEAST_REPORTS = 1 << 6
 GROWTH: Final = 8
@@ -97,6 +102,19 @@ _LOGS: Final = {
         "results of windows in one round",
         "state a shorter round_ms, or fewer keys",
     ),
+    "kept": _Log(
+        KeptElement,
+        FLAG_KEPT,
+        "records and watermarks in flight at a checkpoint",
+        "state smaller buffers or fewer of them, or checkpoints that no barrier overtakes "
+        "(execution.checkpointing.unaligned.enabled)",
+    ),
+    "kept_windows": _Log(
+        KeptWindow,
+        FLAG_KEPT_WINDOWS,
+        "windows that tasks hold as they take a checkpoint in one round",
+        "state fewer keys, less allowed_lateness_s or delay_s, a larger slide_s or fewer subtasks",
+    ),
 }
 """Every log, by the attribute of :class:`LogSizes` that has its size."""
 
@@ -121,6 +139,11 @@ class LogSizes:
         Windows that each subtask has room for; 0 where no stage has any.
     results : int
         Results of windows that may be put out before the log is emptied; 0 likewise.
+    kept : int
+        Records and watermarks that checkpoints may hold in flight before the log is emptied; 0 of a
+        job that has no event time or does not fail.
+    kept_windows : int
+        Windows that checkpoints may hold likewise.
     """
 
     runs: int
@@ -130,10 +153,13 @@ class LogSizes:
     asides: int = 0
     windows: int = 0
     results: int = 0
+    kept: int = 0
+    kept_windows: int = 0
 
     @classmethod
     def first(cls, job: Job, rows: RowKeys = NO_KEYS) -> LogSizes:
         """Return what a run begins with: most never fill it; replayed rows may bring keys."""
+        may_restore = is_timed(job) and job.faults is not None and job.checkpoints is not None
         return cls(
             _first_runs(job),
             FIRST_AGES,
@@ -142,6 +168,8 @@ class LogSizes:
             FIRST_ASIDES if puts_aside(job) else 0,
             windows := first_entries(job, rows),
             FIRST_RESULTS if windows > 0 else 0,
+            FIRST_KEPT if may_restore else 0,
+            FIRST_KEPT if may_restore and windows > 0 else 0,
         )
 
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:

@@ -57,7 +57,7 @@ from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_u
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.timed_worker import is_paused, next_probe_us, note_pause, probe
+from flowcontrol.virtual.timed_worker import is_paused, mark_time, next_probe_us, note_pause, probe
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake
 from flowcontrol.virtual.windowed_worker import look_at_timers, plan_timers
@@ -124,7 +124,7 @@ def _advance(memory: Any, end: int) -> int:
         if m.flags != 0:
             end = now + 1  # all is accounted for, as this may be a sample's last round
             break
-        if 2 * m.ages_count > m.ages_most or 2 * m.results_count > m.results_most:
+        if is_half_full(m) == 1:
             m.round = now + 1
             return FLAG_DRAIN
         now = next_round(m, now + 1, end)
@@ -143,6 +143,15 @@ def _advance(memory: Any, end: int) -> int:
 def has_news(m: KernelMemory) -> int:
     """Tell whether the coordinator has to look at the log of reports now: 1 if so."""
     if m.reports_count > m.reports_wanted or 2 * m.reports_count > m.reports_most:
+        return 1
+    return 0
+
+
+def is_half_full(m: KernelMemory) -> int:
+    """Tell whether a log that is emptied on the way is half full: 1 if so."""
+    if 2 * m.ages_count > m.ages_most or 2 * m.results_count > m.results_most:
+        return 1
+    if 2 * m.kept_count > m.kept_most or 2 * m.kept_windows_count > m.kept_windows_most:
         return 1
     return 0
 
@@ -284,6 +293,8 @@ def share_out(
 def look_at_times(m: KernelMemory, worker: KernelWorker, start: int, end: int, still: int) -> None:
     """Have a source probe its generator, and a task with windows look at its timers."""
     probe(m, worker, start, end)
+    if worker.task.has_markers == 1:
+        mark_time(m, worker, start, end)
     if worker.task.has_window == 1 and still == NEVER:
         look_at_timers(m, worker, start, end)
 

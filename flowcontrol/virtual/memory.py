@@ -26,6 +26,7 @@ from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import cells_of, dtype, whole_view
 from flowcontrol.virtual.checkpoint_memory import fill_checkpoints
+from flowcontrol.virtual.cut_log_fields import KeptElement, KeptWindow
 from flowcontrol.virtual.cut_memory import with_cuts
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import fill_link
@@ -100,6 +101,10 @@ class Memory:
     """What tasks have put aside behind barriers, free entries too."""
     results = _Block("results", "results_most", KernelResult)
     """The log of the results of windows, entries that are free too."""
+    kept = _Block("kept", "kept_most", KeptElement)
+    """The log of what checkpoints hold in flight, entries that are free too."""
+    kept_windows = _Block("kept_windows", "kept_windows_most", KeptWindow)
+    """The log of the windows that checkpoints hold, entries that are free too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
         """Return states that stand at a place as a structured array, a view."""
@@ -174,6 +179,8 @@ def fill(
     asides: int = 0,
     windows: int = 0,
     results: int = 0,
+    kept: int = 0,
+    kept_windows: int = 0,
     replayed: Replayed = NO_ROWS,
 ) -> Memory:
     """Return the memory of a job before its first round.
@@ -196,6 +203,8 @@ def fill(
         Windows that each task has room for whose stage has some.
     results : int, default 0
         Entries of the log of their results.
+    kept, kept_windows : int, default 0
+        Entries of the logs of what checkpoints hold in flight, and of their windows.
     replayed : Replayed, optional
         What is known of replayed rows; by default no source replays any.
     """
@@ -210,6 +219,7 @@ def fill(
     head.runs_most, head.ages_most = runs, ages
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
     head.asides_most, head.results_most = asides, results
+    head.kept_most, head.kept_windows_most = kept, kept_windows
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
     _add_blocks(build)

@@ -4,7 +4,7 @@ from typing import Any
 
 from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.job import Job
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_markers, is_timed
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
@@ -49,10 +49,13 @@ WINDOWS = 4096
 ALIGNMENT = 8192
 """Sources that wait for one another by event time."""
 
-BATCHES = 16384
+MARKERS = 16384
+"""Latency markers."""
+
+BATCHES = 32768
 """Windows that are Spark's."""
 
-_FIRST_TRANSPORT = 15
+_FIRST_TRANSPORT = 16
 """Place of the part of the first transport that counts records."""
 
 
@@ -79,18 +82,21 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "may_fail": (FAILURES, 0),
         "drops_ages": (EVENT_TIME, 0),
         **dict.fromkeys(("results_most", "results_count"), (WINDOWS, 0)),
+        **dict.fromkeys(("kept_most", "kept_count"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("kept_windows_most", "kept_windows_count"), (WINDOWS, 0)),
     },
     KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
-        **dict.fromkeys(("is_timed", "marks", "stamp"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
+        "has_markers": (MARKERS, 0),
     },
     TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
-        "marks": (EVENT_TIME, 0),
+        **dict.fromkeys(("marks", "recorded"), (EVENT_TIME, 0)),
     },
     Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
     **{
@@ -147,6 +153,8 @@ def parts_of(job: Job) -> int:
         parts |= WINDOWS
     if scenario.alignment_groups:
         parts |= ALIGNMENT
+    if has_markers(job):
+        parts |= MARKERS
     if has_batches(scenario):
         parts |= BATCHES
     return parts

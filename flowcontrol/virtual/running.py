@@ -18,7 +18,7 @@ from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
@@ -39,7 +39,7 @@ from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
 from flowcontrol.virtual.time_memory import paused_us, watermarks_of
-from flowcontrol.virtual.window_results import windows_held
+from flowcontrol.virtual.window_results import WindowsHeld
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,6 +77,8 @@ class Running:
         What has sources wait for one another.
     keys : RowKeys
         Which keys and values the ids of replayed rows stand for.
+    windows : WindowsHeld or None
+        Reads what that has of windows.
     batches : Batches or None
         What ends the batches of windows with Spark's time.
     """
@@ -92,6 +94,7 @@ class Running:
     time: TimeTable | None = None
     alignments: Alignments | None = None
     keys: RowKeys = NO_KEYS
+    windows: WindowsHeld | None = None
     batches: Batches | None = None
 
     @classmethod
@@ -122,6 +125,8 @@ class Running:
             windows=sizes.windows,
             results=sizes.results,
             replayed=replayed,
+            kept=sizes.kept,
+            kept_windows=sizes.kept_windows,
         )
         timeline = Timeline(job, memory)
         batches = Batches(job, memory) if has_batches(job.scenario) else None
@@ -142,7 +147,11 @@ class Running:
             )
             if coordination is not None:
                 coordination.delivery = delivery
-        time = TimeTable(job) if is_timed(job) else None
+        windows = None
+        if has_stamps(job):
+            windows = WindowsHeld(memory)
+            if recovery is not None:
+                recovery.attempts.hooks.append(windows.hold)
         return cls(
             job,
             memory,
@@ -152,9 +161,10 @@ class Running:
             coordination,
             recovery,
             delivery,
-            time,
+            None if windows is None else TimeTable(job),
             Alignments(job, memory) if job.scenario.alignment_groups else None,
             replayed.keys,
+            windows,
             batches,
         )
 
@@ -176,10 +186,9 @@ class Running:
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)
-            if self.time is not None:
-                held = windows_held(self.memory)
+            if self.time is not None and self.windows is not None:
                 paused = paused_us(self.memory)
-                self.time.add(t_s, *watermarks_of(self.memory), held, paused)
+                self.time.add(t_s, *watermarks_of(self.memory), self.windows.read(), paused)
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -254,6 +263,12 @@ class Running:
         self.recovery.before_round(self.memory.head.round, [])
         return self.recovery.next_round
 
+    def drain(self) -> None:
+        """Empty the logs, keeping what they say."""
+        self.tables.drain()
+        if self.recovery is not None:
+            self.recovery.attempts.drain()
+
     def advance_to(self, end: int) -> int:
         """Run the rounds before ``end``; return the flags of a log that was full, or 0.
 
@@ -270,7 +285,7 @@ class Running:
             while flags == FLAG_DRAIN:  # on to the same round, where all is accounted for
                 flags = int(advance(self.memory.cells, min(stop, looks_at)))
                 if flags == FLAG_DRAIN:
-                    self.tables.drain()
+                    self.drain()
             if flags & FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
             if flags & FLAG_PARTS:
@@ -281,7 +296,7 @@ class Running:
             if self.coordination is not None and flags & FLAG_REPORTS:
                 self.coordination.hear()
                 if 2 * head.ages_count > head.ages_most:
-                    self.tables.drain()
+                    self.drain()
                 flags &= ~FLAG_REPORTS
             if self.control is not None and (flags != 0 or head.round >= looks_at):
                 self.control.look()

@@ -18,7 +18,7 @@ from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
 from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import cell, width
-from flowcontrol.records import RESULTS
+from flowcontrol.records import MARKER, RECORD, RESULTS
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
 from flowcontrol.virtual.memory import Memory
@@ -82,10 +82,14 @@ class Tables:
             for index in range(member.stage.parallelism)
         ]
         self._tasks = np.array([row.task for row in self._rows], np.int64)
-        self._sinks: dict[int, list[_Row]] = {row.task: [] for row in self._rows}
+        behind = memory.head.tasks  # what tasks see of markers is logged behind all their ages
+        self._seen: dict[int, list[tuple[str, _Row]]] = {}
         for row in self._rows:
+            records, markers = (self._seen.setdefault(row.task + n, []) for n in (0, behind))
             if row.member.is_sink:
-                self._sinks[row.task].append(row)
+                records.append((RECORD, row))
+            if row.number > 0 or not row.member.stage.is_source:
+                markers.append((MARKER, row))
         self._row_of_gate, self._row_of_partition = self._owners()
         self._partition_of_row = np.full(len(self._rows), -1, np.int64)
         for number in reversed(range(len(self._row_of_partition))):
@@ -361,16 +365,16 @@ class Tables:
         self._ages["count"] = np.add.reduceat(log["count"][order], firsts)
 
     def _latency(self, t_s: float) -> Columns:
-        """Figures of the ages that the sinks have logged since the sample before."""
+        """Figures of the ages that tasks have logged since the sample before."""
         self.drain()
         log, self._ages = self._ages, np.zeros(0, dtype(f.Age))
         found: Columns = {field.name: [] for field in RESULTS["latency"].columns}
         for task in np.unique(log["task"]):
             own = log[log["task"] == task]
             figures = latency_figures(own["age"], own["count"], self._job.round_us / 1000)
-            for row in self._sinks[int(task)]:
+            for kind, row in self._seen[int(task)]:
                 place = {"t_s": t_s, "stage": row.member.stage.name, "subtask": row.subtask}
-                for name, value in {**place, **figures}.items():
+                for name, value in {**place, "kind": kind, **figures}.items():
                     found[name].append(value)
         return found
 

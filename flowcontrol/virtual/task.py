@@ -25,13 +25,15 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import first_run, log_age, push_run, take_ages, take_run
 from flowcontrol.virtual.cells import row, rows
+from flowcontrol.virtual.checkpoint_worker import keep_cut
+from flowcontrol.virtual.cut_logs import log_channels, record_element
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.putting_aside import next_of_old
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import quota_of
 from flowcontrol.virtual.spilling import is_stopped, stop
-from flowcontrol.virtual.windowed_worker import WindowedKernelWorker, channel_of_stamp
+from flowcontrol.virtual.windowed_worker import WindowedKernelWorker, channel_of_stamp, log_windows
 
 
 class KernelWorker(WindowedKernelWorker):
@@ -113,8 +115,11 @@ class KernelWorker(WindowedKernelWorker):
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             m[writer.routed + each] += count
-            runs = v.out_row(m, writer.first_channel + each).runs
-            push_run(m, runs, self.task.emitted, count, self.task.stamp)
+            out = v.out_row(m, writer.first_channel + each)
+            push_run(m, out.runs, self.task.emitted, count, self.task.stamp)
+            if out.recorded > 0:
+                stamp = self.task.stamp
+                record_element(m, self.task, writer.first_channel + each, count, stamp, 0)
 
     def draw(self) -> int:
         """Return the work of the next record, units."""
@@ -134,6 +139,13 @@ class KernelWorker(WindowedKernelWorker):
         if self.m.is_tcp == 1:
             return next_of_old(self.m, self, gates, union)
         return next_input(self.task, gates, union)
+
+    def snapshot(self, checkpoint: int) -> None:
+        """Take the state: what an attempt begins from after a failure."""
+        keep_cut(self.m, self.held(), checkpoint)
+        if self.m.may_fail == 1 and self.task.is_timed == 1:
+            log_channels(self.m, self.task, checkpoint)
+            log_windows(self.m, self, checkpoint)
 
     def note_taken(self, count: int) -> None:
         """Note the ages of the records taken up; those of a sink are logged."""

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowcontrol.job.timed_settings import alignment_of, new_time
+from flowcontrol.job.timed_settings import new_time, timed_flags
+from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual.cells import cells_of
+from flowcontrol.virtual.fields import ABSENT
 from flowcontrol.virtual.places import Builder
 from flowcontrol.virtual.time_fields import KernelTime
 
@@ -25,8 +27,8 @@ def fill_times(build: Builder) -> None:
             task = tasks[build.places.tasks[plan.name] + index]
             count = sum(len(link.incoming(index)) for link in plan.inputs)
             channels = build.put(np.tile(cells_of(ValveChannel()), count))
-            task["is_timed"] = 1
-            task["is_aligned"] = int(alignment_of(build.job, plan) is not None)
+            for name, value in timed_flags(build.job, plan).items():
+                task[name] = value
             stamps = build.replayed.stamps.get((plan.name, index))
             own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
             time = KernelTime(own, channels, count)
@@ -36,7 +38,10 @@ def fill_times(build: Builder) -> None:
 
 
 def watermarks_of(memory: Memory) -> tuple[Ints, Ints]:
-    """Return the watermark that each subtask gave out last, ms, and 1 where it is idle."""
+    """Return the watermark that each subtask gave out last, ms, and 1 where it is idle.
+
+    One that is not deployed has none.
+    """
     tasks = memory.tasks[memory.tasks["time"] > 0]
     own = memory.states(tasks["time"], KernelTime)["own"]
     has_inputs = tasks["gates"] > 0
@@ -44,7 +49,8 @@ def watermarks_of(memory: Memory) -> tuple[Ints, Ints]:
         np.where(has_inputs, own["valve"][name], own["generator"][name])
         for name in ("watermark", "is_idle")
     )
-    return mark, idle
+    is_gone = tasks["status"] == ABSENT
+    return np.where(is_gone, MIN_TIME, mark), np.where(is_gone, 0, idle)
 
 
 def paused_us(memory: Memory) -> Ints:

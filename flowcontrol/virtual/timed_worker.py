@@ -12,16 +12,18 @@ from flowcontrol.operators.event_time import (
     on_mark,
     stop_time,
 )
+from flowcontrol.operators.marking import look_at_marker
 from flowcontrol.operators.source_log import written_us
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.ages import drop_mark, first_run, push_mark, records_before_mark
+from flowcontrol.virtual.ages import drop_mark, first_run, log_age, push_mark, records_before_mark
 from flowcontrol.virtual.cells import rows, rows_of, state_of
 from flowcontrol.virtual.checkpoint_worker import CheckpointedWorker
+from flowcontrol.virtual.cut_logs import record_element
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import ALIGNMENT, CHECKPOINTS, EVENT_TIME
+from flowcontrol.virtual.parts import ALIGNMENT, CHECKPOINTS, EVENT_TIME, MARKERS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.time_fields import KernelTime
 
@@ -69,12 +71,20 @@ class TimedKernelWorker(CheckpointedWorker):
         """Take it out of the channel."""
         drop_mark(self.m, self.runs_in_hand())
 
+    def hear_marker(self, marked_us: int) -> None:
+        """Log how old a latency marker is that its operators have seen, behind all tasks' ages."""
+        m = self.m
+        log_age(m, m.tasks + self.number, m.now - marked_us // m.round_us, 1)
+
     def note_mark(self, writer: f.KernelPartition, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             out = v.out_row(self.m, writer.first_channel + each)
             push_mark(self.m, out.runs, kind, watermark)
+            if out.recorded > 0:
+                number = writer.first_channel + each
+                record_element(self.m, self.task, number, 0, watermark, kind)
 
     def written_apart(self, writer: f.KernelPartition) -> int:
         """Return to how many channels a mark is written one by one; 1 of a broadcast."""
@@ -165,6 +175,12 @@ def probe(m: KernelMemory, worker: Any, start: int, end: int) -> None:
     look_at_probe(worker, worker.task, start, end)
 
 
+@part_of(MARKERS)
+def mark_time(m: KernelMemory, worker: Any, start: int, end: int) -> None:
+    """Have a source give out a latency marker, if that is due."""
+    look_at_marker(worker, worker.task, start, end)
+
+
 @part_of(EVENT_TIME)
 def end_times(m: KernelMemory, worker: Any) -> None:
     """Have a source that has ended give out the last watermark."""
@@ -180,10 +196,15 @@ def stop_times(m: KernelMemory, worker: Any) -> None:
 @part_of(CHECKPOINTS)
 def count_mark_bytes(m: KernelMemory, worker: Any, place: int, nbytes: int) -> None:
     """Count the bytes of a mark that a task has taken from a channel."""
-    worker.aligned()[place].mark_bytes += nbytes
+    channel = worker.aligned()[place]
+    channel.marks += 1
+    channel.mark_bytes += nbytes
 
 
 @part_of(EVENT_TIME)
 def next_probe_us(m: KernelMemory, worker: Any) -> int:
-    """Return when a source is probed next, microseconds of the run; -1: never."""
-    return worker.task_time().next_probe
+    """Return when a source is probed or marks next, microseconds of the run; -1: never."""
+    time = worker.task_time()
+    if worker.task.has_markers == 0 or time.next_marker < 0:
+        return time.next_probe
+    return time.next_marker if time.next_probe < 0 else min(time.next_probe, time.next_marker)

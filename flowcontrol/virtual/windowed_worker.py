@@ -15,11 +15,14 @@ from flowcontrol.operators.windowing import (
 )
 from flowcontrol.protocol.event_time.stamps import id_of
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.windows.entries import find
 from flowcontrol.protocol.windows.keys import key_of
 from flowcontrol.protocol.windows.states import WindowEntry, Windows
 from flowcontrol.virtual.cells import row, rows_of, state_of
+from flowcontrol.virtual.cut_log_fields import KeptWindow
 from flowcontrol.virtual.fields import KernelPartition
-from flowcontrol.virtual.header import FLAG_RESULTS, FLAG_WINDOWS, KernelMemory
+from flowcontrol.virtual.header import FLAG_KEPT_WINDOWS, FLAG_RESULTS, FLAG_WINDOWS, KernelMemory
 from flowcontrol.virtual.parts import WINDOWS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.timed_worker import TimedKernelWorker
@@ -32,6 +35,12 @@ key_rows = rows_of(KernelKeys)
 window_entries = rows_of(WindowEntry)
 result_rows = rows_of(KernelResult)
 watermark_operators = rows_of(WatermarkOperator)
+kept_window_rows = rows_of(KeptWindow)
+
+KEPT_WINDOW_CELLS = width(KeptWindow)
+ENTRY_CELLS = width(WindowEntry)
+ENTRY_AT = KEPT_WINDOW_CELLS - ENTRY_CELLS
+"""Where the window is in an entry of the log: behind all else."""
 
 
 class WindowedKernelWorker(TimedKernelWorker):
@@ -161,6 +170,29 @@ def log_result(m: KernelMemory, worker: Any) -> None:
     entry.max = store.result_max
     entry.round = m.now
     m.results_count = number + 1
+
+
+@part_of(WINDOWS)
+def log_windows(m: KernelMemory, worker: Any, checkpoint: int) -> None:
+    """Log the open windows of a task that takes a checkpoint, of a job that may fail."""
+    if worker.task.has_window == 0:
+        return
+    held, windows = kernel_window(m, worker.task.window), worker.windows()
+    for place in range(1, held.store.used + 1):
+        entry = windows.entries[place - 1]
+        if find(windows, entry.key, entry.start) != place:
+            continue  # it is free
+        number = m.kept_windows_count
+        if number == m.kept_windows_most:
+            m.flags |= FLAG_KEPT_WINDOWS
+            return
+        kept = kept_window_rows(m, m.kept_windows, m.kept_windows_most)[number]
+        kept.task = worker.number
+        kept.checkpoint = checkpoint
+        at = m.kept_windows + number * KEPT_WINDOW_CELLS + ENTRY_AT
+        for i in range(ENTRY_CELLS):
+            m[at + i] = m[held.entries + (place - 1) * ENTRY_CELLS + i]
+        m.kept_windows_count = number + 1
 
 
 @part_of(WINDOWS)

@@ -81,7 +81,8 @@ class Results:
                 for key, value in columns.items()
             }
             zeros = dict.fromkeys(TABLES[table].names, 0)
-            self.rows[table].append({**zeros, "t_s": t_s, **owner, **figures})
+            kind = {"kind": "record"} if "kind" in zeros else {}
+            self.rows[table].append({**zeros, **kind, "t_s": t_s, **owner, **figures})
         return self
 
     def tables(self) -> dict[str, pa.Table]:

@@ -84,3 +84,15 @@ def aligned_jobs(draw: Any, random_jobs: ModuleType, shape: Any) -> Job:
     """A random job whose sources may have to wait for one another."""
     scenario = draw(timed(draw(random_jobs.scenarios(shape))))
     return random_jobs.laid_out(draw(aligned(scenario)))
+
+
+@st.composite
+def marked_jobs(draw: Any, random_jobs: ModuleType, shape: Any) -> Job:
+    """A random job with latency markers, and perhaps event time and sources that wait."""
+    scenario = draw(random_jobs.scenarios(shape))
+    if draw(st.booleans()):
+        scenario = draw(aligned(draw(timed(scenario))))
+    mapping, round_ms = scenario.canonical(), scenario.live_round_us / 1000
+    every = max(1, round(draw(st.sampled_from([0.4, 1, 2.5, 6])) * round_ms))
+    mapping.setdefault("options", {})["metrics.latency.interval"] = f"{every}ms"
+    return random_jobs.laid_out(parse_scenario(mapping))

@@ -5,6 +5,7 @@ The stand-in for Spark runs the real reader, the real foreachBatch function and 
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -29,13 +30,17 @@ from modules import load
 
 EXAMPLES = max(1, settings.default.max_examples // 8)
 MOST_RUNS = 24
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
+NAMES = ["joined", "aligned", "each", "large"] if IS_LONG else ["joined", "aligned"]
+KILLED = ["aligned", "joined"] if IS_LONG else ["aligned"]
+"""The quick form leaves out what the others have as well."""
 KINDS = {ACTIVE: "active", WATERMARK: "watermark", IDLE: "idle"}
 SEEN = {*KINDS.values(), "waited", "pending", "died"}
 """What must have happened in some of the runs: marks of each kind, one that waited in a buffer in
 hand, one for which there was no buffer, a crash."""
 
 
-@pytest.mark.parametrize("name", ["joined", "each", "large"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_job_with_event_time_is_that_of_the_reference_run(
     name: str,
     timing: ModuleType,
@@ -58,6 +63,9 @@ def test_a_job_with_event_time_is_that_of_the_reference_run(
     one, other = (found["time"].to_pandas() for found in tables)
     pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
     assert one.watermark_s.nunique() >= 3
+    paused = one[one.paused_ms_per_s > 0]
+    assert ("one" in set(paused.stage)) == (name == "aligned")
+    assert "three" not in set(paused.stage)  # it is in no group
     assert set(one.is_idle) == ({True, False} if name == "joined" else {False})
 
 
@@ -81,14 +89,20 @@ def test_a_job_without_event_time_has_no_stamps(
         assert [stamp >> ID_BITS for stamp in rows["_stamp"]] == [100 * r for r in rows["_round"]]
 
 
+@pytest.mark.parametrize("name", KILLED)
 def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_event_time(
-    timing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+    name: str,
+    timing: ModuleType,
+    driver: ModuleType,
+    runs: ModuleType,
+    cases: ModuleType,
+    tmp_path: Path,
 ) -> None:
-    job = runs.job_of({**timing.every_case(cases)["joined"], "duration_s": 1.2})
-    driver.die_everywhere(job, runs, tmp_path, at=range(8, 10))
+    job = runs.job_of({**timing.every_case(cases)[name], "duration_s": 1.2})
+    driver.die_everywhere(job, runs, tmp_path, at=range(8, 9))
     ledgers = runs.comparable(runs.live_tables(job, tmp_path / "killed"), latency=True)
     around = {
-        edge: [row for row in rows if 7 <= row["batch_id"] <= 9] for edge, rows in ledgers.items()
+        edge: [row for row in rows if 7 <= row["batch_id"] <= 8] for edge, rows in ledgers.items()
     }
     assert timing.marks_of(around, "sender")
     assert timing.marks_of(around, "receiver")

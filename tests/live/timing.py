@@ -21,7 +21,23 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
     late = {"event_time": behind, "watermark": {"delay_s": 0.3}}
     idle = {"event_time": {"offset_s": -2}, "watermark": {"delay_s": 0.1, "idle_after_s": 0.2}}
     marks = {"event_time": behind, "watermark": {"punctuated": True}}
+    ahead, behind_all = ({"event_time": {"offset_s": by}} for by in (3, [0, -0.4]))
+    group = {"watermark": {"alignment": {"group": "g", "max_drift_s": 0.5, "interval_s": 0.2}}}
     return {
+        "aligned": timed(
+            cases.scenario(
+                "aligned",
+                [
+                    cases.source("one", 300),
+                    cases.source("two", 200, parallelism=2),
+                    cases.source("three", 100),
+                    cases.sink(rate=450),
+                ],
+                [cases.edge(name, "sink") for name in ("one", "two", "three")],
+                rounds=20,
+            ),
+            {"one": {**ahead, **group}, "two": {**behind_all, **group}, "three": late},
+        ),
         "joined": timed(
             {
                 **cases.KILLED,

@@ -83,8 +83,8 @@ def experiment() -> tuple[dict[str, pa.Table], Scenario]:
         wait = 1000 * held / max(1, into)
         rows["latency"].append(
             _filled(
-                "latency", t_s=t_s, stage="consumer", count=into, mean_ms=wait, p50_ms=wait,
-                p90_ms=wait * 1.1, p99_ms=wait * 1.3, max_ms=wait * 1.5,
+                "latency", t_s=t_s, stage="consumer", kind="record", count=into, mean_ms=wait,
+                p50_ms=wait, p90_ms=wait * 1.1, p99_ms=wait * 1.3, max_ms=wait * 1.5,
             )
         )  # fmt: skip
     return _tables(rows), parse_scenario(EXPERIMENT)
@@ -118,8 +118,9 @@ def job(
                 if is_sink:
                     rows["latency"].append(
                         _filled(
-                            "latency", t_s=t_s, stage=name, subtask=subtask, count=100, mean_ms=90,
-                            p50_ms=80 + sample, p90_ms=120, p99_ms=190, max_ms=230,
+                            "latency", t_s=t_s, stage=name, subtask=subtask, kind="record",
+                            count=100, mean_ms=90, p50_ms=80 + sample, p90_ms=120, p99_ms=190,
+                            max_ms=230,
                         )
                     )  # fmt: skip
         for sender, receiver in edges:

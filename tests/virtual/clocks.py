@@ -29,7 +29,7 @@ from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.window_results import WindowResults
 
 RUNS, AGES, REPORTS = 1 << 16, 1 << 10, 1 << 8
-WINDOWS, RESULTS = 1 << 12, 1 << 16
+WINDOWS, RESULTS, KEPT = 1 << 12, 1 << 16, 1 << 15
 SHOWN = 12
 """Differences that a failure shows."""
 
@@ -80,6 +80,8 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         windows=WINDOWS if has_windows(job) else 0,
         results=RESULTS,
         replayed=replayed,
+        kept=KEPT,
+        kept_windows=KEPT,
     )
     coordination = None if job.checkpoints is None else Coordination(job, memory)
     controller = controller_of(job)

@@ -48,6 +48,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
     "checkpoints": ("experiment", (CHECKPOINTS,), k.BUFFERS | k.CHECKPOINTS | k.FAILURES),
     "event time": ("experiment", (TIMES, MARKS), k.BUFFERS | k.EVENT_TIME),
     "alignment": ("experiment", (TIMES, MARKS, ALIGNED), k.BUFFERS | k.EVENT_TIME | k.ALIGNMENT),
+    "latency markers": (
+        "experiment",
+        ("options.metrics.latency.interval=1s",),
+        k.BUFFERS | k.EVENT_TIME | k.MARKERS,
+    ),
     "windows": (
         "experiment",
         ("stages.consumer.window={kind: global, trigger: {count: 7}, keys: 5}",),

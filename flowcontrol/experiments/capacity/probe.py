@@ -35,6 +35,7 @@ from flowcontrol.analysis.frames import (
     result_frame,
     second_half_start,
 )
+from flowcontrol.analysis.latencies import latency_frame
 from flowcontrol.errors import RunError
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 from flowcontrol.scenario.clocks import channels_of
@@ -182,7 +183,7 @@ def examine(
     shares = means_by(rows, "subtask", "backpressured_ms_per_s")
     blocked = max(shares.values(), default=0.0) / _MS_PER_S
     growth = _largest_growth(scenario, source, tables, rate)
-    latencies = result_frame(tables, "latency")
+    latencies = latency_frame(tables)
     probe = Probe(
         rate=rate,
         emitted=emitted,

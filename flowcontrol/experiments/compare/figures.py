@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.checkpoints import checkpoint_metrics
 from flowcontrol.analysis.frames import Tables, result_frame
-from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.experiments.compare.limits import LimitPhase
 from flowcontrol.experiments.compare.metrics import (
     WINDOW_SAMPLES,
@@ -199,7 +199,7 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
     able = sum(p.consumed * (p.end_s - p.start_s) for p in limits or ())
     channels = result_frame(tables, "channels")
     flights = channels.groupby("t_s")[["in_flight_records", "in_flight_bytes"]].sum()
-    latency = combine_latencies(result_frame(tables, "latency")) or {}
+    latency = combine_latencies(latency_frame(tables)) or {}
     lag = _lag_of(tables, scenario)
     changes = tuple(responses(emitted, steps, window_s(scenario)))
     moved = _moved_bytes(tables, scenario, channels)

@@ -5,8 +5,8 @@ of the states in :mod:`.states`, which the compiled kernel runs as they stand; t
 here are thin shells over them. All times are whole milliseconds in 64 bits.
 
 Source: Flink 1.20 (``reference/checkpoints-and-time.md`` section 6, ``flink-network.md`` section
-14). A latency marker needs no rule: it goes to one random channel of each output, in order with
-data, and its value at an operator is now less the time at which it was marked.
+14). A latency marker needs no rule but its size (:mod:`.marks`): it goes to one random channel of
+each output, in order with data, and its value at an operator is now less when it was marked.
 """
 
 from flowcontrol.protocol.event_time.alignment import SourceAlignment

@@ -99,17 +99,21 @@ def kept_state(windows: Windows) -> dict[str, Any]:
 
 def windows_of(settings: WindowSettings, state: Mapping[str, Any], least: int) -> Windows:
     """Return an operator that goes on from a kept state, with room for ``least`` windows."""
-    entries = state["entries"]
-    windows = new_windows(settings, max(least, len(entries)))
+    windows = new_windows(settings, max(least, len(state["entries"])))
     for name in STORE:
         setattr(windows.store, name, state["store"][name])
+    put_entries(windows, state["entries"])
+    return windows
+
+
+def put_entries(windows: Windows, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Give an operator without windows those of a kept state; there must be room for them."""
     for kept in entries:
         place = add(windows, kept["key"], kept["start"], kept["end"])
         for name in ENTRY:
             setattr(windows.entries[place - 1], name, kept[name])
         schedule(windows, place)
     windows.store.order = 1 + max((kept["order"] for kept in entries), default=-1)
-    return windows
 
 
 def put_entries_back(windows: Windows, rows: Sequence[Sequence[int]]) -> None:

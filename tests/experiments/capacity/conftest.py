@@ -92,7 +92,7 @@ class Fluid:
             add("channels", edge="source->sink", sender=subtask, in_flight_records=share)
         busy = 1000.0 if waiting > 0 or blocked > 0 else 500.0
         add("stages", stage="sink", busy_ms_per_s=busy, idle_ms_per_s=1000 - busy)
-        add("latency", stage="sink", count=1, mean_ms=waiting)
+        add("latency", stage="sink", kind="record", count=1, mean_ms=waiting)
 
 
 @pytest.fixture

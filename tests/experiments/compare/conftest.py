@@ -87,8 +87,8 @@ def run_at(scenario: Scenario, rates: Sequence[float], **facts: Any) -> FakeRun:
         ms = 10.0 + held
         if into:
             latency.append(
-                {"t_s": t_s, "stage": "sink", "count": int(into), "mean_ms": ms, "p50_ms": ms,
-                 "p90_ms": ms, "p99_ms": 2 * ms, "max_ms": 2 * ms}
+                {"t_s": t_s, "stage": "sink", "kind": "record", "count": int(into), "mean_ms": ms,
+                 "p50_ms": ms, "p90_ms": ms, "p99_ms": 2 * ms, "max_ms": 2 * ms}
             )  # fmt: skip
     tables = made_tables({"stages": stages, "channels": channels, "latency": latency})
     return FakeRun(tables, **facts)

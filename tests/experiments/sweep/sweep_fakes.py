@@ -61,8 +61,9 @@ def simulate(scenario: Scenario) -> FakeRun:
                         in_flight_records=300, in_flight_bytes=60_000)
             )  # fmt: skip
         rows["latency"].append(
-            _filled("latency", t_s=t_s, stage=scenario.stages[-1].name, count=int(5 * rate),
-                    mean_ms=50, p50_ms=1e6 / rate, p90_ms=90, p99_ms=2e6 / rate, max_ms=200)
+            _filled("latency", t_s=t_s, stage=scenario.stages[-1].name, kind="record",
+                    count=int(5 * rate), mean_ms=50, p50_ms=1e6 / rate, p90_ms=90,
+                    p99_ms=2e6 / rate, max_ms=200)
         )  # fmt: skip
     tables = {
         name: pa.Table.from_pylist(rows[name], schema=table.arrow_schema())

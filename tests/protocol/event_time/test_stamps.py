@@ -35,7 +35,9 @@ def test_what_a_stamp_cannot_hold_is_at_its_ends(time: int, kept: int) -> None:
     assert s.id_of(s.stamp_of(time, 7)) == 7
 
 
-@pytest.mark.parametrize(("kind", "nbytes"), [(WATERMARK, 13), (IDLE, 9), (ACTIVE, 9)])
+@pytest.mark.parametrize(
+    ("kind", "nbytes"), [(WATERMARK, 13), (IDLE, 9), (ACTIVE, 9), (m.MARKER, 33)]
+)
 @pytest.mark.parametrize("channel", [0, 1, 4095])
 def test_a_mark_waits_among_channels_of_records(kind: int, nbytes: int, channel: int) -> None:
     """``StreamElementSerializer``: a tag and a long, or a tag and an int, behind the length."""

@@ -1,0 +1,102 @@
+"""What checkpoints of a job with event time hold besides counts: taken from logs, and put back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from flowcontrol.protocol.event_time.bounds import MIN_TIME
+from flowcontrol.protocol.event_time.marks import mark_bytes
+from flowcontrol.protocol.windows.keeping import ENTRY, put_entries
+from flowcontrol.virtual.ages import push_mark, push_run
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.views import out_row, task_row
+from flowcontrol.virtual.windowed_worker import kernel_window, windows_of
+
+
+class CutLogs:
+    """The elements in flight and the windows of the checkpoints that may still be restored.
+
+    Parameters
+    ----------
+    memory : Memory
+        Of a run, before the first round.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._elements, self._windows = memory.kept[:0].copy(), memory.kept_windows[:0].copy()
+
+    def drain(self) -> None:
+        """Empty the logs, keeping what they say."""
+        memory, head = self._memory, self._memory.head
+        if head.kept_count > 0:
+            fresh = memory.kept[: head.kept_count]
+            self._elements, head.kept_count = np.concatenate([self._elements, fresh]), 0
+        if head.kept_windows_count > 0:
+            fresh = memory.kept_windows[: head.kept_windows_count]
+            self._windows, head.kept_windows_count = np.concatenate([self._windows, fresh]), 0
+
+    def forget(self, before: int) -> None:
+        """Empty the logs, and forget the checkpoints with ids below ``before``."""
+        self.drain()
+        self._elements = self._elements[self._elements["checkpoint"] >= before]
+        self._windows = self._windows[self._windows["checkpoint"] >= before]
+
+    def put_windows(self, task: int, checkpoint: int) -> None:
+        """Give a task that begins anew the windows of its cut; its watermark begins anew."""
+        head = self._memory.head
+        row = task_row(head, task)
+        if row.window == 0:
+            return
+        own = self._windows[
+            (self._windows["task"] == task) & (self._windows["checkpoint"] == checkpoint)
+        ]["entry"]
+        windows = windows_of(head, kernel_window(head, row.window))
+        entries = [
+            {name: int(entry[name]) for name in ENTRY} for entry in np.sort(own, order="order")
+        ]
+        put_entries(windows, entries)
+        windows.store.watermark = MIN_TIME
+
+    def put_elements(
+        self, channel: int, checkpoint: int, counts: tuple[int, int], emitted: int
+    ) -> int:
+        """Put what was in flight into a channel that begins anew.
+
+        Parameters
+        ----------
+        channel : int
+            The channel.
+        checkpoint : int
+            The checkpoint that is restored.
+        counts : (int, int)
+            Records and marks that it holds in flight, which are the first ones of the log.
+        emitted : int
+            Round from which the age of the records counts.
+
+        Returns
+        -------
+        int
+            Bytes of the marks.
+        """
+        head: Any = self._memory.head
+        (records, marks), nbytes = counts, 0
+        if records + marks == 0:
+            return 0
+        runs, log = out_row(head, channel).runs, self._elements
+        own = log[(log["channel"] == channel) & (log["checkpoint"] == checkpoint)]
+        for _, _, count, stamp, kind in own.tolist():
+            if records + marks == 0:
+                break
+            if kind > 0:
+                marks -= 1
+                nbytes += mark_bytes(kind)
+                push_mark(head, runs, kind, stamp)
+            else:
+                part = min(count, records)
+                records -= part
+                push_run(head, runs, emitted, part, stamp)
+        assert records == marks == 0, "the log has what the counts say"
+        return nbytes
