@@ -44,10 +44,6 @@ def _windows(kept: Row | None) -> list[int]:
     """Return late records, open windows, their bytes and results of a task."""
     if kept is None:
         return [0] * len(WINDOW_COLUMNS)
-    store = kept["store"]
-    return [
-        store["late"],
-        store["open"],
-        store["open"] * kept["held"]["bytes_per_key"],
-        store["fired"],
-    ]
+    store, held = kept["store"], kept["held"]
+    count = store["open"] - held["batch"]["late"]
+    return [store["late"], count, count * held["bytes_per_key"], store["fired"]]

@@ -17,14 +17,12 @@ import numpy as np
 from flowcontrol.errors import LedgerError
 from flowcontrol.job import Subtask
 from flowcontrol.job.windowed_task import WindowRows
-from flowcontrol.operators.window_states import WindowTask
-from flowcontrol.protocol.state import columns
+from flowcontrol.protocol.state import as_dict, columns
 from flowcontrol.protocol.windows.keeping import put_entries_back
 from flowcontrol.protocol.windows.states import WindowEntry, WindowStore
 
 _FIELDS = columns(WindowEntry)
 _STORE = attrgetter(*columns(WindowStore))
-_HELD = attrgetter(*columns(WindowTask))
 _VALUES = attrgetter(*_FIELDS)
 
 
@@ -107,7 +105,7 @@ _EMPTY = ((), ())
 
 def _moment(subtask: Subtask, rows: WindowRows) -> tuple[object, ...]:
     """Return what tells two states of windows apart: elements, time and results move them."""
-    return _STORE(rows.windows.store), _HELD(rows.held), subtask.task.taken
+    return _STORE(rows.windows.store), as_dict(rows.held), subtask.task.taken
 
 
 def _number(path: Path) -> int:
