@@ -15,7 +15,7 @@ from flowcontrol.job.delivery_table import delivery_table
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.source_logs import Arrivals
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
 from flowcontrol.live.history import History, Row, rows_of, state_of
 from flowcontrol.live.retraced import Retraced, retrace
@@ -118,7 +118,7 @@ def result_tables(
         for link in job.links:
             tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
-    if is_timed(job):
+    if has_stamps(job):
         found["time"] = time_table(job, history)
     retraced = retrace(job, history) if retraced is None else retraced
     if retraced.checkpoints is not None:

@@ -127,7 +127,7 @@ def stop_time(time: TaskTime) -> None:
     ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
     """
     time.has_ended = 1
-    time.next_probe = -1
+    time.next_probe = time.next_marker = -1
 
 
 def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:

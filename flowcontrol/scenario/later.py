@@ -139,12 +139,14 @@ def _spark_watermarks(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].watermark", what, "state one, or none in either"
 
 
-def _spark_and_checkpoints(scenario: Scenario) -> Iterator[Refusal]:
-    """A cut has no groups of a batch that is under way."""
-    has_both = scenario.checkpointing is not None and scenario.has_stamps
-    if has_both and scenario.time_model == "spark":
-        what = "'spark': Spark's event time beside checkpoints is"
-        yield "time_model", what, "use flink, or leave the checkpoints out"
+def _spark_and_faults(scenario: Scenario) -> Iterator[Refusal]:
+    """A cut has no groups of a batch under way, and no query goes on from its checkpoint."""
+    is_sparks = scenario.has_stamps and scenario.time_model == "spark"
+    there = {"checkpoints": scenario.checkpointing is not None, "failures": scenario.failures}
+    for name, is_there in there.items():
+        if is_sparks and is_there:
+            what = f"'spark': Spark's event time beside {name} is"
+            yield "time_model", what, f"use flink, or leave the {name} out"
 
 
 def _other_delays(scenario: Scenario, sources: Sequence[Stage]) -> Iterator[Refusal]:
@@ -261,7 +263,7 @@ LATER: Final = (
     Later("spark's event time", "live", _spark_time),
     Later("spark's windows in a row", "any", _spark_windows_in_a_row),
     Later("spark's watermarks", "any", _spark_watermarks),
-    Later("spark's event time and checkpoints", "any", _spark_and_checkpoints),
+    Later("spark's event time and checkpoints", "any", _spark_and_faults),
     Later("latency markers", "live", _latency_markers),
     Later("latency markers and others", "any", _markers_and),
     Later("event time and failures", "live", _event_time_and_failures),

@@ -198,7 +198,8 @@ class ScenarioHead(_Model):
     )
     batch_s: f.PositiveSeconds | None = f.or_none(
         "time_model spark on the virtual clock: emulated length of a batch, s, a whole number of "
-        "rounds; on the live clock a batch is a micro-batch"
+        "rounds; on the live clock a batch is a micro-batch, with system structured-streaming "
+        "that of its trigger"
     )
     jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")

@@ -15,7 +15,7 @@ from modules import load
 random_batches: Any = load("tests/job/random_batches.py")
 follow_batches: Any = load("tests/job/follow_batches.py")
 
-EXAMPLES = settings.default.max_examples // 2
+EXAMPLES = settings.default.max_examples // 4
 MOST_RUNS = 24
 """Runs until what is seldom has happened."""
 
@@ -58,7 +58,7 @@ def test_batches_of_a_throttle_are_answered_likewise(
     shape = random_jobs.Shape(rounds=(30, 50), is_virtual=True)
     wanted = {"append", "update", "complete"}
 
-    @settings(max_examples=EXAMPLES // 3)
+    @settings(max_examples=EXAMPLES // 2)
     @given(job=random_batches.jobs(random_jobs, shape, is_throttled=True))
     def look(job: Job) -> None:
         note(job.scenario.to_yaml())

@@ -190,6 +190,12 @@ def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text
     ]
 
 
+def test_spark_s_event_time_beside_failures_is_refused(changed: Any) -> None:
+    problems = check_clock(parse_scenario(changed(*SPARKS, FAILED)), "virtual")
+    [problem] = [one for one in problems if one.place == "time_model"]
+    assert "'spark': Spark's event time beside failures is not emulated" in problem.message
+
+
 def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any) -> None:
     """Those that meet in it may have others; a record does not say where it comes from."""
     second = {**OTHER, "watermark": {"delay_s": 3}}
