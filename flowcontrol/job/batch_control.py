@@ -8,6 +8,7 @@ the throttle hears that the job is empty once it is answered.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from flowcontrol.job.batch_settings import has_batches, new_batch, new_operators, next_batch_end
 from flowcontrol.job.graph import JobVertex
@@ -22,6 +23,7 @@ from flowcontrol.protocol.spark_time.watermarks import (
     end_batch,
     needs_no_data_batch,
 )
+from flowcontrol.protocol.state import as_dict, put_back
 from flowcontrol.protocol.windows.states import WindowStore
 
 
@@ -89,6 +91,19 @@ class WindowQuery:
                 one.valve.watermark = self.watermark.current
         return True
 
+    def state(self) -> dict[str, Any]:
+        """Return what it remembers, as JSON takes it."""
+        return {
+            "watermark": as_dict(self.watermark),
+            "operators": [as_dict(one) for one in self._operators],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        put_back(self.watermark, state["watermark"])
+        for one, kept in zip(self._operators, state["operators"], strict=True):
+            put_back(one, kept)
+
     def _observe(self, tasks: Sequence[BatchedTask]) -> None:
         """Work out the watermark of the next batch from what all tasks have seen."""
         if not self._operators:
@@ -151,6 +166,17 @@ class BatchControl:
         tasks = self._tasks[query.plan.name]
         has_enough = sum(one.held.batch.rows for one in tasks) >= least
         return has_enough and query.end_batch(tasks)
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> list[dict[str, Any]]:
+        """Return all of it, as JSON takes it; job and tasks are not part of it."""
+        return [query.state() for query in self._queries]
+
+    def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
+        """Go on from what :meth:`state` returned, in a control of the same job."""
+        for query, kept in zip(self._queries, state, strict=True):
+            query.restore(kept)
 
 
 def window_stages_of(job: Job) -> list[str]:

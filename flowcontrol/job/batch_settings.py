@@ -73,7 +73,7 @@ def next_batch_end(job: Job, number: int) -> int:
     round may be beyond the job's last one.
     """
     batch_us = job.scenario.batch_us
-    if batch_us is None:  # batches are those of a throttle
-        return NEVER
+    if batch_us is None:  # batches are those of a throttle, or micro-batches
+        return NEVER if has_throttles_batches(job.scenario) else max(1, number)
     before_us = max(0, number - 1) * job.round_us
     return -(-(before_us // batch_us + 1) * batch_us // job.round_us)

@@ -36,6 +36,8 @@ class KeptTime:
         that it took up last was emitted.
     alignment : object, optional
         Of the first subtask of an aligned source: what the coordinators beside it remember.
+    batches : object, optional
+        Of the first subtask with Spark's windows: what the driver of their query remembers.
     """
 
     blocked_us: int
@@ -43,6 +45,7 @@ class KeptTime:
     noted: Marks
     windows: tuple[int, int] | None = None
     alignment: Any = None
+    batches: Any = None
 
     def document(self) -> dict[str, Any]:
         """Return what stands with the task's state."""
@@ -51,10 +54,12 @@ class KeptTime:
             found["kept_in"], found["born"] = self.windows
         if self.alignment is not None:
             found["alignment"] = self.alignment
+        if self.batches is not None:
+            found["batches"] = self.batches
         return found
 
 
-def kept_time(subtask: Subtask, alignment: Any = None) -> KeptTime | None:
+def kept_time(subtask: Subtask, alignment: Any = None, batches: Any = None) -> KeptTime | None:
     """Return what is kept of a subtask after a round; None: its job has no event time.
 
     Parameters
@@ -63,13 +68,17 @@ def kept_time(subtask: Subtask, alignment: Any = None) -> KeptTime | None:
         After the round.
     alignment : object, optional
         What coordinators beside it remember, if its rows keep that.
+    batches : object, optional
+        What the driver of a query of windows remembers, likewise.
     """
     rows = subtask.time
     if rows is None:
         return None
     own = subtask.window
     windows = None if own is None else (own.kept_in, own.born)
-    return KeptTime(rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows, alignment)
+    return KeptTime(
+        rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows, alignment, batches
+    )
 
 
 def _marks(sides: list[list[ChannelElements]]) -> Marks:
@@ -105,6 +114,8 @@ def put_window_back(subtask: Subtask, rows: WindowRows, state: Mapping[str, Any]
     """Give a subtask what its task's state has of windows; the windows themselves are elsewhere."""
     put_back(rows.held, state["window"]["held"])
     put_back(rows.windows.store, state["window"]["store"])
+    for operator, kept in zip(rows.operators, state["window"]["operators"], strict=True):
+        put_back(operator, kept)
     is_under_way = rows.windows.store.phase != RESTING or rows.held.to_give > 0
     subtask.task.is_firing = int(is_under_way)
     rows.kept_in, rows.born = state.get("kept_in", -1), state.get("born", 0)

@@ -209,7 +209,11 @@ def _task_document(
         own = {"state": as_dict(task.time.state), "channels": channels, "stamp": task.time.stamp}
         state["time"] = own
     if task.window is not None:
-        state["window"] = {"held": as_dict(task.window.held), "store": as_dict(task.window.store)}
+        state["window"] = {
+            "held": as_dict(task.window.held),
+            "store": as_dict(task.window.store),
+            "operators": [as_dict(operator) for operator in task.window.operators],
+        }
     if time is not None:
         state |= time.document()
     if latency is not None:

@@ -5,10 +5,12 @@ processes. Both hold a :class:`StageRuntime`; a round is a pure function of the 
 of the round before, so both come to the same result and nothing but the ledger is shared.
 """
 
+import json
 from functools import cached_property
 from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
+from flowcontrol.job.batch_control import BatchControl, window_stages_of
 from flowcontrol.job.kept_time import KeptTime, kept_time
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
@@ -89,6 +91,7 @@ class StageRuntime:
             self.window_files = WindowFiles(paths.windows(stage))
         self._groups = links_of_groups(job, self.plan)
         self.alignment: StageAlignment | None = None
+        self._batches: BatchControl | None = None
         self._elements: StageElements | None = None
         if is_timed(job):
             if exchanges is None:
@@ -164,6 +167,8 @@ class StageRuntime:
         self.round = -2  # unfinished: after a failure it must not count as either round
         if self.alignment is not None:
             self.alignment.before_round(number, self._sent(number - 1), self.subtasks)
+        if self._batches is not None:
+            self._batches.before_round(number)
         if self._control is not None:
             self._control.before_round(number, self._everything(number - 1))
         if self.coordination is not None:
@@ -198,6 +203,9 @@ class StageRuntime:
             self._control = SourceControl(self.job, self.subtasks)
         if self._groups:
             self.alignment = StageAlignment(self.job, plan)
+        if plan.name in window_stages_of(self.job):
+            tasks = [subtask.batched() for subtask in self.subtasks]
+            self._batches = BatchControl(self.job, {plan.name: tasks})
         if is_coordinated(self.job):
             self.coordination = StageCoordination(
                 self.job, plan, self.subtasks, self._fresh, self._state
@@ -217,6 +225,9 @@ class StageRuntime:
             )
             if self.window_files is not None:
                 self.window_files.put_back(subtask)
+        if self._batches is not None:
+            first = next(row for row in received[0] if row["receiver"] == 0)
+            self._batches.restore(json.loads(first["task_state"])["batches"])
         if self.alignment is not None:
             self.alignment.resume(row for row in sent[0] if row["sender"] == 0)
         if self._control is not None:
@@ -257,7 +268,8 @@ class StageRuntime:
     def kept_time(self, subtask: Subtask) -> KeptTime | None:
         """Return what a subtask's rows keep of event time; None: its job has none."""
         own = None if self.alignment is None else self.alignment.state_of(subtask)
-        return kept_time(subtask, own)
+        query = None if self._batches is None or subtask.index > 0 else self._batches.state()
+        return kept_time(subtask, own, query)
 
     def _sent(self, before: int) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of a round of the sources that it waits for; none before the first."""

@@ -104,8 +104,11 @@ def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
 
 
 def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.has_event_time and scenario.time_model == "spark":
-        yield "time_model", "'spark': Spark's event time is", "use flink"
+    """When a record fell due at a throttle is not in the ledgers."""
+    throttle = scenario.system.throttle
+    if scenario.has_stamps and scenario.time_model == "spark" and throttle != "none":
+        what = f"{throttle!r}: Spark's event time beside a throttle is"
+        yield "system.throttle", what, "use none, or time_model: flink"
 
 
 def _spark_windows_in_a_row(scenario: Scenario) -> Iterator[Refusal]:

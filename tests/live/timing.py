@@ -122,7 +122,17 @@ def every_window(cases: ModuleType) -> dict[str, dict[str, Any]]:
     )
     counted = windowed(timed(sinks, {"source": late}), "sink", tumbling)
     unaligned = {f"{CHECKPOINTS}interval": "400ms", f"{CHECKPOINTS}unaligned.enabled": True}
+    spark = {"time_model": "spark", "batch_s": 0.1}
     return {
+        "append": {**counted, **spark},
+        "update": {
+            **windowed(
+                timed(middle, {"one": late, "two": late}),
+                "count",
+                {"kind": "sliding", "size_s": 0.4, "slide_s": 0.2, "keys": 9, "output": "update"},
+            ),
+            **spark,
+        },
         "sinks": counted,
         "barriers": {**counted, "options": {**counted["options"], **unaligned}},
         "sessions": windowed(timed(middle, {"one": late, "two": late}), "count", session),

@@ -70,9 +70,9 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ],
     ),
     "spark's event time": (
-        [TIMES, ("time_model", "spark"), ("batch_s", 0.5)],
-        "time_model",
-        ["'spark': Spark's event time is", "use flink"],
+        [TIMES, ("time_model", "spark"), ("system", {"throttle": "static_admission"})],
+        "system.throttle",
+        ["'static_admission': Spark's event time beside a throttle is", "use none"],
     ),
     "spark's windows in a row": (
         [*SPARKS, *IN_A_ROW],
@@ -151,7 +151,7 @@ OWN = {
     "jobs": "failures of",
     "aggregates of several columns": "more than one column",
     "latency markers and others": "beside the throttle",
-    "spark's event time": "'spark': Spark's event time is",
+    "spark's event time": "beside a throttle",
     "spark's event time and checkpoints": "'spark': Spark's event time beside",
     "spark's windows in a row": "in a row",
     "spark's watermarks": "such a source",
