@@ -26,10 +26,11 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 MOST_COLUMNS = 100
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
 VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
-VIRTUAL += ["two-phase-commit", "flights-windows", "skewed-sources"]
+VIRTUAL += ["two-phase-commit"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
-EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst"]
+EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst", "skewed-sources"]
+EVENT_TIME += ["flights-windows"]
 NO_REFERENCE = {"flights", "kafka-questions", *(name for name in NAMES if "checkpoint-" in name)}
 NO_REFERENCE |= set(EVENT_TIME)
 REFERENCE = [name for name in LIVE if name not in NO_REFERENCE]

@@ -108,10 +108,12 @@ def assert_agree(job: Job, result: RunResult, runs: ModuleType, clocks: ModuleTy
 
 def test_every_scenario_is_run() -> None:
     only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
-    only_virtual |= {"watermark-lag", "idle-source", "late-data", "window-burst"}
+    # Jobs with event time run on both clocks in test_windows and test_event_time.
+    timed = {"watermark-lag", "idle-source", "late-data", "window-burst"}
+    timed |= {"skewed-sources", "flights-windows"}
     too_many_rounds = {"kafka-questions", "recovery", "two-phase-commit"}
     names = {path.stem for path in CONF.glob("*.yaml")}
-    assert names == set(SHORTENED) | only_virtual | too_many_rounds
+    assert names == set(SHORTENED) | only_virtual | timed | too_many_rounds
 
 
 @pytest.mark.holds(

@@ -13,8 +13,8 @@ from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, par
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 ONLY_VIRTUAL = ["head-of-line", "partition-types", "shared-producer", "two-jobs"]
-FINE = ["kafka-questions", "skewed-sources"]
-"""In rounds of 2 or 50 ms: 50,000 and 2,400 micro-batches, so nobody would run them live."""
+FINE = ["kafka-questions"]
+"""In rounds of 2 ms: 50,000 micro-batches, so nobody would run it live."""
 FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem not in [*ONLY_VIRTUAL, *FINE])
 SLICES_OF_A_FLUSH = 1
 
