@@ -42,3 +42,13 @@ def test_flink_and_spark_answer_side_by_side(left):
     ]  # fmt: skip
     assert (5, 0, 7) in found["Spark, complete"]
     assert list(left["dropped"].values()) == [2, 1, 1, 1, 0]
+
+
+def test_the_same_job_under_both(left):
+    both = left["both"]
+    assert list(both.index) == ["flink", "spark", "structured-streaming"]
+    assert both.first_after_s["flink"] == pytest.approx(4.3, abs=0.2)
+    assert both.first_after_s["spark"] >= both.first_after_s["flink"] + 2
+    assert both.too_late["spark"] < both.too_late["flink"] / 4
+    more = both.records_of_10_to_15_s
+    assert more["spark"] > more["structured-streaming"] > more["flink"]
