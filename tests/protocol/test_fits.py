@@ -46,6 +46,9 @@ from flowcontrol.protocol.event_time.states import ActivityClock, Generator
 from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.sides import Gate
+from flowcontrol.protocol.spark_time import grouping
+from flowcontrol.protocol.spark_time.states import TaskBatch
+from flowcontrol.protocol.spark_time.watermarks import APPEND, WatermarkOperator
 from flowcontrol.protocol.state import columns, width
 from flowcontrol.protocol.states import (
     AlignedChannel,
@@ -181,6 +184,7 @@ BY_HAND = {
     selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
     event_time.begin_event,
     window_entries.bucket_of, keys.key_of, keys.id_of_key,
+    grouping.take_row, grouping._put,
 }  # fmt: skip
 """Rules that the tests below call, for their arguments depend on each other."""
 
@@ -258,6 +262,19 @@ def test_a_key_fits(narrow: type[int], count: int) -> None:
         key = keys.key_of(narrow(number), narrow(count), [])
         assert 0 <= key < count
         assert keys.id_of_key(narrow(key), narrow(count), []) <= number
+
+
+@pytest.mark.parametrize("inputs", [1, 1000])
+def test_the_number_of_a_group_that_comes_too_late_fits(narrow: type[int], inputs: int) -> None:
+    settings = WindowSettings(kind=SESSIONS, gap=narrow(1))
+    windows = keeping.new_windows(settings, 1)
+    windows.store.watermark = narrow(MAX_TIME)
+    batch = TaskBatch(has_watermark=narrow(1), mode=narrow(APPEND))
+    operators = [WatermarkOperator(narrow(0)) for _ in range(inputs)]
+    row = narrow(inputs - 1), narrow(stamps.IDS - 1), narrow(5), narrow(1)
+    assert grouping.take_row(windows, batch, operators, *row) == firing.TAKEN
+    assert windows.entries[0].key == -stamps.IDS * inputs
+    assert batch.late == 1
 
 
 @pytest.mark.parametrize("record_bytes", ends("record_bytes"))

@@ -58,7 +58,8 @@ ELSEWHERE = (
     "no replayed rows enter", "a column of every result", "the name of 'n'",
     "is no name", "holds no numbers",
     "Spark's windows", "windows of Spark", "slide_duration", "Invalid streaming", "Spark's",
-    "Global aggregation", "no edge leads to 'source'", "interval\": whole milliseconds",
+    "Global aggregation", "use hash with key, the column", "meet in it",
+    "no edge leads to 'source'", "interval\": whole milliseconds",
 )  # fmt: skip
 """Parts of the names of slips that show only beside another key, or in the value of a text."""
 

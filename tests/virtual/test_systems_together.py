@@ -78,7 +78,7 @@ def check(run: Run) -> None:
     np.testing.assert_allclose(whole, 1000, err_msg="the times do not add up to a second")
     for table in (stages, channels, latency):
         for name, values in table.items():
-            if name not in ("stage", "edge"):
+            if name not in ("stage", "edge", "kind"):
                 assert (values >= 0).all(), f"{name} below nothing"
     ends = {name: table["t_s"] == scenario.duration_s for name, table in
             (("stages", stages), ("channels", channels))}  # fmt: skip
