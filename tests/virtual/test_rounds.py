@@ -421,7 +421,7 @@ def test_a_full_log_is_made_larger_and_no_round_is_told_twice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = [state.to_json() for state in islice(steps(conf("partition-types")), 80)]
-    monkeypatch.setattr(LogSizes, "first", classmethod(lambda cls, job: cls(16, 1 << 10, 4)))
+    monkeypatch.setattr(LogSizes, "first", classmethod(lambda cls, *_: cls(16, 1 << 10, 4)))
     again = [state.to_json() for state in islice(steps(conf("partition-types")), 80)]
     assert again == whole
 

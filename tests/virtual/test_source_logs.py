@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from flowcontrol.job import build_physical_graph
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.replay import Replayed
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.loop import advance
@@ -258,3 +260,40 @@ def test_the_log_of_a_job_that_starts_later_is_there_already() -> None:
     frame = simulate(parse_scenario({**plain, "jobs": jobs})).tables["stages"].to_pandas()
     found = frame[frame.stage == "source"].set_index("t_s")
     assert found.lag_records.loc[[4, 6, 10, 15]].tolist() == [0, 450, 250, 0]
+
+
+def test_a_reader_that_a_savepoint_has_stopped_waits_for_it_idly(clocks: ModuleType) -> None:
+    """Also where its rate becomes nothing; what its log still holds is no work of its own."""
+    stages = [
+        {
+            "name": "source",
+            "arrival_rate": 9000,
+            "emit_rate": [{"at_s": 0, "rate": 9000}, {"at_s": 0.07, "rate": 0}],
+        },
+        {"name": "sink", "service_rate": 500},
+    ]
+    job = build_physical_graph(
+        parse_scenario(
+            {
+                "schema": 1,
+                "name": "stopped",
+                "duration_s": 0.3,
+                "round_ms": 10,
+                "stages": stages,
+                "edges": [{"from": "source", "to": "sink"}],
+                "options": {"execution.checkpointing.interval": "1s"},
+                "savepoints": [{"at_s": 0.02, "stop": True}],
+            }
+        )
+    )
+    idle = []
+
+    def look(state: RoundState) -> None:
+        task = state.tasks[0]
+        if task.state.open_inputs == 0 and task.state.is_finished == 0:
+            assert task.log.end > task.state.taken
+            idle.append(task.idle_us)
+
+    clocks.compare(job, every=(1, 3), look=look)
+    assert len(idle) > 10
+    assert set(idle[1:]) == {10_000}
