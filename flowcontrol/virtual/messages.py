@@ -134,7 +134,7 @@ def _send_records(
 def _send_buffers(
     m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
 ) -> int:
-    """Send the buffers that a channel may: 1 if there were any."""
+    """Send the buffers that a channel may: 1 if any is free again, also one that had nothing."""
     out = v.out_row(m, p.first_channel + place)
     local = out.is_local
     if out.initial == 0 and m.is_tcp == 0:
@@ -144,11 +144,11 @@ def _send_buffers(
         enqueue(m, p.first_channel + place)
         return 0
     queue, at = wire_of(m, out), now + (1 if local == 1 else m.latency)
-    before = queue.ends.count
+    before, held = queue.ends.count, out.buffers
     while _take(m, partition, place, local, next_slot(queue)) > 0:
         depart(m, queue, at)
     if queue.ends.count == before:
-        return 0
+        return 1 if out.buffers < held else 0
     expect(m, out, at)
     return 1
 
