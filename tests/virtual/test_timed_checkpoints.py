@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.reference import run_reference
@@ -25,6 +25,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.protocol.event_time import MAX_TIME
 from flowcontrol.protocol.queues import DATA, END_OF_DATA, UNALIGNED_BARRIER
+from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 
 EXAMPLES = settings.default.max_examples // 3
@@ -196,3 +197,45 @@ def test_the_kernel_does_what_the_reference_run_does(
     draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
     print(dict(seen))
     assert EVENTS - set(seen) == set()
+
+
+def test_a_sender_is_woken_by_a_buffer_that_comes_back_empty(clocks: ModuleType) -> None:
+    """A barrier overtook all that was in it, so its channel sends no message for it."""
+    prefix = "execution.checkpointing."
+    keys = {"partitioner": "hash", "key_distribution": {"kind": "uniform", "keys": 7}}
+    window = {"kind": "session", "gap_s": 1, "trigger": "processing_time", "accumulate": False}
+    own = {"parallelism": 3, "emit_rate": 461.538, "arrival_rate": 115.385}
+    stages = [
+        {"name": "small", "record_bytes": 200, **own},
+        {"name": "large", "record_bytes": 4095, "parallelism": 2, "emit_rate": 11.538},
+        {"name": "count", "parallelism": 2, "service_rate": 10.231, "window": window},
+    ]
+    given = {
+        "schema": 1,
+        "name": "empty",
+        "seed": 2,
+        "duration_s": 4.55,
+        "round_ms": 130,
+        "options": {
+            "taskmanager.memory.segment-size": "4kb",
+            "taskmanager.network.memory.buffers-per-channel": 3,
+            "taskmanager.network.memory.floating-buffers-per-gate": 3,
+            "taskmanager.network.memory.max-buffers-per-channel": 2,
+            "execution.buffer-timeout.interval": 0,
+            f"{prefix}interval": "260ms",
+            f"{prefix}min-pause": "390ms",
+            f"{prefix}timeout": "780ms",
+            f"{prefix}unaligned.enabled": True,
+            f"{prefix}aligned-checkpoint-timeout": "260ms",
+        },
+        "stages": stages,
+        "edges": [{"from": one, "to": "count", **keys} for one in ("small", "large")],
+    }
+    seen = []
+
+    def look(state: RoundState) -> None:
+        for task in state.tasks[:3]:
+            seen.append(sum(out.state.empty for p in task.partitions for out in p.subpartitions))
+
+    clocks.compare(build_physical_graph(parse_scenario(given)), look=look)
+    assert max(seen) > 0
