@@ -174,6 +174,26 @@ def test_a_source_that_makes_its_records_makes_none_while_it_is_paused() -> None
     assert 0 < last["records_out"] < 100 * 60 * 0.3
 
 
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_restart_takes_no_pause_back(*, has_checkpoints: bool) -> None:
+    """What a source was paused for counts on, attempt by attempt, as all cumulative figures do."""
+    mapping = scenario(pair(0.5, 2, 6), drift_s=2, duration_s=30).canonical()
+    mapping["failures"] = [{"at_s": at_s, "stage": "fast", "subtask": 0} for at_s in (14.02, 20.04)]
+    mapping["options"] |= {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 9,
+        "restart-strategy.fixed-delay.delay": "50ms",
+    }
+    if has_checkpoints:
+        mapping["options"]["execution.checkpointing.interval"] = "500ms"
+    given = parse_scenario(mapping)
+    tables = simulate(given, track=False).tables
+    assert len(tables["restarts"]) == 2
+    frame = tables["time"].to_pandas()
+    assert frame["paused_ms_per_s"].min() >= 0
+    assert frame["paused_ms_per_s"].max() == pytest.approx(1000)
+
+
 def test_subtasks_of_one_source_wait_for_one_another() -> None:
     """A group may be one source: its subtasks are the members."""
     sources = {"topic": {"parallelism": 2, "emit_rate": [0.5 * WRITTEN, 2 * WRITTEN],
