@@ -192,7 +192,8 @@ class Running:
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None and self.windows is not None and self.paused is not None:
                 held, paused = self.windows.read(), self.paused.read()
-                self.time.add(t_s, *watermarks_of(self.memory), held, paused)
+                marks = watermarks_of(self.memory)
+                self.time.add(t_s, *marks, held, paused, rounds=last + 1)
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)

@@ -194,6 +194,14 @@ def test_a_restart_takes_no_pause_back(*, has_checkpoints: bool) -> None:
     assert frame["paused_ms_per_s"].max() == pytest.approx(1000)
 
 
+def test_a_pause_is_a_share_of_the_rounds_that_a_sample_covers() -> None:
+    """Of 33.3 ms, 3 or 4 between two samples; one that is paused throughout is so 1,000 ms/s."""
+    mapping = scenario(pair(0.1, 1, 6), drift_s=0.5, duration_s=10).canonical()
+    given = parse_scenario({**mapping, "round_ms": 33.3})
+    paused = times(given)["paused_ms_per_s"]["fast"]
+    assert paused.iloc[-30:].tolist() == pytest.approx([1000] * 30)
+
+
 def test_subtasks_of_one_source_wait_for_one_another() -> None:
     """A group may be one source: its subtasks are the members."""
     sources = {"topic": {"parallelism": 2, "emit_rate": [0.5 * WRITTEN, 2 * WRITTEN],
