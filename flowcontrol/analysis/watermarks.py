@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 Subtask = tuple[str, int]
 """Stage and index."""
 
-Why = Literal["no_event_time", "no_watermark", "no_probes", "no_records", "on_way"]
+Why = Literal["no_event_time", "no_watermark", "no_probes", "no_records", "on_way", "ended"]
 """What keeps a watermark from a stage: its source has no event time, no watermark or no probes, it
-has emitted nothing, or the first one is on its way."""
+has emitted nothing, the first one is on its way, or nothing does: it had ended by a sample."""
+
+_PROBES_OF_A_FIRST = 2
+"""So many intervals after its first record a source has had a watermark, or has ended."""
 
 
 def is_relative(scenario: Scenario, stage: str) -> bool:
@@ -236,7 +239,9 @@ class Watermarks:
             if worst is None or (stage.name, worst) not in self.silent:
                 continue
             if self.scenario.inputs(stage.name):
-                return {"stage": stage.name} | self._silent_source(stage.name, worst)
+                found = self._silent_source(stage.name, worst)
+                if found["why"] != "ended":
+                    return {"stage": stage.name} | found
         return None
 
     def _silent_source(self, stage: str, subtask: int) -> dict[str, Any]:
@@ -258,5 +263,12 @@ class Watermarks:
         probes = self.scenario.options.watermark_interval_us or own.watermark.punctuated
         if not probes and self.scenario.time_model == "flink":
             return "no_probes"
-        emitted = self._samples_of((source, subtask))["records_out"].max()
-        return "on_way" if emitted > 0 else "no_records"
+        samples = self._samples_of((source, subtask))
+        began = samples[samples["records_out"] > 0]["t_s"].min()  # NaN: it has not
+        if math.isnan(began):
+            return "no_records"
+        waits_s = _PROBES_OF_A_FIRST * self.scenario.options.watermark_interval_us / 1e6
+        is_probed = samples["backpressured_ms_per_s"].iloc[-1] == 0  # not in a record that waits
+        emits = samples["records_out"].iloc[-2:].nunique() > 1
+        is_over = self.scenario.time_model == "flink" and self.window[1] > began + waits_s
+        return "ended" if is_over and is_probed and not emits else "on_way"

@@ -88,7 +88,10 @@ def as_moments(column: pa.Array) -> pa.Array | None:
 
 
 def as_numbers(column: pa.Array) -> pa.Array | None:
-    """Return a column as 64-bit integers or doubles likewise; an infinite one is none."""
+    """Return a column as 64-bit integers or doubles likewise; an infinite one is none.
+
+    Decimals are doubles.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -97,7 +100,8 @@ def as_numbers(column: pa.Array) -> pa.Array | None:
             return column.cast(pa.int64())
         except pa.ArrowInvalid:
             return None
-    if pa.types.is_null(column.type) or pa.types.is_floating(column.type):
+    kinds = (pa.types.is_null, pa.types.is_floating, pa.types.is_decimal)
+    if any(is_kind(column.type) for is_kind in kinds):
         found = column.cast(pa.float64())
     else:
         found = _cast(column, pa.float64())

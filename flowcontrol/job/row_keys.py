@@ -120,6 +120,8 @@ def _add_window(
 ) -> None:
     edges = job.scenario.inputs(stage)
     texts = {f"{edge.sender}->{stage}": _texts(job, edge, tables) for edge in edges}
+    # Another source may have a column of the same name, of other values or of another type.
+    tables = {source: tables[source] for own in texts.values() for source in own}
     named = {text for own in texts.values() for each in own.values() for text in np.unique(each)}
     names = np.array(sorted(named) or [ONE_KEY], object)
     found.names[stage] = tuple(names)

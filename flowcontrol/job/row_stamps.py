@@ -172,8 +172,8 @@ class RowStamper:
         Raises
         ------
         ScenarioError
-            If one of them has no event time or one that no stamp can hold, or a value that is no
-            number.
+            If one of them has no event time or one that no stamp can hold, a key without a text,
+            or a value that is no number.
         """
         needs = self._needs
         if needs.time is not None:
@@ -181,7 +181,7 @@ class RowStamper:
             moments = self._converted(batch, needs.time, as_moments, place, "timestamp")
             self._times.append(self._times_of(moments, place, needs.time))
         for name in needs.keys:
-            texts = key_texts(batch.column(name)).dictionary_encode()
+            texts = self._texts_of(batch.column(name), name).dictionary_encode()
             self._columns.setdefault(key_name(name), []).append(texts)
         for name in needs.values:
             values = self._converted(batch, name, as_numbers, "input", "number")
@@ -220,6 +220,17 @@ class RowStamper:
             text = f"{text} {self._number(row)}, which is no {wanted}: mend the row, leave it out,"
             raise self._needs.refused(place, f"{text} or name another column")
         return found
+
+    def _texts_of(self, keys: pa.Array, name: str) -> pa.Array:
+        """Return the keys of rows as texts."""
+        import pyarrow as pa
+
+        try:
+            return key_texts(keys)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            text = f"{name!r} of {self._needs.file} is no key: values of its type, {keys.type},"
+            text = f"{text} have no text to be grouped by: name another column as the key"
+            raise self._needs.refused("input", text) from error
 
     def _times_of(self, moments: pa.Array, place: str, name: str) -> Ints:
         """Return the event times of rows, ms."""

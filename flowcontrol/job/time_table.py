@@ -55,7 +55,8 @@ class TimeTable:
         self._queries = _queries(self.job, order, [head for head, _, _ in rows])
         self._stages = [stage for _, stage, _ in rows]
         self._subtasks = [index for _, _, index in rows]
-        self._paused: tuple[float, Ints] = 0.0, np.zeros(len(rows), np.int64)
+        self._paused: tuple[int, Ints] = 0, np.zeros(len(rows), np.int64)
+        self._share: Floats = np.zeros(len(rows))
         timed_by = {stage: self.job.scenario.timed_by(stage) for stage in set(self._stages)}
         stages = np.array(self._stages)
         self._timed = [
@@ -72,6 +73,8 @@ class TimeTable:
         idle: Sequence[int] | Ints,
         windows: Sequence[Sequence[int]] | Ints = NO_WINDOWS,
         paused: Sequence[int] | Ints = (),
+        *,
+        rounds: int,
     ) -> None:
         """Add a sample.
 
@@ -89,6 +92,8 @@ class TimeTable:
         paused : sequence of int, optional
             For how long each task, in the same order, has been paused so far, microseconds: that
             of the source which heads its chain. By default none ever was.
+        rounds : int
+            How many rounds were done by then: the sample covers those since the one before.
         """
         import pyarrow as pa
 
@@ -108,19 +113,22 @@ class TimeTable:
             "watermark_s": pa.array(whole / 1000, mask=is_missing),
             "watermark_lag_ms": self._lags(t_s, whole, is_missing),
             "is_idle": np.asarray(idle)[self._tasks] == 1,
-            "paused_ms_per_s": self._paused_share(t_s, paused) * self._is_head,
+            "paused_ms_per_s": self._paused_share(rounds, paused) * self._is_head,
             **dict(zip(WINDOW_COLUMNS, held, strict=True)),
         }
         self._samples.append(pa.table(columns, TIME.arrow_schema()))
 
-    def _paused_share(self, t_s: float, paused: Sequence[int] | Ints) -> Floats:
-        """Return for which share of the time since the sample before tasks were paused, ms/s."""
-        if len(paused) == 0:
-            return np.zeros(len(self._tasks))
-        before_s, before = self._paused
-        now = np.asarray(paused, np.int64)[self._tasks]
-        self._paused = t_s, now
-        return (now - before) / 1000 / (t_s - before_s) if t_s > before_s else np.zeros(len(now))
+    def _paused_share(self, rounds: int, paused: Sequence[int] | Ints) -> Floats:
+        """Return for which share of the rounds since the sample before tasks were paused, ms/s.
+
+        A sample without a round of its own repeats the one before, as other tables do.
+        """
+        done, before = self._paused
+        if len(paused) > 0 and rounds > done:
+            now = np.asarray(paused, np.int64)[self._tasks]
+            self._paused = rounds, now
+            self._share = 1000.0 * (now - before) / ((rounds - done) * self.job.round_us)
+        return self._share
 
     def _lags(self, t_s: float, marks: Ints, is_missing: npt.NDArray[np.bool_]) -> pa.Array:
         """Return how far each watermark is behind the clock, or the furthest one of its sources.

@@ -36,7 +36,7 @@ def time_table(job: Job, history: History) -> pa.Table:
         marks, idle = ([output[name] for output in outputs] for name in ("watermark", "is_idle"))
         windows = [_windows(state.get("window")) for _, state in states]
         paused = [state["time"]["state"]["paused_us"] for _, state in states]
-        found.add(t_s, marks, idle, windows, paused)
+        found.add(t_s, marks, idle, windows, paused, rounds=last + 1)
     return found.table()
 
 

@@ -70,7 +70,8 @@ def _lag_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
     note = f" No watermark came to {', '.join(without)}." if without else ""
     title = f"lag ({unit} of event time)" if relative else f"lag ({unit})"
     drawn = _drawn(run, traces, [axis(title)], 300)
-    text = texts["text"].format(lag=words) + note + left_out(run)
+    text = texts["text"].format(lag=words, stages=texts[run.scenario.time_model])
+    text += note + left_out(run)
     return [Chart("watermark-lag", texts["title"], text, drawn)]
 
 
@@ -142,10 +143,12 @@ def _windows_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
         return []
     most = max(float(own["window_state_bytes"].max()) for own in sums.values())
     factor, unit = _unit(most, _SIZES)
+    is_sparks = run.scenario.time_model == "spark"
     rows = ["open_windows", "state", "results"]
     axes = [axis("open windows"), axis(f"state ({unit})"), axis("results/s")]
     if any(own["late_records"].max() > 0 for own in sums.values()):
-        rows, axes = [*rows, "late_records"], [*axes, axis("late (records)")]
+        unit = "groups" if is_sparks else "records"
+        rows, axes = [*rows, "late_records"], [*axes, axis(f"late ({unit})")]
     traces: list[Trace] = []
     for index, (name, own) in enumerate(sums.items()):
         style = line_style(index)
@@ -157,7 +160,7 @@ def _windows_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
                 made = line(Series(name, *thinned(shown, column)), style, row=row)
             traces.append(made | {"showlegend": row == 0})
     texts = chart_texts(_REPORT)["windows"]
-    late = texts["late"] if "late_records" in rows else ""
+    late = texts["late_spark" if is_sparks else "late"] if "late_records" in rows else ""
     text = texts["text"].format(late=late)
     return [Chart("windows", texts["title"], text, _drawn(run, traces, axes, 170))]
 

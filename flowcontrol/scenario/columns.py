@@ -82,7 +82,10 @@ def number_column_faults(rows: Replayed, column: str) -> Iterator[str]:
     for kind in _types(rows, column):
         if isinstance(kind, str):
             yield kind
-        elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        elif not any(
+            is_kind(kind)
+            for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        ):
             text = f"{column!r} holds no numbers: its type is {kind}"
             yield f"{text}: name a column of whole or decimal numbers, or use count"
 

@@ -92,14 +92,14 @@ def check_windows(
         if stage.selectivity_exact != 1:
             text = f"{stage.selectivity:g}: the window decides how many records leave"
             problems.append(Problem(f"{place}.selectivity", f"{text} {stage.name!r}: take it out"))
-        faults = [*_times(at), *_keys(at), *_columns(at)]
+        faults = [*_times(at, model), *_keys(at), *_columns(at)]
         if model is not None:
             faults += _sparks(at) if model == "spark" else _flinks(at)
         problems += [Problem(f"{place}.window.{key}", text) for key, text in faults]
         problems += [*_unkeyed(at), *_named(at)]
 
 
-def _times(at: _Place) -> Iterator[Fault]:
+def _times(at: _Place, model: TimeModel | None) -> Iterator[Fault]:
     """Refuse event time that the records do not have, and lateness without it."""
     window, trigger = at.window, at.window.trigger
     missing = at.without("event_time")
@@ -108,7 +108,8 @@ def _times(at: _Place) -> Iterator[Fault]:
     is_any = any(source.event_time is not None for source in at.sources)
     if missing and (trigger == "event_time" or is_any):
         text = f"{_shown(window)}: the records of {missing} have no event time ({_NO_TIME}): state"
-        yield "trigger", f"{text} event_time there, or trigger: processing_time"
+        instead = "" if model == "spark" else ", or trigger: processing_time"
+        yield "trigger", f"{text} event_time there{instead}"
     elif missing and window.allowed_lateness_s:
         text = f"{float(window.allowed_lateness_s):g}: nothing is late without event time, which"
         text = f"{text} {missing} has not: state event_time there, or take it out"

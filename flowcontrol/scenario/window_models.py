@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
-from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.mapping import Mapping
-from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.problems import known, show
 from flowcontrol.scenario.schedule import TAG_MARK
 
 MAX_KEYS: Final = 1 << 21
@@ -86,11 +86,22 @@ def _kind_of_trigger(value: object) -> str:
 
 TriggerName = Literal["event_time", "processing_time"]
 
+
+def _read_trigger(value: object) -> object:
+    """Refuse what is no trigger's name with all that a trigger may be, not with names alone."""
+    listed = [*get_args(TriggerName), "{count: n}", "{continuous_s: s}"]
+    if isinstance(value, str) and value not in listed:
+        raise f.refuse(known(value, listed, "trigger"))
+    if not isinstance(value, str):
+        raise f.refuse(f"{show(value)} is not one of {', '.join(listed)}")
+    return value
+
+
 if TYPE_CHECKING:
     AnyTrigger = TriggerName | Trigger
 else:
     AnyTrigger = Annotated[
-        Annotated[TriggerName, Tag(f"{TAG_MARK}word")]
+        Annotated[TriggerName, BeforeValidator(_read_trigger), Tag(f"{TAG_MARK}word")]
         | Annotated[Trigger, Tag(f"{TAG_MARK}mapping")],
         Discriminator(_kind_of_trigger),
     ]

@@ -62,13 +62,13 @@ def _read(
         raise RunError(f"the input of stage {plan.name} holds no rows: {source.path}")
     for index in range(subtasks):
         found.limits[plan.name, index] = len(range(index, count, subtasks))
+    if needs is not None:  # first, for it refuses rows that do not fit
+        stamped = stamp_rows(needs, batches)
+        ids[plan.name] = stamped.ids
+        for index, own in enumerate(dealt(stamped.stamps, subtasks)):
+            found.stamps[plan.name, index] = own
     for link, name in zip(keyed, names, strict=True):
         keys = pa.chunked_array([batch.column(name) for batch in batches])
         routes = routes_of_keys(keys, len(link.outgoing(0)))  # hash: all senders reach all
         for index, own in enumerate(dealt(routes, subtasks)):
             found.tables[link.name, index] = own
-    if needs is not None:
-        stamped = stamp_rows(needs, batches)
-        ids[plan.name] = stamped.ids
-        for index, own in enumerate(dealt(stamped.stamps, subtasks)):
-            found.stamps[plan.name, index] = own

@@ -38,7 +38,7 @@ from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
-from flowcontrol.virtual.time_memory import paused_us, watermarks_of
+from flowcontrol.virtual.time_memory import PausedTime, watermarks_of
 from flowcontrol.virtual.window_results import WindowsHeld
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ class Running:
         Reads what that has of windows.
     batches : Batches or None
         What ends the batches of windows with Spark's time.
+    paused : PausedTime or None
+        Reads what that has of sources that wait for one another.
     """
 
     job: Job
@@ -96,6 +98,7 @@ class Running:
     keys: RowKeys = NO_KEYS
     windows: WindowsHeld | None = None
     batches: Batches | None = None
+    paused: PausedTime | None = None
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -147,11 +150,11 @@ class Running:
             )
             if coordination is not None:
                 coordination.delivery = delivery
-        windows = None
+        windows = paused = None
         if has_stamps(job):
-            windows = WindowsHeld(memory)
+            windows, paused = WindowsHeld(memory), PausedTime(memory)
             if recovery is not None:
-                recovery.attempts.hooks.append(windows.hold)
+                recovery.attempts.hooks += [windows.hold, paused.hold]
         return cls(
             job,
             memory,
@@ -166,6 +169,7 @@ class Running:
             replayed.keys,
             windows,
             batches,
+            paused,
         )
 
     @property
@@ -186,9 +190,10 @@ class Running:
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)
-            if self.time is not None and self.windows is not None:
-                paused = paused_us(self.memory)
-                self.time.add(t_s, *watermarks_of(self.memory), self.windows.read(), paused)
+            if self.time is not None and self.windows is not None and self.paused is not None:
+                held, paused = self.windows.read(), self.paused.read()
+                marks = watermarks_of(self.memory)
+                self.time.add(t_s, *marks, held, paused, rounds=last + 1)
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,7 +54,33 @@ def watermarks_of(memory: Memory) -> tuple[Ints, Ints]:
     return np.where(is_gone, MIN_TIME, mark), np.where(is_gone, 0, idle)
 
 
-def paused_us(memory: Memory) -> Ints:
-    """Return for how long each subtask has stood because it was paused, microseconds."""
-    tasks = memory.tasks[memory.tasks["time"] > 0]
-    return memory.states(tasks["time"], KernelTime)["own"]["paused_us"]
+class PausedTime:
+    """Reads for how long each subtask has stood because it was paused.
+
+    Parameters
+    ----------
+    memory : Memory
+        Of a run, before the first round.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._carried = np.zeros_like(self._held())
+
+    def read(self) -> Ints:
+        """Return that time since the start of the run, microseconds."""
+        return self._held() + self._carried
+
+    def hold(self) -> Callable[[], None]:
+        """Return what is to be called when tasks have begun anew: the time goes on."""
+        before = self._held()
+
+        def go_on() -> None:
+            self._carried += before - self._held()
+
+        return go_on
+
+    def _held(self) -> Ints:
+        tasks = self._memory.tasks[self._memory.tasks["time"] > 0]
+        found: Ints = self._memory.states(tasks["time"], KernelTime)["own"]["paused_us"].copy()
+        return found

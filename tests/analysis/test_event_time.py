@@ -248,12 +248,27 @@ def test_why_no_watermark_has_come(
     job = job.model_copy(update={"options": job.options.model_copy(update=_fields(options))})
     found = found_in(pair(builder, {}, {}, [None] * 20), job)  # its senders have sent some
     silent = pair(builder, SILENT, SILENT, [None] * 20)
-    for subtask in (0, 1):
-        silent.rows["stages"][subtask]["records_out"] = 1
+    last_s = max(row["t_s"] for row in silent.rows["stages"])
+    for row in silent.rows["stages"]:
+        if row["stage"] == "source" and row["t_s"] == last_s:
+            row["records_out"] = 1
     assert found["silent"]["why"] == "on_way"
     found = found_in(silent, job)
     assert text in found["sentences"][0]
     assert bool(found["matter"]) == ("on its way" not in text)
+
+
+def test_a_source_that_had_ended_by_the_first_sample_is_not_waited_for(builder: ModuleType) -> None:
+    """Its watermarks came and went between two samples, the last one too."""
+    job = builder.scenario("x", {"source": {"parallelism": 2, **TIMED}, "sink": PAIR["sink"]},
+                           ["source->sink"])  # fmt: skip
+    ended = pair(builder, SILENT, SILENT, [None] * 20)
+    for row in ended.rows["stages"]:
+        if row["stage"] == "source":
+            row["records_out"] = 7
+    found = found_in(ended, job)
+    assert found["silent"] is None
+    assert not any("No watermark" in text for text in found["sentences"])
 
 
 def test_windows_that_no_watermark_reaches_do_not_fire(builder: ModuleType) -> None:

@@ -97,6 +97,22 @@ def two_sources(made: ModuleType, folder: Path, **more: Any) -> Any:
     return made.job(stages, {"one->count": None, "other->count": None}, **more)
 
 
+def test_a_window_looks_at_the_columns_of_its_own_sources(
+    rows_in_windows: ModuleType, tmp_path: Path
+) -> None:
+    """Beside it another window has a column of that name, of decimals, and far larger ones."""
+    made = rows_in_windows
+    one = made.write(tmp_path, "one", city=["Oslo", "Rome"], size=[2**60 + 1, 2], at=[1, 2])
+    other = made.write(tmp_path, "other", city=["Oslo", "Rome"], size=[0.5, 3.0], at=[1, 2])
+    totals = made.window(aggregate={"total": "sum(size)"})
+    stages = {"one": made.source(one), "other": made.source(other), "a": totals, "b": totals}
+    keys = read_replayed(made.job(stages, {"one->a": None, "other->b": None})).keys
+    assert keys.values_of("a").is_whole
+    assert keys.values_of("a").of_ids.tolist()[:2] == [2**60 + 1, 2]
+    own = keys.values_of("b")
+    assert own.numbers(own.of_ids).tolist()[2:] == [0.5, 3.0]
+
+
 def test_sources_have_ids_of_their_own(rows_in_windows: ModuleType, tmp_path: Path) -> None:
     """And keys in common, whatever their columns are called."""
     found = read_replayed(two_sources(rows_in_windows, tmp_path))

@@ -182,6 +182,18 @@ def test_a_whole_number_beyond_64_bits_is_refused() -> None:
     assert f"is {1 << 63} in row 2" in refused(pa.table({"x": values}), needs(None, (), ["x"]))
 
 
+@pytest.mark.parametrize(
+    ("keys", "kind"),
+    [([[1], [2]], "list"), ([{"a": 1}, None], "struct"), ([b"\xff", b"a"], "binary")],
+)
+def test_a_key_without_a_text_is_refused(keys: Any, kind: str) -> None:
+    table = pa.table({"k": keys})
+    text = refused(table, needs(None, ["k"]))
+    assert text.startswith("stages[0].input: 'k' of rows.csv is no key: values of its type,")
+    assert kind in text
+    assert "name another column" in text
+
+
 @pytest.mark.parametrize("count", [7, 8, 9])
 def test_more_rows_than_ids_are_refused(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(row_stamps, "IDS", 8)

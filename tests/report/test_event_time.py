@@ -89,6 +89,21 @@ def test_of_sparks_windows_groups_are_late(timed: Any) -> None:
     assert "one watermark, at all stages" in section
 
 
+def test_charts_of_sparks_windows_show_groups_and_one_watermark(timed: Any) -> None:
+    """No channel carries it, so no gap between two stages is what waits in flight."""
+    scenario = timed.scenario.model_copy(update={"time_model": "spark"})
+    drawn = event_time_charts(RunData.of(timed.tables, scenario), timed.tables)
+    found = {chart.id: chart for chart in drawn}
+    layout = found["windows"].figure["layout"]
+    assert layout["yaxis4"]["title"]["text"] == "late (groups)"
+    assert "groups of batches" in found["windows"].explanation
+    assert "one for the query" in found["watermark-lag"].explanation
+    for chart in ("windows", "watermark-lag"):
+        for text in ("waits in flight", "all their windows were gone"):
+            assert text not in found[chart].explanation
+    assert "waits in flight" in charts(timed)["watermark-lag"].explanation
+
+
 def test_of_stages_that_lag_alike_the_last_one_is_named(timed: Any) -> None:
     stages = {name: own | {"lag": timed.summary["event_time"]["stages"]["sink"]["lag"]}
               for name, own in timed.summary["event_time"]["stages"].items()}  # fmt: skip

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.errors import ScenarioError
+from flowcontrol.scenario import parse_scenario
 from modules import load
 
 REFUSALS = load("tests/scenario/test_refusals.py")
@@ -193,8 +195,10 @@ FIRING = [
     row(("stages/1/allowed_lateness_s", 5), "stages[1].allowed_lateness_s",
         "unknown key 'allowed_lateness_s'", "it is a key of window"),
     in_window("trigger", {**TUMBLING, "trigger": "never"}, "unknown trigger 'never'",
-              "event_time, processing_time"),
-    in_window("trigger", {**TUMBLING, "trigger": 5}, "5 is not one of event_time"),
+              "event_time, processing_time, {count: n}, {continuous_s: s}"),
+    in_window("trigger", {**TUMBLING, "trigger": "count"}, "unknown trigger 'count'",
+              "did you mean '{count: n}'"),
+    in_window("trigger", {**TUMBLING, "trigger": 5}, "5 is not one of event_time", "{count: n}"),
     in_window("trigger", {**TUMBLING, "trigger": {}}, "{} needs exactly one of count and"),
     in_window("trigger", {**TUMBLING, "trigger": {"count": 1, "continuous_s": 1}},
               "needs exactly one of count and continuous_s"),
@@ -306,6 +310,14 @@ SPARKS = [
 ]  # fmt: skip
 
 TABLE = [*SOURCES, *WATERMARKS, *MODELS, *LENGTHS, *FIRING, *KEYS, *AGGREGATES, *SPARKS]
+
+
+def test_what_is_advised_is_not_refused(changed: Any) -> None:
+    """Spark has no windows of processing time."""
+    text = "'event_time': the records of 'source' have no event time"
+    with pytest.raises(ScenarioError, match=text) as caught:
+        parse_scenario(changed(ONE, (WINDOW, TUMBLING), SPARK))
+    assert "processing_time" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("changes", "place", "texts"), TABLE)

@@ -174,6 +174,34 @@ def test_a_source_that_makes_its_records_makes_none_while_it_is_paused() -> None
     assert 0 < last["records_out"] < 100 * 60 * 0.3
 
 
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_restart_takes_no_pause_back(*, has_checkpoints: bool) -> None:
+    """What a source was paused for counts on, attempt by attempt, as all cumulative figures do."""
+    mapping = scenario(pair(0.5, 2, 6), drift_s=2, duration_s=30).canonical()
+    mapping["failures"] = [{"at_s": at_s, "stage": "fast", "subtask": 0} for at_s in (14.02, 20.04)]
+    mapping["options"] |= {
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.attempts": 9,
+        "restart-strategy.fixed-delay.delay": "50ms",
+    }
+    if has_checkpoints:
+        mapping["options"]["execution.checkpointing.interval"] = "500ms"
+    given = parse_scenario(mapping)
+    tables = simulate(given, track=False).tables
+    assert len(tables["restarts"]) == 2
+    frame = tables["time"].to_pandas()
+    assert frame["paused_ms_per_s"].min() >= 0
+    assert frame["paused_ms_per_s"].max() == pytest.approx(1000)
+
+
+def test_a_pause_is_a_share_of_the_rounds_that_a_sample_covers() -> None:
+    """Of 33.3 ms, 3 or 4 between two samples; one that is paused throughout is so 1,000 ms/s."""
+    mapping = scenario(pair(0.1, 1, 6), drift_s=0.5, duration_s=10).canonical()
+    given = parse_scenario({**mapping, "round_ms": 33.3})
+    paused = times(given)["paused_ms_per_s"]["fast"]
+    assert paused.iloc[-30:].tolist() == pytest.approx([1000] * 30)
+
+
 def test_subtasks_of_one_source_wait_for_one_another() -> None:
     """A group may be one source: its subtasks are the members."""
     sources = {"topic": {"parallelism": 2, "emit_rate": [0.5 * WRITTEN, 2 * WRITTEN],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -95,6 +96,17 @@ def test_a_window_without_values_has_no_sum(rows_in_windows: ModuleType, tmp_pat
     [row] = found.to_dict("records")
     assert row["n"] == 1
     assert all(pd.isna(row[name]) for name in ("s", "lo", "hi", "mean"))
+
+
+def test_a_column_of_decimals_holds_numbers(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+    """As prices in a table mostly do; results are doubles."""
+    prices = [Decimal("0.10"), Decimal("0.20"), None, Decimal("-7.25")]
+    given = pd.DataFrame({"at": [EPOCH_MS] * 4, "city": ["Rome"] * 4, "price": prices})
+    found = results(replay(rows_in_windows, tmp_path, given, {"aggregate": aggregates("price")}))
+    [row] = found.to_dict("records")
+    assert {name: row[name] for name in AGGREGATES} == {
+        "s": -6.95, "lo": -7.25, "hi": 0.2, "mean": pytest.approx(-6.95 / 3), "n": 4,
+    }  # fmt: skip
 
 
 def test_a_slow_sink_changes_no_result(rows_in_windows: ModuleType, tmp_path: Path) -> None:
