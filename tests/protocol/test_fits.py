@@ -458,8 +458,9 @@ def test_buckets_of_windows_fit(narrow: type[int], buckets: int) -> None:
 
 def narrow_windows(narrow: type[int], settings: WindowSettings) -> Windows:
     """An operator of integers that must fit."""
-    found = keeping.new_windows(settings, 8)
-    parts = (found.settings, found.store, *found.entries)
+    settings.further = 1
+    found = keeping.new_windows(settings, 8, list(map(narrow, TIMES)))
+    parts = (found.settings, found.store, *found.entries, *found.further)
     for state in parts:
         for name in columns(type(state)):
             setattr(state, name, narrow(getattr(state, name)))
@@ -479,6 +480,7 @@ def test_times_of_windows_fit(narrow: type[int], kind: int, trigger: int, size: 
         settings.trigger, settings.every, settings.timeout = trigger, max(size, 1 << 61), timeout
         windows = narrow_windows(narrow, settings)
         for at in (*TIMES, *TIMES[::-1]):
+            windows.store.element_id = narrow(TIMES.index(at))
             taken = firing.on_element(windows, narrow(1), narrow(at), narrow(at), narrow(at))
             assert taken != firing.FULL
             while firing.next_result(windows) == 1:
@@ -490,6 +492,7 @@ def test_times_of_windows_fit(narrow: type[int], kind: int, trigger: int, size: 
             firing.on_clock(windows, narrow(at))
             while firing.next_result(windows) == 1:
                 assert MIN_TIME <= windows.store.result_sum <= MAX_TIME
+                assert MIN_TIME <= windows.further[0].sum <= MAX_TIME
                 fired += 1
     assert fired > 0
 
