@@ -130,5 +130,5 @@ def results_by_task(found: Any) -> dict[int, tuple[Result, ...]]:
     own: dict[int, list[Result]] = {}
     rows = found[list(columns(KernelResult))].tolist()
     for (task, *values), further in zip(rows, found[FURTHER].tolist(), strict=True):
-        own.setdefault(task, []).append(Result(*values, further=tuple(further)))
+        own.setdefault(task, []).append(Result(*values)._replace(further=tuple(further)))
     return {task: tuple(results) for task, results in own.items()}
