@@ -67,7 +67,7 @@ def run(windows: Any, steps: Any, results: Any) -> int:
         what, at = steps[i], steps[i + 2]
         if what == 0:
             key, value, now = steps[i + 1], steps[i + 3], steps[i + 4]
-            own.element_id = (value + now) % 5
+            own.element_id = (value % 5 + now % 5) % 5
             steps[i + 5] = firing.on_element(windows, key, at, value, now)
         elif what == 1:
             steps[i + 5] = firing.on_watermark(windows, at)
