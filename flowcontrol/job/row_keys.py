@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_stamps import ROWS, aggregated, key_columns, key_name, value_name
-from flowcontrol.job.row_values import NO_VALUES, WindowValues, values_of
+from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, values_of
 from flowcontrol.protocol.event_time.stamps import IDS
 
 if TYPE_CHECKING:
@@ -59,18 +59,23 @@ class RowKeys:
         By stage with a window: the texts of the keys of its records, in their order.
     edges : dict of str to IdKeys
         By edge into a window, as ``map->count``.
-    values : dict of str to WindowValues
-        By stage with a window: what it aggregates.
+    columns : dict of str to WindowColumns
+        By stage with a window that aggregates columns.
     """
 
     offsets: dict[str, int] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     edges: dict[str, IdKeys] = field(default_factory=dict)
-    values: dict[str, WindowValues] = field(default_factory=dict)
+    columns: dict[str, WindowColumns] = field(default_factory=dict)
 
-    def values_of(self, stage: str) -> WindowValues:
-        """Return what the window of a stage aggregates."""
-        return self.values.get(stage, NO_VALUES)
+    @property
+    def further(self) -> int:
+        """How many columns a window aggregates beside the first, at most."""
+        return max((own.further for own in self.columns.values()), default=0)
+
+    def columns_of(self, stage: str) -> WindowColumns:
+        """Return the columns that the window of a stage aggregates."""
+        return self.columns.get(stage, NO_COLUMNS)
 
 
 NO_KEYS: Final = RowKeys()
@@ -135,8 +140,10 @@ def _add_window(
             np.minimum.at(firsts, codes, at + np.arange(len(each)))
     for edge, own_numbers in numbers.items():
         found.edges[edge] = IdKeys(own_numbers, firsts)
-    for column in aggregated(job.scenario, stage):
-        found.values[stage] = values_of(_columns(found, column, tables), total)
+    columns = aggregated(job.scenario, stage)
+    if columns:
+        by_name = {name: values_of(_columns(found, name, tables), total) for name in columns}
+        found.columns[stage] = WindowColumns(by_name)
 
 
 def _texts(

@@ -1,4 +1,4 @@
-"""Values of an aggregated column as whole numbers, for rules that know no others.
+"""Values of aggregated columns as whole numbers, for rules that know no others.
 
 A decimal is a whole number of a power of ten, so that a sum does not depend on the order in which
 records come, and 0.1 ten times is 1. The power is the least in which every value is whole, if sums
@@ -7,8 +7,9 @@ of all rows then fit into 63 bits; else values are rounded to the finest that do
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -30,12 +31,12 @@ MOST_DECIMALS: Final = 17
 
 @dataclass(frozen=True)
 class WindowValues:
-    """The values of the column that a window aggregates.
+    """The values of a column that a window aggregates.
 
     Attributes
     ----------
-    of_ids : ndarray of int64, shape (ids,) or (0,)
-        By id, in units; ``NO_VALUE``: it has none. Empty: nothing is aggregated but numbers.
+    of_ids : ndarray of int64, shape (ids,)
+        By id, in units; ``NO_VALUE``: it has none.
     decimals : int
         A unit is 10**-decimals.
     is_whole : bool
@@ -56,7 +57,39 @@ class WindowValues:
         return sums / np.maximum(counts, 1)
 
 
-NO_VALUES: Final = WindowValues(np.zeros(0, np.int64))
+@dataclass(frozen=True)
+class WindowColumns:
+    """The columns that a window aggregates, as its rules want them.
+
+    Attributes
+    ----------
+    by_name : mapping of str to WindowValues
+        By column, in the order in which the window names them; empty: it counts records alone.
+    """
+
+    by_name: Mapping[str, WindowValues] = field(default_factory=dict)
+
+    @property
+    def first(self) -> Ints:
+        """The value of each id in the first column, shape (ids,); shape (0,): there is none."""
+        return next((own.of_ids for own in self.by_name.values()), np.zeros(0, np.int64))
+
+    @property
+    def further(self) -> int:
+        """How many columns there are beside the first."""
+        return max(0, len(self.by_name) - 1)
+
+    @cached_property
+    def table(self) -> Ints:
+        """The values of each id in these, an id behind the other: shape (ids * further,)."""
+        if self.further == 0:
+            return np.zeros(0, np.int64)
+        _, *others = self.by_name.values()
+        return np.stack([own.of_ids for own in others], axis=1).ravel()
+
+
+NO_COLUMNS: Final = WindowColumns()
+"""Of a window that counts records alone."""
 
 
 def values_of(columns: Sequence[tuple[int, pa.ChunkedArray, Ints]], total: int) -> WindowValues:

@@ -95,7 +95,9 @@ def new_window_task(job: Job, plan: JobVertex, window: WindowPlan, keys: int = 1
     return WindowTask(keys=keys, bytes_per_key=nbytes, batch=new_batch(job, plan))
 
 
-def new_window_settings(window: WindowPlan, *, is_batched: bool = False) -> WindowSettings:
+def new_window_settings(
+    window: WindowPlan, *, is_batched: bool = False, further: int = 0
+) -> WindowSettings:
     """Return what the rules of windows are told of a window.
 
     Parameters
@@ -104,6 +106,8 @@ def new_window_settings(window: WindowPlan, *, is_batched: bool = False) -> Wind
         The window.
     is_batched : bool, default False
         Whether it is Spark's, which has no trigger.
+    further : int, default 0
+        Columns that it aggregates beside the first.
 
     Notes
     -----
@@ -123,6 +127,7 @@ def new_window_settings(window: WindowPlan, *, is_batched: bool = False) -> Wind
         trigger=NEVER if is_batched else _TRIGGERS.get(window.trigger, continuous),
         every=max(1, window.every),
         is_purging=int(not window.is_accumulating),
+        further=further,
     )
 
 

@@ -7,8 +7,14 @@ from flowcontrol.job.windowed_task import Result
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import copied
-from flowcontrol.protocol.windows.keeping import open_entries
-from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows, WindowStore
+from flowcontrol.protocol.windows.keeping import further_of, open_places
+from flowcontrol.protocol.windows.states import (
+    NONE,
+    ColumnValues,
+    WindowEntry,
+    Windows,
+    WindowStore,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,8 @@ class WindowState:
     entries : tuple[WindowEntry, ...]
         The windows that are kept, the one that began first in front. Where the chains of buckets
         lead depends on how much room there is, and is left out.
+    further : tuple[tuple[ColumnValues, ...], ...]
+        What each of them holds of the columns beside the first; empty if there are none.
     results : tuple[Result, ...]
         What it put out in the round, in order.
     operators : tuple[WatermarkOperator, ...]
@@ -33,6 +41,7 @@ class WindowState:
     held: WindowTask
     store: WindowStore
     entries: tuple[WindowEntry, ...]
+    further: tuple[tuple[ColumnValues, ...], ...]
     results: tuple[Result, ...]
     operators: tuple[WatermarkOperator, ...] = ()
 
@@ -59,6 +68,10 @@ def window_state(
     operators: Sequence[WatermarkOperator] = (),
 ) -> WindowState:
     """Return a copy of a subtask's windows after a round."""
-    entries = tuple(replace(entry, chain=NONE) for entry in open_entries(windows))
+    places = open_places(windows)
+    entries = tuple(replace(windows.entries[place - 1], chain=NONE) for place in places)
+    own = places if windows.settings.further > 0 else ()
+    further = tuple(tuple(map(replace, further_of(windows, place))) for place in own)
     seen = tuple(map(replace, operators))
-    return WindowState(copied(held), copied(windows.store), entries, tuple(results), seen)
+    store = copied(windows.store)
+    return WindowState(copied(held), store, entries, further, tuple(results), seen)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
-from flowcontrol.job.row_values import NO_VALUES, WindowValues
+from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, WindowValues
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
 
@@ -51,7 +51,7 @@ def window_stages(job: Job) -> list[str]:
 
 
 class Aggregated(NamedTuple):
-    """The aggregates of the values of some windows, in units of the column.
+    """The aggregates of a column of some windows, in its units.
 
     Attributes
     ----------
@@ -67,32 +67,45 @@ class Aggregated(NamedTuple):
     max: Ints
 
 
-def declared(window: WindowPlan, values: WindowValues = NO_VALUES) -> Table:
+def further_columns(rows: Ints) -> list[Aggregated]:
+    """Return the aggregates of columns that stand one behind the other.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (4 * columns, results)
+        Of each column what an :class:`Aggregated` has, in that order.
+    """
+    each = len(Aggregated._fields)
+    return [Aggregated(*rows[at : at + each]) for at in range(0, len(rows), each)]
+
+
+def declared(window: WindowPlan, aggregated: WindowColumns = NO_COLUMNS) -> Table:
     """Return the columns of a window's results: its aggregates stand before the time.
 
     Parameters
     ----------
     window : WindowPlan
         The window.
-    values : WindowValues, optional
+    aggregated : WindowColumns, optional
         What it aggregates besides the number of records.
     """
     *before, emitted = RESULTS_OF_WINDOWS.columns
-    own = [_column(one, is_whole=values.is_whole) for one in window.aggregations]
+    own = [_column(one, aggregated) for one in window.aggregations]
     return replace(RESULTS_OF_WINDOWS, columns=(*before, *own, emitted))
 
 
-def result_schema(window: WindowPlan, values: WindowValues = NO_VALUES) -> pa.Schema:
+def result_schema(window: WindowPlan, aggregated: WindowColumns = NO_COLUMNS) -> pa.Schema:
     """Return the columns of results as a stage sends them on; as :func:`declared`."""
-    schema = declared(window, values).arrow_schema()
+    schema = declared(window, aggregated).arrow_schema()
     return schema.remove(schema.get_field_index(EMITTED))
 
 
-def _column(one: Aggregation, *, is_whole: bool) -> Column:
+def _column(one: Aggregation, aggregated: WindowColumns) -> Column:
     if one.column is None:
         return Column(one.name, "int64", "records", "Aggregate count of the window.")
     text = f"Aggregate {one.function} of the column {one.column}; null without a value."
-    is_long = is_whole and one.function != "avg"
+    values = aggregated.by_name.get(one.column)
+    is_long = one.function != "avg" and (values is None or values.is_whole)
     return Column(one.name, "int64" if is_long else "float64", "", text, nullable=True)
 
 
@@ -132,7 +145,7 @@ def window_table(
     counts: Ints,
     rounds: Ints,
     *,
-    values: Aggregated | None = None,
+    values: Sequence[Aggregated] = (),
     rows: RowKeys = NO_KEYS,
 ) -> pa.Table:
     """Return the results of a window stage, in the order in which they were put out.
@@ -149,8 +162,9 @@ def window_table(
         Number of the key, and records in the window.
     rounds : ndarray of int64, shape (results,)
         In which it was put out.
-    values : Aggregated, optional
-        What became of the values of a column; needed by a window that aggregates one.
+    values : sequence of Aggregated, optional
+        What became of the values of the columns that the window aggregates, in their order; more
+        are not looked at.
     rows : RowKeys, optional
         Which keys and values replayed rows have; by default there are none.
     """
@@ -158,7 +172,8 @@ def window_table(
 
     window = job.scenario.window_of(stage)
     assert window is not None
-    names, own = np.array(key_names(job, stage, rows), object), rows.values_of(stage)
+    names, aggregated = np.array(key_names(job, stage, rows), object), rows.columns_of(stage)
+    by_name = dict(zip(aggregated.by_name, values, strict=False))
     columns = {
         "window_start": pa.array(starts / 1000, mask=starts == MIN_TIME),
         "window_end": pa.array(ends / 1000, mask=ends == MAX_TIME),
@@ -168,9 +183,9 @@ def window_table(
     for one in window.aggregations:
         columns[one.name] = counts
         if one.column is not None:
-            assert values is not None
-            columns[one.name] = _aggregate(one.function, values, own)
-    schema = declared(window, own).arrow_schema()
+            own = aggregated.by_name[one.column]
+            columns[one.name] = _aggregate(one.function, by_name[one.column], own)
+    schema = declared(window, aggregated).arrow_schema()
     return pa.table([pa.array(columns[one.name], one.type) for one in schema], schema)
 
 

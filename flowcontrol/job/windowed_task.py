@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from flowcontrol.job.batch_control import BatchedTask
@@ -24,9 +25,10 @@ from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.event_time.stamps import id_of
 from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
-from flowcontrol.protocol.windows.keeping import grow, new_windows, windows_of
+from flowcontrol.protocol.state import values_of
+from flowcontrol.protocol.windows.keeping import further_of, grow, new_windows, windows_of
 from flowcontrol.protocol.windows.keys import key_of
-from flowcontrol.protocol.windows.states import Windows
+from flowcontrol.protocol.windows.states import NONE, Windows
 
 _FIRST_ENTRIES = 16
 
@@ -48,6 +50,8 @@ class Result(NamedTuple):
         The records that have a value; made ones have the value 1.
     sum, min, max : int
         Of these values, in units.
+    further : tuple of int
+        Of each column beside the first the last four, one column behind the other.
     """
 
     key: int
@@ -59,6 +63,7 @@ class Result(NamedTuple):
     sum: int
     min: int
     max: int
+    further: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
@@ -76,7 +81,7 @@ class WindowRows:
     numbers : list of Row
         Key of each id of the records of each gate; empty: they are made.
     values : Row
-        Value of each id; empty: records are counted alone.
+        Value of each id in the first column; empty: records are counted alone.
     operators : list of WatermarkOperator
         Of Spark's windows: what it has seen of each gate.
     results : list of Result
@@ -133,11 +138,15 @@ class WindowedTask(TimedTask):
         into = [link_keys(self.job, link, rows) for link in self.plan.inputs]
         firsts = [[] if keys is None else keys.firsts.tolist() for keys in into]
         numbers = [row_of(None if keys is None else keys.numbers) for keys in into]
-        settings = new_window_settings(window, is_batched=has_batches(self.job.scenario))
-        windows = new_windows(settings, _FIRST_ENTRIES)._replace(store=new_store(self.job))
+        columns = rows.columns_of(self.plan.name)
+        settings = new_window_settings(
+            window, is_batched=has_batches(self.job.scenario), further=columns.further
+        )
+        windows = new_windows(settings, _FIRST_ENTRIES, row_of(columns.table))
+        windows = windows._replace(store=new_store(self.job))
         keys = len(rows.names.get(self.plan.name, (ONE_KEY,)))
         held = new_window_task(self.job, self.plan, window, keys)
-        values = row_of(rows.values_of(self.plan.name).of_ids)
+        values = row_of(columns.first)
         operators = new_operators(self.job, self.plan)
         self.window = WindowRows(held, windows, firsts, numbers, values, operators)
 
@@ -154,7 +163,8 @@ class WindowedTask(TimedTask):
         A watermark is in no checkpoint: the operator's begins anew, as its valve does.
         """
         own = self._window
-        own.windows = windows_of(own.windows.settings, state, _FIRST_ENTRIES)
+        before = own.windows
+        own.windows = windows_of(before.settings, state, _FIRST_ENTRIES, before.table)
         own.windows.store.watermark = MIN_TIME
 
     @property
@@ -218,7 +228,7 @@ class WindowedTask(TimedTask):
         return self._window.numbers[gate]
 
     def values_of_ids(self) -> Row:
-        """Return the value of each id; empty: records are counted alone."""
+        """Return the value of each id in the first column; empty: records are counted alone."""
         return self._window.values
 
     def make_room(self) -> None:
@@ -228,10 +238,18 @@ class WindowedTask(TimedTask):
 
     def note_result(self) -> None:
         """Note the result that the windows' store has."""
-        store = self._window.windows.store
+        windows = self._window.windows
+        store, further = windows.store, map(values_of, further_of(windows, NONE))
         window = store.result_key, store.result_start, store.result_end
         values = store.result_sum, store.result_min, store.result_max
-        found = Result(*window, store.result_count, self._round, store.result_valued, *values)
+        found = Result(
+            *window,
+            store.result_count,
+            self._round,
+            store.result_valued,
+            *values,
+            tuple(chain.from_iterable(further)),
+        )
         self._window.results.append(found)
         self._window.sources.append(self.task.taken)
 

@@ -221,7 +221,7 @@ def sent_schema(job: Job, stage: str, taken: pa.Schema, rows: RowKeys = NO_KEYS)
         Which values windows aggregate of replayed rows.
     """
     window = job.scenario.window_of(stage)
-    return taken if window is None else result_schema(window, rows.values_of(stage))
+    return taken if window is None else result_schema(window, rows.columns_of(stage))
 
 
 def _check_equal(plan: JobVertex, one: str, left: pa.Schema, two: str, right: pa.Schema) -> None:

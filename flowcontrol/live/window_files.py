@@ -18,12 +18,10 @@ from flowcontrol.errors import LedgerError
 from flowcontrol.job import Subtask
 from flowcontrol.job.windowed_task import WindowRows
 from flowcontrol.protocol.state import as_dict, columns
-from flowcontrol.protocol.windows.keeping import put_entries_back
-from flowcontrol.protocol.windows.states import WindowEntry, WindowStore
+from flowcontrol.protocol.windows.keeping import put_entries_back, rows_of_entries
+from flowcontrol.protocol.windows.states import WindowStore
 
-_FIELDS = columns(WindowEntry)
 _STORE = attrgetter(*columns(WindowStore))
-_VALUES = attrgetter(*_FIELDS)
 
 
 class WindowFiles:
@@ -72,8 +70,7 @@ class WindowFiles:
         now = _moment(subtask, rows)
         if self._seen.get(subtask.index, _EMPTY) == now:
             return
-        used = rows.windows.entries[: rows.windows.store.used]
-        values = np.array(list(map(_VALUES, used)), np.int64).reshape(len(used), len(_FIELDS))
+        values = np.array(rows_of_entries(rows.windows), np.int64)
         self._write(self._path(subtask.index, number), values)
         self._there.setdefault(subtask.index, deque()).append(number)
         self._seen[subtask.index], rows.kept_in = now, number

@@ -20,6 +20,7 @@ from flowcontrol.job.window_table import (
     EMITTED,
     Aggregated,
     declared,
+    further_columns,
     late_name,
     table_name,
     window_table,
@@ -71,7 +72,7 @@ class WindowResults:
         self._job, self._plan, self._keys = job, plan, rows
         stated = plan.stage.output
         folder = table_name(plan.name) if stated is None else stated.path
-        schema = declared(window, rows.values_of(plan.name)).arrow_schema()
+        schema = declared(window, rows.columns_of(plan.name)).arrow_schema()
         self.table = OutputTable(paths.output(folder), schema, f"{run_id}/{plan.name}")
         place = paths.output(late_name(folder))
         self.late = OutputTable(place, taken, f"{run_id}/{plan.name}/late")
@@ -134,10 +135,11 @@ class WindowResults:
 
     def _table(self, results: Sequence[Result]) -> pa.Table:
         """Return results as rows of the table."""
-        columns = np.array(results, np.int64).T
-        own = dict(zip(Result._fields, columns, strict=True))
+        columns = np.array([(*own, *further) for *own, further in results], np.int64).T
+        own = dict(zip(Result._fields[:-1], columns, strict=False))
         named = (own[name] for name in ("start", "end", "key", "records", "round"))
-        values = Aggregated(*(own[name] for name in Aggregated._fields))
+        first = Aggregated(*(own[name] for name in Aggregated._fields))
+        values = (first, *further_columns(columns[len(own) :]))
         return window_table(self._job, self._plan.name, *named, values=values, rows=self._keys)
 
 

@@ -30,7 +30,7 @@ class WindowedWorker(TimedWorker[W], Protocol[W]):
         """Return the key of each id of the records of a gate; empty: they are made."""
 
     def values_of_ids(self) -> Row:
-        """Return the value of each id; empty: records have none, and are counted alone."""
+        """Return the value of each id in the first column; empty: records are counted alone."""
 
     def make_room(self) -> None:
         """Act on windows for which there is no room."""

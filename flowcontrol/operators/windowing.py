@@ -50,6 +50,7 @@ def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) ->
     gate, values = task.gate, worker.values_of_ids()
     key = key_by_table(number, held.keys, worker.first_ids(gate), worker.keys_of_ids(gate))
     value = values[number] if len(values) > 0 else 1
+    windows.store.element_id = number
     if held.batch.is_batched == 1:
         take_into_batch(worker, task, key, value)
         return

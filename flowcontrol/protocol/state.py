@@ -90,6 +90,11 @@ def _is_flat(cls: type[Any]) -> bool:
     return all(inner is None for _, inner in members(cls))
 
 
+def values_of(state: Any) -> tuple[Any, ...]:
+    """Return the values of a state's fields, in the order of its cells."""
+    return _values(type(state))(state)
+
+
 def copied(state: R) -> R:
     """Return a copy of a state, and of the states in it."""
     cls = type(state)

@@ -91,18 +91,6 @@ def _jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
-def _several_columns(scenario: Scenario) -> Iterator[Refusal]:
-    """A window has one sum, one minimum and one maximum."""
-    for index, stage in enumerate(scenario.stages):
-        plan = scenario.window_of(stage.name)
-        given = () if plan is None else plan.aggregations
-        columns = list(dict.fromkeys(one.column for one in given if one.column is not None))
-        if len(columns) > 1:
-            what = f"{', '.join(columns)}: aggregates of more than one column are"
-            instead = f"keep those of one, or give {columns[1]} a stage with a window of its own"
-            yield f"stages[{index}].window.aggregate", what, instead
-
-
 def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
     """When a record fell due at a throttle is not in the ledgers."""
     throttle = scenario.system.throttle
@@ -259,7 +247,6 @@ LATER: Final = (
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),
     Later("jobs", "any", _jobs),
-    Later("aggregates of several columns", "any", _several_columns),
     Later("spark's event time", "live", _spark_time),
     Later("spark's windows in a row", "any", _spark_windows_in_a_row),
     Later("spark's watermarks", "any", _spark_watermarks),

@@ -16,7 +16,7 @@ from flowcontrol.protocol.states import (
     Ring,
     TrackedCheckpoint,
 )
-from flowcontrol.protocol.windows.states import WindowEntry
+from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.systems.barrier_buffer import BarrierBuffer
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
@@ -72,6 +72,7 @@ def _areas_of_windows(memory: Memory, at: int) -> Iterator[Area]:
     held = memory.copy(at, KernelWindow)
     yield at, cell(KernelWindow, "entries")
     yield held.entries, held.store.used * width(WindowEntry)
+    yield held.further, (held.store.used + 1) * held.settings.further * width(ColumnValues)
     yield held.buckets, held.bucket_count
     yield held.event_heap, held.capacity + 1
     yield held.clock_heap, held.capacity + 1

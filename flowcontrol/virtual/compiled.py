@@ -32,7 +32,8 @@ RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
     "events withholding sizing ratios service times debloating partitioners partition_kinds",
     "protocol.checkpoints": "alignment barriers tracker",
-    "protocol.windows": "states assigners contents timers entries triggers sessions firing keys",
+    "protocol.windows": "states assigners contents further timers entries triggers sessions "
+    "firing keys",
     "protocol.spark_time": "states watermarks grouping answering",
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
     "alignment_rules stamps marks",

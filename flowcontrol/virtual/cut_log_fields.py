@@ -23,7 +23,10 @@ class KeptElement:
 
 @dataclass(slots=True)
 class KeptWindow:
-    """A window that was open when a task took a checkpoint: an entry of the log."""
+    """A window that was open when a task took a checkpoint: an entry of the log.
+
+    Behind it stands what it held of further columns.
+    """
 
     task: int = 0
     """The task."""

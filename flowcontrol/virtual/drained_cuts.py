@@ -8,7 +8,9 @@ import numpy as np
 
 from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.event_time.marks import mark_bytes
-from flowcontrol.protocol.windows.keeping import ENTRY, put_entries
+from flowcontrol.protocol.state import width
+from flowcontrol.protocol.windows.keeping import ENTRY, FURTHER, put_entries
+from flowcontrol.protocol.windows.states import ColumnValues
 from flowcontrol.virtual.ages import push_mark, push_run
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.views import out_row, task_row
@@ -50,14 +52,19 @@ class CutLogs:
         row = task_row(head, task)
         if row.window == 0:
             return
-        own = self._windows[
-            (self._windows["task"] == task) & (self._windows["checkpoint"] == checkpoint)
-        ]["entry"]
-        windows = windows_of(head, kernel_window(head, row.window))
-        entries = [
-            {name: int(entry[name]) for name in ENTRY} for entry in np.sort(own, order="order")
-        ]
-        put_entries(windows, entries)
+        log, windows = self._windows, windows_of(head, kernel_window(head, row.window))
+        own = log[(log["task"] == task) & (log["checkpoint"] == checkpoint)]
+        own = own[np.argsort(own["entry"]["order"])]
+        further = own[FURTHER].reshape(len(own), head.further, width(ColumnValues))
+        put_entries(
+            windows,
+            [
+                {**{name: int(entry[name]) for name in ENTRY}, FURTHER: held}
+                for entry, held in zip(
+                    own["entry"], further[:, : windows.settings.further].tolist(), strict=True
+                )
+            ],
+        )
         windows.store.watermark = MIN_TIME
 
     def put_elements(

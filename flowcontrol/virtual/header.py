@@ -178,6 +178,9 @@ class KernelMemory:
     """How many entries it may have."""
     results_count: int = 0
     """How many it has."""
+    further: int = 0
+    """Columns that a window aggregates beside the first, at most: for so many there is room behind
+    each result, and behind each window in a log."""
     kept: int = 0
     """Where the log begins of what checkpoints hold in flight, of a job with event time."""
     kept_most: int = 0

@@ -12,7 +12,7 @@ from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.timed_settings import is_timed
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import CheckpointReport
-from flowcontrol.protocol.windows.states import WindowEntry
+from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.aside_memory import puts_aside
@@ -48,12 +48,21 @@ ever more in flight, and would end with the machine's memory."""
 
 
 class _Log(NamedTuple):
-    """A log: what an entry is, the flag of a full one, what it holds, what makes it smaller."""
+    """A log: what an entry is, the flag of a full one, what it holds, what makes it smaller.
+
+    ``has_further``: each has room for the columns that a window aggregates beside the first.
+    """
 
     entry: type[Any]
     flag: int
     content: str
     advice: str
+    has_further: bool = False
+
+    def most(self, further: int) -> int:
+        """Return how many entries it may have, with so many such columns."""
+        cells = width(self.entry) + (further * width(ColumnValues) if self.has_further else 0)
+        return MOST_BYTES // (8 * cells)
 
 
 _LOGS: Final = {
@@ -95,12 +104,14 @@ _LOGS: Final = {
         FLAG_WINDOWS,
         "windows of a subtask that are open",
         "state fewer keys, less allowed_lateness_s or delay_s, a larger slide_s or more subtasks",
+        has_further=True,
     ),
     "results": _Log(
         KernelResult,
         FLAG_RESULTS,
         "results of windows in one round",
         "state a shorter round_ms, or fewer keys",
+        has_further=True,
     ),
     "kept": _Log(
         KeptElement,
@@ -114,6 +125,7 @@ _LOGS: Final = {
         FLAG_KEPT_WINDOWS,
         "windows that tasks hold as they take a checkpoint in one round",
         "state fewer keys, less allowed_lateness_s or delay_s, a larger slide_s or fewer subtasks",
+        has_further=True,
     ),
 }
 """Every log, by the attribute of :class:`LogSizes` that has its size."""
@@ -144,6 +156,8 @@ class LogSizes:
         job that has no event time or does not fail.
     kept_windows : int
         Windows that checkpoints may hold likewise.
+    further : int
+        Columns that a window aggregates beside the first, at most; does not grow.
     """
 
     runs: int
@@ -155,6 +169,7 @@ class LogSizes:
     results: int = 0
     kept: int = 0
     kept_windows: int = 0
+    further: int = 0
 
     @classmethod
     def first(cls, job: Job, rows: RowKeys = NO_KEYS) -> LogSizes:
@@ -170,6 +185,7 @@ class LogSizes:
             FIRST_RESULTS if windows > 0 else 0,
             FIRST_KEPT if may_restore else 0,
             FIRST_KEPT if may_restore and windows > 0 else 0,
+            rows.further,
         )
 
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:
@@ -192,7 +208,7 @@ class LogSizes:
         sizes = asdict(self)
         for name, log in _LOGS.items():
             if flags & log.flag:
-                count, most = sizes[name], MOST_BYTES // (8 * width(log.entry))
+                count, most = sizes[name], log.most(self.further)
                 if count >= most:
                     raise RunError(
                         f"the run holds more than {count:,} {log.content}, at {reached_s:g} s of "

@@ -21,6 +21,8 @@ from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.service import PHASE_RATE
 from flowcontrol.protocol.state import assign, cell, members, per_class, width
 from flowcontrol.protocol.states import GlobalPool, Ring
+from flowcontrol.protocol.windows.keeping import FURTHER
+from flowcontrol.protocol.windows.states import ColumnValues
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
@@ -53,8 +55,23 @@ class _Block:
         self.at, self.count, self.cls = at, count, cls
 
     def __get__(self, memory: Memory, owner: type[Memory]) -> Any:
-        head = memory.head
-        return memory.table(getattr(head, self.at), getattr(head, self.count), self.cls)
+        head, of = memory.head, self.entry(memory.head)
+        first = getattr(head, self.at)
+        return memory.cells[first : first + getattr(head, self.count) * of.itemsize // 8].view(of)
+
+    def entry(self, head: KernelMemory) -> np.dtype[Any]:
+        """Return what an entry is."""
+        return dtype(self.cls)
+
+
+class _LogOfWindows(_Block):
+    """A block whose entries have room for the further columns of a window, ``further``."""
+
+    def entry(self, head: KernelMemory) -> np.dtype[Any]:
+        """Return what an entry is, with that behind it."""
+        own, cells = dtype(self.cls), head.further * width(ColumnValues)
+        fields: list[Any] = [(name, own[name]) for name in own.names or ()]
+        return np.dtype([*fields, (FURTHER, np.int64, (cells,))])
 
 
 @dataclass(frozen=True)
@@ -99,11 +116,11 @@ class Memory:
     """The finished buffers of spilling partitions, free ones too."""
     asides = _Block("asides", "asides_most", AsideMessage)
     """What tasks have put aside behind barriers, free entries too."""
-    results = _Block("results", "results_most", KernelResult)
+    results = _LogOfWindows("results", "results_most", KernelResult)
     """The log of the results of windows, entries that are free too."""
     kept = _Block("kept", "kept_most", KeptElement)
     """The log of what checkpoints hold in flight, entries that are free too."""
-    kept_windows = _Block("kept_windows", "kept_windows_most", KeptWindow)
+    kept_windows = _LogOfWindows("kept_windows", "kept_windows_most", KeptWindow)
     """The log of the windows that checkpoints hold, entries that are free too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
@@ -220,6 +237,7 @@ def fill(
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
     head.asides_most, head.results_most = asides, results
     head.kept_most, head.kept_windows_most = kept, kept_windows
+    head.further = replayed.keys.further
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
     _add_blocks(build)
@@ -254,7 +272,7 @@ def _add_blocks(build: Builder) -> None:
     head = build.head
     for block in vars(Memory).values():
         if isinstance(block, _Block):
-            build.blocks[block.at] = np.zeros(getattr(head, block.count), dtype(block.cls))
+            build.blocks[block.at] = np.zeros(getattr(head, block.count), block.entry(head))
     slots = {"wheel": f.WHEEL_SLOTS, "wheel_bits": f.WHEEL_SLOTS // w.WORD}
     for base, count in {**slots, "active": 2 * head.tasks}.items():
         build.blocks[base] = np.zeros(count, np.int64)

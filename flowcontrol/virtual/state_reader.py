@@ -29,7 +29,7 @@ from flowcontrol.protocol.states import (
     TrackedCheckpoint,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
-from flowcontrol.protocol.windows.states import WindowEntry, Windows
+from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry, Windows
 from flowcontrol.systems.barrier_buffer import AsideList, AsideMessage, BarrierBuffer
 from flowcontrol.systems.tcp_connection import NOBODY, TcpConnection, TcpMessage
 from flowcontrol.systems.throttles.controller import Controller
@@ -207,10 +207,17 @@ class StateReader:
         memory, held = self._memory, self._memory.copy(row.window, KernelWindow)
         used = memory.table(held.entries, held.store.used, WindowEntry)
         entries = memory.copies(used, WindowEntry)
-        windows = Windows(held.settings, held.store, entries, [], [], [])
+        columns = held.settings.further
+        values = memory.table(held.further, (held.store.used + 1) * columns, ColumnValues)
+        further = memory.copies(values, ColumnValues)
+        windows = Windows(held.settings, held.store, entries, [], [], [], further, [])
         seen = memory.table(held.operators, held.operator_count, WatermarkOperator)
         operators = memory.copies(seen, WatermarkOperator)
-        return window_state(held.own, windows, self._results.get(number, ()), operators)
+        results = [
+            one._replace(further=one.further[: columns * width(ColumnValues)])
+            for one in self._results.get(number, ())
+        ]
+        return window_state(held.own, windows, results, operators)
 
     def _elements(self, out: f.KernelSubpartition) -> Elements:
         """Return what is in a channel."""

@@ -49,9 +49,15 @@ class KernelWindow:
     keys: int = 0
     """Where the keys of the records are, a state a gate."""
     values: int = 0
-    """Where the value of each id is."""
+    """Where the value of each id in the first column is."""
     value_count: int = 0
     """How many of those there are; 0: records are counted alone."""
+    further: int = 0
+    """Where it is what entries hold of the further columns."""
+    table: int = 0
+    """Where the values of each id in these are."""
+    table_count: int = 0
+    """How many of those there are."""
     operators: int = 0
     """Where it is what the task has seen of each gate, if its windows are Spark's."""
     operator_count: int = 0
@@ -60,7 +66,7 @@ class KernelWindow:
 
 @dataclass(slots=True)
 class KernelResult:
-    """A result of a window: an entry of the log."""
+    """A result of a window: an entry of the log, in front of what it has of further columns."""
 
     task: int = 0
     """Which task put it out."""

@@ -14,7 +14,7 @@ from flowcontrol.job.window_settings import (
 )
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows.keeping import buckets_for
-from flowcontrol.protocol.windows.states import WindowEntry
+from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.scenario.windows import WindowPlan
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
@@ -84,10 +84,11 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
     operators = new_operators(build.job, plan)
     seen = [cells_of(operator) for operator in operators]
     rows = build.replayed.keys
-    values = rows.values_of(plan.name).of_ids
+    columns = rows.columns_of(plan.name)
+    values, table, is_batched = columns.first, columns.table, has_batches(build.job.scenario)
     return KernelWindow(
         new_window_task(build.job, plan, window, len(rows.names.get(plan.name, (ONE_KEY,)))),
-        new_window_settings(window, is_batched=has_batches(build.job.scenario)),
+        new_window_settings(window, is_batched=is_batched, further=columns.further),
         new_store(build.job),
         entries=build.take(capacity * width(WindowEntry)),
         capacity=capacity,
@@ -98,6 +99,9 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
         keys=build.put(np.concatenate(keys)),
         values=build.put_once(values) if len(values) > 0 else 0,
         value_count=len(values),
+        further=build.take((capacity + 1) * columns.further * width(ColumnValues)),
+        table=build.put_once(table) if len(table) > 0 else 0,
+        table_count=len(table),
         operators=build.put(np.concatenate(seen)) if seen else 0,
         operator_count=len(seen),
     )

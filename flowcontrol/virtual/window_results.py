@@ -10,9 +10,16 @@ import numpy as np
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.time_table import WINDOW_COLUMNS
-from flowcontrol.job.window_table import Aggregated, table_name, window_stages, window_table
+from flowcontrol.job.window_table import (
+    Aggregated,
+    further_columns,
+    table_name,
+    window_stages,
+    window_table,
+)
 from flowcontrol.job.windowed_task import Result
-from flowcontrol.virtual.cells import dtype
+from flowcontrol.protocol.state import columns
+from flowcontrol.protocol.windows.keeping import FURTHER
 from flowcontrol.virtual.fields import ABSENT
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.window_fields import KernelResult, KernelWindow
@@ -22,8 +29,6 @@ if TYPE_CHECKING:
 
 _LEVELS = [WINDOW_COLUMNS.index(name) for name in ("open_windows", "window_state_bytes")]
 """Columns that are levels; the others count."""
-
-_EMPTY = np.zeros(0, dtype(KernelResult))
 
 
 class WindowResults:
@@ -49,7 +54,7 @@ class WindowResults:
     def take(self) -> Any:
         """Return all results since they were taken before, in order, as a structured array."""
         self.drain()
-        found, self._parts = np.concatenate([_EMPTY, *self._parts]), []
+        found, self._parts = np.concatenate([self._memory.results[:0], *self._parts]), []
         return found
 
     def tables(self, job: Job, rows: RowKeys = NO_KEYS) -> dict[str, pa.Table]:
@@ -69,9 +74,10 @@ class WindowResults:
         for stage in stages:
             first, count = self._memory.places.tasks[stage], job.stage(stage).stage.parallelism
             own = log[(log["task"] >= first) & (log["task"] < first + count)]
-            columns = (own[name] for name in ("start", "end", "key", "count", "round"))
-            values = Aggregated(*(own[name] for name in ("valued", "sum", "min", "max")))
-            found[table_name(stage)] = window_table(job, stage, *columns, values=values, rows=rows)
+            named = (own[name] for name in ("start", "end", "key", "count", "round"))
+            of_first = Aggregated(*(own[name] for name in Aggregated._fields))
+            values = (of_first, *further_columns(own[FURTHER].T))
+            found[table_name(stage)] = window_table(job, stage, *named, values=values, rows=rows)
         return found
 
 
@@ -120,8 +126,9 @@ class WindowsHeld:
 
 
 def results_by_task(found: Any) -> dict[int, tuple[Result, ...]]:
-    """Return results by number of the task."""
+    """Return results by number of the task, with room for the columns of any."""
     own: dict[int, list[Result]] = {}
-    for task, *values in found.tolist():
-        own.setdefault(task, []).append(Result(*values))
+    rows = found[list(columns(KernelResult))].tolist()
+    for (task, *values), further in zip(rows, found[FURTHER].tolist(), strict=True):
+        own.setdefault(task, []).append(Result(*values)._replace(further=tuple(further)))
     return {task: tuple(results) for task, results in own.items()}

@@ -18,7 +18,7 @@ from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows.entries import find
 from flowcontrol.protocol.windows.keys import key_of
-from flowcontrol.protocol.windows.states import WindowEntry, Windows
+from flowcontrol.protocol.windows.states import NONE, ColumnValues, WindowEntry, Windows
 from flowcontrol.virtual.cells import row, rows_of, state_of
 from flowcontrol.virtual.cut_log_fields import KeptWindow
 from flowcontrol.virtual.fields import KernelPartition
@@ -33,14 +33,17 @@ kernel_window = state_of(KernelWindow)
 kernel_keys = state_of(KernelKeys)
 key_rows = rows_of(KernelKeys)
 window_entries = rows_of(WindowEntry)
-result_rows = rows_of(KernelResult)
+column_values = rows_of(ColumnValues)
+kernel_result = state_of(KernelResult)
 watermark_operators = rows_of(WatermarkOperator)
-kept_window_rows = rows_of(KeptWindow)
+kept_window = state_of(KeptWindow)
 
+RESULT_CELLS = width(KernelResult)
+VALUES_CELLS = width(ColumnValues)
 KEPT_WINDOW_CELLS = width(KeptWindow)
 ENTRY_CELLS = width(WindowEntry)
 ENTRY_AT = KEPT_WINDOW_CELLS - ENTRY_CELLS
-"""Where the window is in an entry of the log: behind all else."""
+"""Where the window is in an entry of the log: behind all else but its further columns."""
 
 
 class WindowedKernelWorker(TimedKernelWorker):
@@ -72,7 +75,7 @@ class WindowedKernelWorker(TimedKernelWorker):
         return row(self.m, keys.numbers, keys.number_count)
 
     def values_of_ids(self) -> Any:
-        """Return the value of each id; empty: records are counted alone."""
+        """Return the value of each id in the first column; empty: records are counted alone."""
         held = kernel_window(self.m, self.task.window)
         return row(self.m, held.values, held.value_count)
 
@@ -106,6 +109,8 @@ def windows_of(m: KernelMemory, held: KernelWindow) -> Windows:
         row(m, held.buckets, held.bucket_count),
         row(m, held.event_heap, held.capacity + 1),
         row(m, held.clock_heap, held.capacity + 1),
+        column_values(m, held.further, (held.capacity + 1) * held.settings.further),
+        row(m, held.table, held.table_count),
     )
 
 
@@ -157,8 +162,9 @@ def log_result(m: KernelMemory, worker: Any) -> None:
     if number == m.results_most:
         m.flags |= FLAG_RESULTS
         return
-    store = kernel_window(m, worker.task.window).store
-    entry = result_rows(m, m.results, m.results_most)[number]
+    held = kernel_window(m, worker.task.window)
+    store, at = held.store, m.results + number * (RESULT_CELLS + m.further * VALUES_CELLS)
+    entry = kernel_result(m, at)
     entry.task = worker.number
     entry.key = store.result_key
     entry.start = store.result_start
@@ -169,7 +175,16 @@ def log_result(m: KernelMemory, worker: Any) -> None:
     entry.min = store.result_min
     entry.max = store.result_max
     entry.round = m.now
+    copy_further(m, held, NONE, at + RESULT_CELLS)
     m.results_count = number + 1
+
+
+@part_of(WINDOWS)
+def copy_further(m: KernelMemory, held: KernelWindow, place: int, to: int) -> None:
+    """Copy what a window, or the newest result, has of further columns into a log."""
+    cells = held.settings.further * VALUES_CELLS
+    for i in range(cells):
+        m[to + i] = m[held.further + place * cells + i]
 
 
 @part_of(WINDOWS)
@@ -186,12 +201,13 @@ def log_windows(m: KernelMemory, worker: Any, checkpoint: int) -> None:
         if number == m.kept_windows_most:
             m.flags |= FLAG_KEPT_WINDOWS
             return
-        kept = kept_window_rows(m, m.kept_windows, m.kept_windows_most)[number]
+        at = m.kept_windows + number * (KEPT_WINDOW_CELLS + m.further * VALUES_CELLS)
+        kept = kept_window(m, at)
         kept.task = worker.number
         kept.checkpoint = checkpoint
-        at = m.kept_windows + number * KEPT_WINDOW_CELLS + ENTRY_AT
         for i in range(ENTRY_CELLS):
-            m[at + i] = m[held.entries + (place - 1) * ENTRY_CELLS + i]
+            m[at + ENTRY_AT + i] = m[held.entries + (place - 1) * ENTRY_CELLS + i]
+        copy_further(m, held, place, at + KEPT_WINDOW_CELLS)
         m.kept_windows_count = number + 1
 
 

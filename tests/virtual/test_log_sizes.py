@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,12 +10,22 @@ import pytest
 from flowcontrol.errors import RunError
 from flowcontrol.job import build_physical_graph
 from flowcontrol.protocol.state import width
+from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import log_sizes, simulate
-from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, FLAG_SPILLS
+from flowcontrol.virtual.cut_log_fields import KeptWindow
+from flowcontrol.virtual.header import (
+    FLAG_AGES,
+    FLAG_KEPT_WINDOWS,
+    FLAG_RESULTS,
+    FLAG_RUNS,
+    FLAG_SPILLS,
+    FLAG_WINDOWS,
+)
 from flowcontrol.virtual.log_sizes import GROWTH, MOST_BYTES, LogSizes
 from flowcontrol.virtual.spill_fields import SpilledBuffer
+from flowcontrol.virtual.window_fields import KernelResult
 
 UNBOUNDED: dict[str, Any] = {
     "schema": 1,
@@ -30,6 +41,11 @@ LOGS = {
     "runs": (FLAG_RUNS, width(f.Run), "records in flight"),
     "ages": (FLAG_AGES, width(f.Age), "ages of the records"),
     "spills": (FLAG_SPILLS, width(SpilledBuffer), "buffers of spilling partitions"),
+}
+FURTHER_LOGS: dict[str, tuple[int, type[Any]]] = {
+    "windows": (FLAG_WINDOWS, WindowEntry),
+    "results": (FLAG_RESULTS, KernelResult),
+    "kept_windows": (FLAG_KEPT_WINDOWS, KeptWindow),
 }
 
 
@@ -52,6 +68,18 @@ def test_a_log_that_is_full_grows_up_to_its_limit(log: str) -> None:
         sizes.grown(flag, 1.5, 60)
     for text in (content, f"{getattr(sizes, log):,}", "1.5 s of 60 s", "1 GiB", "state"):
         assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("log", FURTHER_LOGS)
+@pytest.mark.parametrize("further", [0, 3])
+def test_further_columns_make_entries_larger(log: str, further: int) -> None:
+    """A limit is one of bytes."""
+    flag, entry = FURTHER_LOGS[log]
+    sizes = replace(LogSizes(1, 1, 1, further=further), **{log: 3_000_000})
+    found = sizes.grown(flag, 1.5, 60)
+    each = 8 * (width(entry) + further * width(ColumnValues))
+    assert getattr(found, log) == MOST_BYTES // each
+    assert replace(found, **{log: 3_000_000}) == sizes
 
 
 def test_all_that_are_full_grow_at_once() -> None:

@@ -30,6 +30,8 @@ EVENTS = {
     "results of whole numbers",
     "results of decimals",
     "records without a value",
+    "several columns",
+    "windows of several columns that are open",
     "window behind a window",
     "rows of several sources",
     "blocked in a burst",
@@ -60,8 +62,12 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
     above = map(scenario.stage, scenario.upstream(task.stage))
     if any(one.window is not None for one in above) and task.taken > 0:
         yield "window behind a window"
+    if any(held.valued > 0 for own in task.window.further for held in own):
+        yield "windows of several columns that are open"
     for one in task.window.results:
         yield "results"
+        if len(one.further) == 8 and one.further[0] > one.further[4] > 0:
+            yield "several columns"
         if one.valued < one.records:
             yield "records without a value"
         if stage.window.aggregate.get("lo") and one.min < one.max:

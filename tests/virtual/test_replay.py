@@ -183,7 +183,7 @@ def test_the_live_clock_stamps_them_alike(
     for name, edge in found.keys.edges.items():
         assert np.array_equal(live.keys.edges[name].numbers, edge.numbers)
         assert np.array_equal(live.keys.edges[name].firsts, edge.firsts)
-    values, stamps = live.keys.values_of("count").of_ids, found.stamps["source", 0]
+    values, stamps = live.keys.columns_of("count").first, found.stamps["source", 0]
     assert [int(values[id_of(one)]) for one in stamps.tolist()] == ROWS["number"][::width]
     assert [time_of(one) for one in stamps.tolist()] == [
         round(at.timestamp() * 1000) for at in ROWS["at"][::width]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -9,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from flowcontrol.analysis.event_time import time_frame
 from flowcontrol.job import Job
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.virtual import run_job
+from flowcontrol.virtual.log_sizes import LogSizes
 
 EPOCH_MS = 1_356_998_400_000
 COUNT = 400
@@ -88,6 +91,121 @@ def test_results_are_those_of_pandas(
     pd.testing.assert_frame_equal(
         found[expected.columns].astype(numbers), expected.astype(numbers), rtol=1e-12
     )
+
+
+SEVERAL = {"s": "sum(size)", "hi": "max(price)", "mean": "avg(price)", "lo": "min(size)",
+           "far": "sum(way)", "n": "count", "near": "min(way)"}  # fmt: skip
+
+
+def with_ways(given: pd.DataFrame) -> pd.DataFrame:
+    """Rows with a third column of numbers."""
+    draw = np.random.default_rng(2)
+    return given.assign(way=pd.array(draw.choice([1, 1 << 40, None], len(given)), "Int64"))
+
+
+def assert_is_of_pandas(found: pd.DataFrame, given: pd.DataFrame) -> None:
+    """Assert that results, in order, are what pandas makes of the rows."""
+    expected = grouped(given, "size", {"s": "sum", "lo": "min", "n": "size"})
+    for column, functions in (
+        ("price", {"hi": "max", "mean": "mean"}),
+        ("way", {"far": "sum", "near": "min"}),
+    ):
+        expected = expected.merge(grouped(given, column, functions))
+    for total, least in (("s", "lo"), ("far", "near")):
+        expected.loc[expected[least].isna(), total] = np.nan  # SQL: the sum of no values is none
+    numbers = dict.fromkeys(SEVERAL, "float64")
+    pd.testing.assert_frame_equal(
+        found[expected.columns].astype(numbers), expected.astype(numbers), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_several_columns_are_aggregated_at_once(
+    rows_in_windows: ModuleType, tmp_path: Path, width: int
+) -> None:
+    """Whole numbers, decimals, a column that has none where another has a value."""
+    given = with_ways(rows())
+    into = {"partitioner": "hash"} if width > 1 else None
+    more = {"count": {"parallelism": width}, "into": into}
+    job = replay(rows_in_windows, tmp_path, given, {"aggregate": SEVERAL}, **more)
+    found = results(job)
+    schema = run_job(job).tables["output/count"].schema
+    assert schema.names[3:-1] == list(SEVERAL)
+    whole = ["s", "lo", "far", "n", "near"]
+    assert [name for name in SEVERAL if schema.field(name).type == pa.int64()] == whole
+    assert given[["size", "price", "way"]].isna().value_counts().size == 8
+    assert_is_of_pandas(found, given)
+
+
+@pytest.mark.parametrize("mode", ["append", "update", "complete"])
+def test_so_they_are_in_windows_of_spark(
+    rows_in_windows: ModuleType, clocks: ModuleType, tmp_path: Path, mode: str
+) -> None:
+    given = with_ways(rows())
+    window = {"aggregate": SEVERAL, "output": mode}
+    job = replay(rows_in_windows, tmp_path, given, window, time_model="spark", batch_s=0.3)
+    clocks.compare(job, every=(1, 7))
+    found = run_job(job).tables["output/count"].to_pandas()
+    answers = found.groupby(["window_start", "key"]).size().max()
+    assert answers == 1 if mode == "append" else answers > 1
+    last = found.drop_duplicates(["window_start", "key"], keep="last").drop(columns="emitted_s")
+    last = last.sort_values(["window_start", "key"], ignore_index=True)
+    starts = (given["at"] // 1000).to_numpy()
+    is_out = np.isin(starts, last["window_start"])
+    assert is_out.sum() > COUNT / 2
+    assert is_out.all() == (mode != "append")
+    assert_is_of_pandas(last, given[is_out])
+
+
+def test_each_of_several_columns_may_have_no_value(
+    rows_in_windows: ModuleType, tmp_path: Path
+) -> None:
+    none = pd.array([None, 3], "Int64")
+    given = pd.DataFrame(
+        {"at": [EPOCH_MS] * 2, "city": ["Bonn", "Rome"], "size": none, "way": none[::-1]}
+    )
+    window = {"aggregate": {"s": "sum(size)", "far": "max(way)", "mean": "avg(way)"}}
+    found = results(replay(rows_in_windows, tmp_path, given, window))
+    assert found[["s", "far", "mean"]].isna().to_numpy().tolist() == [
+        [True, False, False],
+        [False, True, True],
+    ]
+    assert found[["s", "far", "mean"]].sum().tolist() == [3, 3, 3]
+
+
+def test_a_full_log_begins_again_with_all_columns(
+    rows_in_windows: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows of two stages, of which one has more columns."""
+    given, first = with_ways(rows()), LogSizes.first
+    path = rows_in_windows.write(tmp_path, **{name: given[name].array for name in given})
+    stages = {
+        "source": rows_in_windows.source(path, emit_rate=250, watermark={"delay_s": 0.2}),
+        "one": rows_in_windows.window(aggregate={"n": "count", "far": "sum(way)"}),
+        "all": rows_in_windows.window(aggregate=SEVERAL),
+    }
+    job = rows_in_windows.job(stages, {"source->one": None, "source->all": None})
+    roomy = run_job(job).tables
+    whole, grown = LogSizes.grown, list[LogSizes]()
+
+    def tight(*given: Any) -> LogSizes:
+        return replace(first(*given), windows=1, results=2)
+
+    def noted(self: LogSizes, *given: Any) -> LogSizes:
+        grown.append(whole(self, *given))
+        return grown[-1]
+
+    monkeypatch.setattr(LogSizes, "first", tight)
+    monkeypatch.setattr(LogSizes, "grown", noted)
+    found = run_job(job).tables
+    assert len(grown) >= 2
+    assert {one.further for one in grown} == {2}
+    for name in ("output/one", "output/all"):
+        assert found[name].equals(roomy[name])
+    everything = found["output/all"].to_pandas()
+    one = found["output/one"].to_pandas()
+    keys = ["window_start", "key", "n", "far"]
+    pd.testing.assert_frame_equal(one[keys], everything[keys])
 
 
 def test_a_window_without_values_has_no_sum(rows_in_windows: ModuleType, tmp_path: Path) -> None:

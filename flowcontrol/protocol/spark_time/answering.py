@@ -63,10 +63,9 @@ def _next_changed(windows: Windows) -> int:
         windows.store.phase = EVICTING
         return 0
     place = heap[1]
-    entry = windows.entries[place - 1]
-    entry.clock_timers = 0
+    windows.entries[place - 1].clock_timers = 0
     schedule(windows, place)
-    put_out(windows, entry)
+    put_out(windows, place)
     return 1
 
 
@@ -76,10 +75,9 @@ def _next_of_all(windows: Windows, batch: TaskBatch) -> int:
     An entry that is free or has a late group holds no rows.
     """
     while batch.cursor < windows.store.used:
-        entry = windows.entries[batch.cursor]
         batch.cursor += 1
-        if entry.count > 0:
-            put_out(windows, entry)
+        if windows.entries[batch.cursor - 1].count > 0:
+            put_out(windows, batch.cursor)
             return 1
     windows.store.phase = EVICTING
     return 0
@@ -100,7 +98,7 @@ def _evict(windows: Windows, batch: TaskBatch) -> int:
         batch.late -= is_late
         goes_out = 1 if batch.mode == APPEND and is_late == 0 else 0
         if goes_out == 1:
-            put_out(windows, entry)
+            put_out(windows, place)
         remove(windows, place)
         if goes_out == 1:
             return 1

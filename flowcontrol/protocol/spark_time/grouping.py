@@ -26,6 +26,7 @@ from flowcontrol.protocol.windows.assigners import SESSIONS, is_in_pane, start_o
 from flowcontrol.protocol.windows.contents import NO_VALUE, put_in
 from flowcontrol.protocol.windows.entries import add, find
 from flowcontrol.protocol.windows.firing import FULL, TAKEN
+from flowcontrol.protocol.windows.further import put_further_in
 from flowcontrol.protocol.windows.sessions import join
 from flowcontrol.protocol.windows.states import NONE, Windows
 from flowcontrol.protocol.windows.timers import END, schedule
@@ -57,7 +58,8 @@ def take_row(
     ms : int
         Its event time.
     value : int
-        What is aggregated; NO_VALUE: the row has none.
+        What is aggregated; NO_VALUE: the row has none. Its values of further columns are those of
+        ``store.element_id``.
 
     Returns
     -------
@@ -100,6 +102,7 @@ def _put(
         place = add(windows, key, start, end)
     entry = windows.entries[place - 1]
     put_in(entry, value, 0 if value == NO_VALUE else 1)
+    put_further_in(windows, place)
     if batch.has_watermark == 1 and evicts(batch.mode) == 1:
         entry.event_timers = END
     if batch.mode == UPDATE:

@@ -1,41 +1,60 @@
 """What a window holds: how many elements, and sum, smallest and largest of their values."""
 
+from typing import TypeAlias
+
 from flowcontrol.protocol.event_time.bounds import MAX_TIME
-from flowcontrol.protocol.windows.states import WindowEntry
+from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 
 NO_VALUE = -MAX_TIME
 """In a table of values: there is none."""
+
+Held: TypeAlias = WindowEntry | ColumnValues
+"""What a window holds of a column: of the first, or of another."""
 
 
 def put_in(entry: WindowEntry, value: int, has_value: int) -> None:
     """Count an element in a window, and add its value if it has one."""
     entry.count += 1
-    if has_value == 0:
-        return
-    entry.min = value if entry.valued == 0 else min(entry.min, value)
-    entry.max = value if entry.valued == 0 else max(entry.max, value)
-    entry.sum = _total(entry.sum, value)
-    entry.valued += 1
+    if has_value == 1:
+        put_value_in(entry, value)
+
+
+def put_value_in(held: Held, value: int) -> None:
+    """Add a value to what a window holds of its column."""
+    held.min = value if held.valued == 0 else min(held.min, value)
+    held.max = value if held.valued == 0 else max(held.max, value)
+    held.sum = _total(held.sum, value)
+    held.valued += 1
 
 
 def absorb(entry: WindowEntry, other: WindowEntry) -> None:
     """Add what another window holds to a window."""
     entry.count += other.count
+    absorb_values(entry, other)
+
+
+def absorb_values(held: Held, other: Held) -> None:
+    """Add what another window holds of a column to what a window holds of it."""
     if other.valued == 0:
         return
-    entry.min = other.min if entry.valued == 0 else min(entry.min, other.min)
-    entry.max = other.max if entry.valued == 0 else max(entry.max, other.max)
-    entry.sum = _total(entry.sum, other.sum)
-    entry.valued += other.valued
+    held.min = other.min if held.valued == 0 else min(held.min, other.min)
+    held.max = other.max if held.valued == 0 else max(held.max, other.max)
+    held.sum = _total(held.sum, other.sum)
+    held.valued += other.valued
 
 
 def purge(entry: WindowEntry) -> None:
     """Empty a window."""
     entry.count = 0
-    entry.valued = 0
-    entry.sum = 0
-    entry.min = 0
-    entry.max = 0
+    purge_values(entry)
+
+
+def purge_values(held: Held) -> None:
+    """Forget what a window holds of a column."""
+    held.valued = 0
+    held.sum = 0
+    held.min = 0
+    held.max = 0
 
 
 def _total(number: int, more: int) -> int:

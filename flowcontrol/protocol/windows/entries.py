@@ -2,6 +2,7 @@
 
 from flowcontrol.protocol.windows.assigners import PANES
 from flowcontrol.protocol.windows.contents import purge
+from flowcontrol.protocol.windows.further import purge_further
 from flowcontrol.protocol.windows.states import NONE, Windows, WindowSettings
 from flowcontrol.protocol.windows.timers import schedule
 
@@ -82,6 +83,7 @@ def remove(windows: Windows, place: int) -> None:
     entry.clock_timers = 0
     schedule(windows, place)
     purge(entry)
+    purge_further(windows, place)
     entry.trigger_count = 0
     entry.has_next = 0
     entry.has_timeout = 0

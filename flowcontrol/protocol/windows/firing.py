@@ -21,6 +21,7 @@ from flowcontrol.protocol.windows.assigners import (
 )
 from flowcontrol.protocol.windows.contents import purge, put_in
 from flowcontrol.protocol.windows.entries import add, find, remove
+from flowcontrol.protocol.windows.further import purge_further, put_further_in, put_further_out
 from flowcontrol.protocol.windows.sessions import join, oldest_touching
 from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows
 from flowcontrol.protocol.windows.timers import CLEANUP, QUIET, due_at, schedule
@@ -61,7 +62,7 @@ def on_element(windows: Windows, key: int, ms: int, value: int, now: int) -> int
     ms : int
         Its timestamp, milliseconds; does not count where windows follow the clock.
     value : int
-        What is aggregated.
+        What is aggregated. Its values of further columns are those of ``store.element_id``.
     now : int
         Processing time, milliseconds. Timers that are due by then wait for :func:`on_clock`.
 
@@ -170,9 +171,10 @@ def _fill_next(windows: Windows) -> int:
         place = add(windows, key, start, end)
     entry = windows.entries[place - 1]
     put_in(entry, store.element_value, store.element_has_value)
+    put_further_in(windows, place)
     found = 0
     if fires_on_element(settings, store, entry) == 1:
-        found = _fire(windows, entry)
+        found = _fire(windows, place)
     _register_cleanup(windows, entry)
     _settle_entry(windows, place)
     return found
@@ -190,7 +192,7 @@ def _fire_next_event(windows: Windows) -> int:
     due = due_at(settings, entry, entry.event_timers, at)
     entry.event_timers &= ~due
     if due != QUIET and fires_at_event_time(settings, store, entry, at) == 1:
-        found = _fire(windows, entry)
+        found = _fire(windows, place)
     if settings.is_event_time == 1 and at == cleanup_ms(settings, entry.end):
         remove(windows, place)
     else:
@@ -210,7 +212,7 @@ def _fire_next_clock(windows: Windows) -> int:
     due = due_at(settings, entry, entry.clock_timers, at)
     entry.clock_timers &= ~due
     if due != QUIET and fires_at_clock(settings, store, entry, at) == 1:
-        found = _fire(windows, entry)
+        found = _fire(windows, place)
     is_cleanup = at == cleanup_ms(settings, entry.end) and settings.kind != GLOBAL
     if settings.is_event_time == 0 and is_cleanup:
         remove(windows, place)
@@ -219,19 +221,21 @@ def _fire_next_clock(windows: Windows) -> int:
     return found
 
 
-def _fire(windows: Windows, entry: WindowEntry) -> int:
+def _fire(windows: Windows, place: int) -> int:
     """Make a window's contents the result, if there are any: 1 if so; empty it if it purges."""
+    entry = windows.entries[place - 1]
     if entry.count == 0:
         return 0
-    put_out(windows, entry)
+    put_out(windows, place)
     if windows.settings.is_purging == 1:
         purge(entry)
+        purge_further(windows, place)
     return 1
 
 
-def put_out(windows: Windows, entry: WindowEntry) -> None:
+def put_out(windows: Windows, place: int) -> None:
     """Make what a window holds the newest result."""
-    store = windows.store
+    entry, store = windows.entries[place - 1], windows.store
     store.fired += 1
     store.result_key = entry.key
     store.result_start = entry.start
@@ -242,6 +246,7 @@ def put_out(windows: Windows, entry: WindowEntry) -> None:
     store.result_sum = entry.sum
     store.result_min = entry.min
     store.result_max = entry.max
+    put_further_out(windows, place)
 
 
 def _register_cleanup(windows: Windows, entry: WindowEntry) -> None:

@@ -1,13 +1,15 @@
 """What a window operator keeps beyond a call: more room, and a state to go on from."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from flowcontrol.protocol.rows import Row
-from flowcontrol.protocol.state import columns
+from flowcontrol.protocol.state import columns, values_of
 from flowcontrol.protocol.windows.entries import add, bucket_of
 from flowcontrol.protocol.windows.states import (
     NONE,
+    ColumnValues,
     WindowEntry,
     Windows,
     WindowSettings,
@@ -21,9 +23,11 @@ PLACED = {"chain", "event_due", "event_place", "clock_due", "clock_place"}
 """Fields of an entry that follow from where it is in the memory."""
 ENTRY = tuple(name for name in columns(WindowEntry) if name not in PLACED)
 """Fields of an entry that a state has."""
+FURTHER = "further"
+"""What a state has beside them: of each further column of the entry a list of its fields."""
 
 
-def new_windows(settings: WindowSettings, capacity: int) -> Windows:
+def new_windows(settings: WindowSettings, capacity: int, table: Row | None = None) -> Windows:
     """Return an operator without windows.
 
     Parameters
@@ -32,6 +36,8 @@ def new_windows(settings: WindowSettings, capacity: int) -> Windows:
         What it does.
     capacity : int
         Windows that it can keep at once, at least 1.
+    table : Row, optional
+        Values of the further columns; needed where there are such.
     """
     entries = [WindowEntry() for _ in range(capacity)]
     return Windows(
@@ -41,6 +47,8 @@ def new_windows(settings: WindowSettings, capacity: int) -> Windows:
         [NONE] * buckets_for(capacity),
         [0] * (capacity + 1),
         [0] * (capacity + 1),
+        [ColumnValues() for _ in range((capacity + 1) * settings.further)],
+        [] if table is None else table,
     )
 
 
@@ -69,8 +77,10 @@ def open_entries(windows: Windows) -> Iterator[WindowEntry]:
 
 def grow(windows: Windows, capacity: int) -> None:
     """Give an operator whose rows are lists room for so many windows; its windows stay."""
-    more = capacity - len(windows.entries)
+    more, further = capacity - len(windows.entries), windows.settings.further
     cast(list[WindowEntry], windows.entries).extend(WindowEntry() for _ in range(more))
+    held = cast(list[ColumnValues], windows.further)
+    held.extend(ColumnValues() for _ in range(more * further))
     for heap in (windows.event_heap, windows.clock_heap):
         cast(list[int], heap).extend([0] * more)
     _chain_anew(windows, windows.buckets)
@@ -91,15 +101,26 @@ def kept_state(windows: Windows) -> dict[str, Any]:
     """Return what an operator between two calls needs to go on, of plain numbers."""
     return {
         "store": {name: getattr(windows.store, name) for name in STORE},
-        "entries": [
-            {name: getattr(entry, name) for name in ENTRY} for entry in open_entries(windows)
-        ],
+        "entries": [_kept_entry(windows, place) for place in open_places(windows)],
     }
 
 
-def windows_of(settings: WindowSettings, state: Mapping[str, Any], least: int) -> Windows:
+def _kept_entry(windows: Windows, place: int) -> dict[str, Any]:
+    found = {name: getattr(windows.entries[place - 1], name) for name in ENTRY}
+    return {**found, FURTHER: [list(values_of(held)) for held in further_of(windows, place)]}
+
+
+def further_of(windows: Windows, place: int) -> Sequence[ColumnValues]:
+    """Return what a window holds of the columns beside the first."""
+    count = windows.settings.further
+    return windows.further[place * count : (place + 1) * count]
+
+
+def windows_of(
+    settings: WindowSettings, state: Mapping[str, Any], least: int, table: Row | None = None
+) -> Windows:
     """Return an operator that goes on from a kept state, with room for ``least`` windows."""
-    windows = new_windows(settings, max(least, len(state["entries"])))
+    windows = new_windows(settings, max(least, len(state["entries"])), table)
     for name in STORE:
         setattr(windows.store, name, state["store"][name])
     put_entries(windows, state["entries"])
@@ -112,8 +133,24 @@ def put_entries(windows: Windows, entries: Sequence[Mapping[str, Any]]) -> None:
         place = add(windows, kept["key"], kept["start"], kept["end"])
         for name in ENTRY:
             setattr(windows.entries[place - 1], name, kept[name])
+        _put_further(windows, place, kept[FURTHER])
         schedule(windows, place)
     windows.store.order = 1 + max((kept["order"] for kept in entries), default=-1)
+
+
+def _put_further(windows: Windows, place: int, rows: Sequence[Sequence[int]]) -> None:
+    for held, row in zip(further_of(windows, place), rows, strict=True):
+        for name, value in zip(columns(ColumnValues), row, strict=True):
+            setattr(held, name, value)
+
+
+def rows_of_entries(windows: Windows) -> list[tuple[int, ...]]:
+    """Return the entries that ever held a window as they lie, for :func:`put_entries_back`."""
+    rows = list(map(values_of, windows.entries[: windows.store.used]))
+    if windows.settings.further == 0:
+        return rows
+    held = (map(values_of, further_of(windows, place)) for place in range(1, len(rows) + 1))
+    return [(*row, *chain.from_iterable(own)) for row, own in zip(rows, held, strict=True)]
 
 
 def put_entries_back(windows: Windows, rows: Sequence[Sequence[int]]) -> None:
@@ -124,7 +161,8 @@ def put_entries_back(windows: Windows, rows: Sequence[Sequence[int]]) -> None:
     windows : Windows
         Its store is that of the other one already; it has no windows yet.
     rows : sequence of sequence of int
-        Values of each entry that ever held a window, by field.
+        Of each entry that ever held a window the values by field, and behind them those of the
+        further columns (:func:`rows_of_entries`).
 
     Notes
     -----
@@ -132,9 +170,13 @@ def put_entries_back(windows: Windows, rows: Sequence[Sequence[int]]) -> None:
     them; where chains of buckets lead depends on the room, and they are made anew.
     """
     grow(windows, max(len(windows.entries), len(rows)))
-    for entry, values in zip(windows.entries, rows, strict=False):
-        for name, value in zip(columns(WindowEntry), values, strict=True):
+    fields, each = len(columns(WindowEntry)), len(columns(ColumnValues))
+    for place, values in enumerate(rows, 1):
+        entry = windows.entries[place - 1]
+        for name, value in zip(columns(WindowEntry), values[:fields], strict=True):
             setattr(entry, name, value)
+        starts = range(fields, len(values), each)
+        _put_further(windows, place, [values[at : at + each] for at in starts])
     for place in open_places(windows):
         entry = windows.entries[place - 1]
         for heap, at in (

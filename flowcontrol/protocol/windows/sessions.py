@@ -2,6 +2,7 @@
 
 from flowcontrol.protocol.windows.contents import absorb
 from flowcontrol.protocol.windows.entries import first_in_bucket, remove
+from flowcontrol.protocol.windows.further import absorb_further
 from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows
 from flowcontrol.protocol.windows.triggers import remember_both, set_timers_of_merged
 
@@ -47,6 +48,7 @@ def join(windows: Windows, key: int, start: int, end: int) -> int:
         if place != kept and _touches(other, key, start, end) == 1:
             low, high = min(low, other.start), max(high, other.end)
             absorb(entry, other)
+            absorb_further(windows, kept, place)
             remember_both(entry, other)
             remove(windows, place)
         place = following

@@ -51,6 +51,8 @@ class WindowSettings:
     """1: each element begins the timeout anew."""
     timeout_clears: int = 1
     """1: a timer that fires clears the trigger."""
+    further: int = 0
+    """Columns that are aggregated beside the first one."""
 
 
 @dataclass(slots=True)
@@ -81,6 +83,8 @@ class WindowStore:
     """Its value."""
     element_has_value: int = 0
     """1: it has one; 0: it counts, and is in no sum, minimum or maximum."""
+    element_id: int = 0
+    """Its id: of which row of a table its values of further columns are; the caller's to say."""
     element_now: int = 0
     """Processing time at which it came."""
     element_start: int = 0
@@ -158,6 +162,20 @@ class WindowEntry:
     """Where it is in the heap of those."""
 
 
+@dataclass(slots=True)
+class ColumnValues:
+    """What a window of a key holds of a column beside the first."""
+
+    valued: int = 0
+    """Elements that have a value."""
+    sum: int = 0
+    """Of these values; stops at the ends of 64 bits."""
+    min: int = 0
+    """Smallest value."""
+    max: int = 0
+    """Largest value."""
+
+
 class Windows(NamedTuple):
     """A window operator as the rules see it.
 
@@ -174,6 +192,11 @@ class Windows(NamedTuple):
     event_heap, clock_heap : Row
         How many windows have timers, and behind that their places, the first one due in front;
         one integer more than entries.
+    further : sequence of ColumnValues
+        What each entry holds of the further columns, one entry behind the other. In front of them,
+        at the place where no entry is, stands what the newest result has.
+    table : Row
+        Value of each id in each of these columns, an id behind the other.
     """
 
     settings: WindowSettings
@@ -182,3 +205,5 @@ class Windows(NamedTuple):
     buckets: Row
     event_heap: Row
     clock_heap: Row
+    further: Sequence[ColumnValues]
+    table: Row

@@ -15,7 +15,13 @@ from flowcontrol.protocol.spark_time.arguments import settings_of
 from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows import firing, keeping
-from flowcontrol.protocol.windows.states import WindowEntry, Windows, WindowSettings, WindowStore
+from flowcontrol.protocol.windows.states import (
+    ColumnValues,
+    WindowEntry,
+    Windows,
+    WindowSettings,
+    WindowStore,
+)
 from flowcontrol.virtual.cells import cells_of, view, views
 from flowcontrol.virtual.compiled import _register, is_compiled
 
@@ -28,7 +34,13 @@ QUERY = BATCH + width(TaskBatch)
 OPERATORS = QUERY + width(w.QueryWatermark)
 ENTRIES = OPERATORS + INPUTS * width(w.WatermarkOperator)
 ROWS = ENTRIES + CAPACITY * width(WindowEntry)
-CELLS = ROWS + BUCKETS + 2 * (CAPACITY + 1)
+FURTHER = ROWS + BUCKETS + 2 * (CAPACITY + 1)
+TABLE = FURTHER + (CAPACITY + 1) * width(ColumnValues)
+VALUES = [7, -3, 11]
+"""Of three ids in the one further column: an id is a key."""
+CELLS = TABLE + len(VALUES)
+RESULT = 7
+"""Cells of a result."""
 
 FORMS = [
     (window, mode)
@@ -48,17 +60,20 @@ def run(windows: Any, batch: Any, query: Any, operators: Any, steps: Any, result
     for i in range(0, len(steps), 4):
         if steps[i] >= 0:
             key, ms = steps[i + 1], steps[i + 2]
+            own.element_id = key
             steps[i + 3] = grouping.take_row(windows, batch, operators, steps[i], key, ms, key + 2)
         elif steps[i] == -2:
             w.restart(query, operators)
         else:
             answering.begin_answer(windows.store, batch, query.current)
             while answering.next_answer(windows, batch) == 1:
-                results[5 * count] = own.result_key
-                results[5 * count + 1] = own.result_start
-                results[5 * count + 2] = own.result_ms
-                results[5 * count + 3] = own.result_count
-                results[5 * count + 4] = own.result_sum
+                results[7 * count] = own.result_key
+                results[7 * count + 1] = own.result_start
+                results[7 * count + 2] = own.result_ms
+                results[7 * count + 3] = own.result_count
+                results[7 * count + 4] = own.result_sum
+                results[7 * count + 5] = windows.further[0].sum
+                results[7 * count + 6] = windows.further[0].valued
                 count += 1
             w.end_batch(query, operators)
             steps[i + 3] = w.needs_no_data_batch(query, batch.mode)
@@ -95,10 +110,11 @@ def entry() -> Any:
         state_at, (WindowSettings, WindowStore, TaskBatch, w.QueryWatermark)
     )
     operators_at, entries_at = rows_at(w.WatermarkOperator), rows_at(WindowEntry)
+    further_at = rows_at(ColumnValues)
     compiled = njit(run)
     capacity, count, inputs = CAPACITY, BUCKETS, INPUTS
     store, batch, query, operators = STORE, BATCH, QUERY, OPERATORS
-    entries, rows = ENTRIES, ROWS
+    entries, rows, further, table, values = ENTRIES, ROWS, FURTHER, TABLE, len(VALUES)
 
     @njit
     def found(cells, steps, results):  # type: ignore[no-untyped-def]
@@ -109,6 +125,8 @@ def entry() -> Any:
             row_at(cells, rows, count),
             row_at(cells, rows + count, capacity + 1),
             row_at(cells, rows + count + capacity + 1, capacity + 1),
+            further_at(cells, further, capacity + 1),
+            row_at(cells, table, values),
         )
         own, all_operators = batch_at(cells, batch), operators_at(cells, operators, inputs)
         return compiled(windows, own, query_at(cells, query), all_operators, steps, results)
@@ -129,7 +147,9 @@ def random_steps(rng: random.Random) -> list[int]:
 def cells_in(windows: Windows, states: tuple[Any, ...]) -> list[int]:
     rows = (windows.buckets, windows.event_heap, windows.clock_heap)
     cells = [int(one) for part in (*states, *windows.entries) for one in cells_of(part)]
-    return cells + [one for row in rows for one in row]
+    cells += [one for row in rows for one in row]
+    cells += [int(one) for part in windows.further for one in cells_of(part)]
+    return [*cells, *windows.table]
 
 
 def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
@@ -137,21 +157,24 @@ def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
     met: Counter[str] = Counter()
     for window, mode in FORMS * 12:
         settings = settings_of(window)
-        settings.gap = 5
-        windows = keeping.new_windows(settings, CAPACITY)
+        settings.gap, settings.further = 5, 1
+        windows = keeping.new_windows(settings, CAPACITY, VALUES)
         batch, query = TaskBatch(1, mode, 1), w.QueryWatermark(rng.randrange(2))
         operators = [w.WatermarkOperator(rng.choice((0, 5, 30))) for _ in range(INPUTS)]
         states = windows.settings, windows.store, batch, query, *operators
         cells = np.array(cells_in(windows, states), np.int64)
         assert len(cells) == CELLS
         plain = random_steps(rng)
-        steps, results = np.array(plain), np.zeros(5 * 4000, np.int64)
+        steps, results = np.array(plain), np.zeros(RESULT * 4000, np.int64)
         wanted = [0] * len(results)
         count = run(windows, batch, query, operators, plain, wanted)
         assert entry(cells, steps, results) == count
         assert steps.tolist() == plain
         assert results.tolist() == wanted
         assert cells.tolist() == cells_in(windows, states)
+        for at in range(0, RESULT * count, RESULT):
+            key, counted, total, valued = wanted[at], wanted[at + 3], *wanted[at + 5 : at + 7]
+            assert (total, valued) == (VALUES[key] * counted, counted)
         met[f"{window[0]} {mode}"] += count
         met["late"] += windows.store.late
         met["full"] += plain[3::4].count(firing.FULL)

@@ -11,8 +11,15 @@ import pytest
 
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows import firing, keeping
+from flowcontrol.protocol.windows.contents import NO_VALUE
 from flowcontrol.protocol.windows.given import read_settings
-from flowcontrol.protocol.windows.states import WindowEntry, Windows, WindowSettings, WindowStore
+from flowcontrol.protocol.windows.states import (
+    ColumnValues,
+    WindowEntry,
+    Windows,
+    WindowSettings,
+    WindowStore,
+)
 from flowcontrol.virtual.cells import cells_of, view, views
 from flowcontrol.virtual.compiled import _register, is_compiled
 
@@ -22,12 +29,18 @@ CAPACITY, BUCKETS = 9, 16
 STORE = width(WindowSettings)
 ENTRIES = STORE + width(WindowStore)
 ROWS = ENTRIES + CAPACITY * width(WindowEntry)
-CELLS = ROWS + BUCKETS + 2 * (CAPACITY + 1)
+COLUMNS = 2
+"""Columns beside the first."""
+FURTHER = ROWS + BUCKETS + 2 * (CAPACITY + 1)
+TABLE = FURTHER + (CAPACITY + 1) * COLUMNS * width(ColumnValues)
 FIELDS = 6
 """Of a step: what, key, time, value, the clock, what it returned."""
 ENDS = (-(1 << 63), 1 - (1 << 63), (1 << 63) - 2, (1 << 63) - 1)
 """Times and values at both ends of 64 bits."""
-RESULT = 7
+VALUES = [3, NO_VALUE, -7, 5, NO_VALUE, NO_VALUE, *ENDS[1:3], 0, -1]
+"""Of five ids in each further column."""
+CELLS = TABLE + len(VALUES)
+RESULT = 15
 """Cells of a result."""
 
 CASES = [
@@ -54,19 +67,27 @@ def run(windows: Any, steps: Any, results: Any) -> int:
         what, at = steps[i], steps[i + 2]
         if what == 0:
             key, value, now = steps[i + 1], steps[i + 3], steps[i + 4]
+            own.element_id = (value % 5 + now % 5) % 5
             steps[i + 5] = firing.on_element(windows, key, at, value, now)
         elif what == 1:
             steps[i + 5] = firing.on_watermark(windows, at)
         else:
             steps[i + 5] = firing.on_clock(windows, at)
         while firing.next_result(windows) == 1:
-            results[7 * count] = own.result_key
-            results[7 * count + 1] = own.result_start
-            results[7 * count + 2] = own.result_ms
-            results[7 * count + 3] = own.result_count
-            results[7 * count + 4] = own.result_sum
-            results[7 * count + 5] = own.result_min
-            results[7 * count + 6] = own.result_max
+            at = 15 * count
+            results[at] = own.result_key
+            results[at + 1] = own.result_start
+            results[at + 2] = own.result_ms
+            results[at + 3] = own.result_count
+            results[at + 4] = own.result_sum
+            results[at + 5] = own.result_min
+            results[at + 6] = own.result_max
+            for c in range(windows.settings.further):
+                held = windows.further[c]
+                results[at + 4 * c + 7] = held.valued
+                results[at + 4 * c + 8] = held.sum
+                results[at + 4 * c + 9] = held.min
+                results[at + 4 * c + 10] = held.max
             count += 1
     return count
 
@@ -87,6 +108,9 @@ def entry() -> Any:
     def entries_at(memory: Any, place: int, count: int) -> Any:
         return views(WindowEntry, memory, place, count)
 
+    def further_at(memory: Any, place: int, count: int) -> Any:
+        return views(ColumnValues, memory, place, count)
+
     def row_at(memory: Any, place: int, count: int) -> Any:
         return memory[place : place + count]
 
@@ -94,9 +118,11 @@ def entry() -> Any:
     placed_at(settings_at, lambda memory: state_type(WindowSettings))
     placed_at(store_at, lambda memory: state_type(WindowStore))
     placed_at(entries_at, lambda memory: rows_type(WindowEntry))
+    placed_at(further_at, lambda memory: rows_type(ColumnValues))
     placed_at(row_at, lambda memory: ints_type)
     compiled = njit(run)
     capacity, count, store, entries, rows = CAPACITY, BUCKETS, STORE, ENTRIES, ROWS
+    further, held, table, values = FURTHER, (CAPACITY + 1) * COLUMNS, TABLE, len(VALUES)
 
     @njit
     def found(cells, steps, results):  # type: ignore[no-untyped-def]
@@ -107,6 +133,8 @@ def entry() -> Any:
             row_at(cells, rows, count),
             row_at(cells, rows + count, capacity + 1),
             row_at(cells, rows + count + capacity + 1, capacity + 1),
+            further_at(cells, further, held),
+            row_at(cells, table, values),
         )
         return compiled(windows, steps, results)
 
@@ -133,16 +161,19 @@ def random_steps(rng: random.Random, is_wide: bool) -> list[int]:
 def cells_in(windows: Windows) -> list[int]:
     states = (windows.settings, windows.store, *windows.entries)
     rows = (windows.buckets, windows.event_heap, windows.clock_heap)
-    return [int(one) for part in states for one in cells_of(part)] + [
-        x for row in rows for x in row
-    ]
+    found = [int(one) for part in states for one in cells_of(part)]
+    found += [x for row in rows for x in row]
+    found += [int(one) for part in windows.further for one in cells_of(part)]
+    return [*found, *windows.table]
 
 
 def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
     rng = random.Random(5)
     met: Counter[str] = Counter()
     for case in CASES * 4:
-        windows = keeping.new_windows(read_settings(*case), CAPACITY)
+        settings = read_settings(*case)
+        settings.further = COLUMNS
+        windows = keeping.new_windows(settings, CAPACITY, VALUES)
         cells = np.array(cells_in(windows), np.int64)
         assert len(cells) == CELLS
         is_wide = case[1][0] != "continuous"  # which fires at each multiple between
@@ -160,5 +191,8 @@ def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
         met["late"] += answers[firing.LATE]
         met["full"] += answers[firing.FULL]
         met["used again"] += windows.store.used < windows.store.order
-    assert len(met) == 4 + 5 + 3
+        met["without a value"] += sum(
+            results[at + 3] > 0 == results[at + 7] for at in range(0, RESULT * count, RESULT)
+        )
+    assert len(met) == 4 + 5 + 4
     assert min(met.values()) >= 20, met
