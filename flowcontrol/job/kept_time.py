@@ -38,6 +38,8 @@ class KeptTime:
         Of the first subtask of an aligned source: what the coordinators beside it remember.
     batches : object, optional
         Of the first subtask with Spark's windows: what the driver of their query remembers.
+    marked_us : list of int, optional
+        When the latency markers were marked that it saw in the round; None: its job has none.
     """
 
     blocked_us: int
@@ -46,6 +48,7 @@ class KeptTime:
     windows: tuple[int, int] | None = None
     alignment: Any = None
     batches: Any = None
+    marked_us: list[int] | None = None
 
     def document(self) -> dict[str, Any]:
         """Return what stands with the task's state."""
@@ -56,6 +59,8 @@ class KeptTime:
             found["alignment"] = self.alignment
         if self.batches is not None:
             found["batches"] = self.batches
+        if self.marked_us is not None:
+            found["marked_us"] = self.marked_us
         return found
 
 
@@ -77,7 +82,13 @@ def kept_time(subtask: Subtask, alignment: Any = None, batches: Any = None) -> K
     own = subtask.window
     windows = None if own is None else (own.kept_in, own.born)
     return KeptTime(
-        rows.blocked_us, _marks(rows.inputs), _marks(rows.outputs), windows, alignment, batches
+        rows.blocked_us,
+        _marks(rows.inputs),
+        _marks(rows.outputs),
+        windows,
+        alignment,
+        batches,
+        list(rows.marked_us) if subtask.task.has_markers == 1 else None,
     )
 
 

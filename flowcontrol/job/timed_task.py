@@ -124,7 +124,8 @@ class TimedTask:
     def _take_stamps(self, count: int) -> None:
         """Take records out of the channel in hand; the last one's stamp is that of its outputs."""
         gate, channel, found = self.task.gate, self.task.channel, self._in_hand
-        if self.task.partitions > 0 or self.task.has_window == 1:
+        passes_on = self.task.partitions > 0 or self.task.has_window == 1
+        if passes_on and self.task.has_stamps == 1:
             [self.task.stamp] = self.stamps_of(gate, channel, found.taken + count - 1, 1)
         found.take(count)
 

@@ -57,7 +57,7 @@ class StageElements:
     plan : JobVertex
         The stage.
     exchanges : mapping of str to ExchangeView
-        The exchange log of each of its inputs, by edge name.
+        The exchange log of each of its inputs, by edge name; none of a job without stamps.
     """
 
     def __init__(self, plan: JobVertex, exchanges: Mapping[str, ExchangeView]) -> None:
@@ -88,10 +88,9 @@ class StageElements:
 
     def _fetcher(self, edge: str, sender: int, receiver: int) -> Callable[[int], list[int]]:
         """Return what reads the stamps of a channel."""
-        exchange = self._exchanges[edge]
 
         def fetch(first: int) -> list[int]:
-            found: list[int] = []
+            exchange, found = self._exchanges[edge], list[int]()
             count = exchange.end_of(sender, receiver) - first
             for span in exchange.locate(sender, receiver, first, count):
                 column = self._column(span.path)
@@ -112,9 +111,9 @@ class StageElements:
 def sent_stamps(subtask: Subtask, number: int) -> Ints | None:
     """Return the stamps of what a subtask sent over an edge in the round, channel by channel.
 
-    None: its job has no event time.
+    None: the records of its job have no stamps.
     """
-    if subtask.time is None:
+    if subtask.time is None or subtask.task.has_stamps == 0:
         return None
     part = subtask.time.outputs[number]
     return np.array([stamp for elements in part for stamp in elements.stamps], np.int64)

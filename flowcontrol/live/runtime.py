@@ -16,7 +16,7 @@ from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps, is_timed
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import KeptCut, StateView
@@ -62,8 +62,8 @@ class StageRuntime:
     state : StateView, optional
         What is kept of checkpoints; by default it is read off the run's folder.
     exchanges : dict of str to ExchangeView, optional
-        The exchange log of each input, by edge name, which a job with event time reads; by default
-        they are read off the run's folder.
+        The exchange log of each input, by edge name, which a job whose records have stamps reads;
+        by default they are read off the run's folder.
     """
 
     def __init__(
@@ -94,7 +94,9 @@ class StageRuntime:
         self._batches: BatchControl | None = None
         self._elements: StageElements | None = None
         if is_timed(job):
-            if exchanges is None:
+            if not has_stamps(job):
+                exchanges = {}
+            elif exchanges is None:
                 logs = {link.name: paths.exchange(link) for link in self.plan.inputs}
                 exchanges = {name: ExchangeView(path) for name, path in logs.items()}
             self._elements = StageElements(self.plan, exchanges)
@@ -103,7 +105,7 @@ class StageRuntime:
     @cached_property
     def replayed(self) -> Replayed:
         """What the stage knows of replayed rows: of its own, and of those with stamps."""
-        if self.plan.stage.input is None and not is_timed(self.job):
+        if self.plan.stage.input is None and not has_stamps(self.job):
             return NO_ROWS
         return staged_rows(self.job, self.paths.replay)
 

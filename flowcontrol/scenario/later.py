@@ -160,13 +160,6 @@ def _other_delays(scenario: Scenario, sources: Sequence[Stage]) -> Iterator[Refu
             yield place if delay is None else f"{place}.delay_s", what, "state the same"
 
 
-def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
-    interval_us = scenario.options.latency_interval_us
-    if interval_us:
-        what = f"{interval_us // 1000} ms: latency markers are"
-        yield key_path(["options", _LATENCY]), what, "use 0"
-
-
 def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
     """Yield what latency markers are refused beside: they ride where watermarks ride."""
     interval_us, system = scenario.options.latency_interval_us, scenario.system
@@ -264,7 +257,6 @@ LATER: Final = (
     Later("spark's windows in a row", "any", _spark_windows_in_a_row),
     Later("spark's watermarks", "any", _spark_watermarks),
     Later("spark's event time and checkpoints", "any", _spark_and_faults),
-    Later("latency markers", "live", _latency_markers),
     Later("latency markers and others", "any", _markers_and),
     Later("event time and failures", "live", _event_time_and_failures),
     Later("readers of windows", "any", _readers_of_windows),

@@ -94,11 +94,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "time_model",
         ["'spark': Spark's event time beside checkpoints is", "leave the checkpoints out"],
     ),
-    "latency markers": (
-        [EVERY],
-        'options."metrics.latency.interval"',
-        ["2000 ms: latency markers are", "use 0"],
-    ),
     "latency markers and others": (
         [EVERY, ("system", {"throttle": "pid_rate"})],
         'options."metrics.latency.interval"',
@@ -150,7 +145,6 @@ OWN = {
     "partition types": "failures over",
     "jobs": "failures of",
     "aggregates of several columns": "more than one column",
-    "latency markers and others": "beside the throttle",
     "spark's event time": "beside a throttle",
     "spark's event time and checkpoints": "'spark': Spark's event time beside",
     "spark's windows in a row": "in a row",
