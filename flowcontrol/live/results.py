@@ -122,7 +122,7 @@ def result_tables(
             tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
     if has_stamps(job):
-        found["time"] = time_table(job, history)
+        found["time"] = time_table(job, history, deployed)
     retraced = retrace(job, history) if retraced is None else retraced
     if retraced.checkpoints is not None:
         found |= checkpoint_tables(job, retraced.checkpoints.coordinator)

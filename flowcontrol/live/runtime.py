@@ -25,6 +25,7 @@ from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.elements import StageElements
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.marks_in_flight import SentMarks
 from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.sink_mail import Heard
 from flowcontrol.live.window_files import WindowFiles
@@ -167,8 +168,6 @@ class StageRuntime:
         incoming = self._incoming(number - 1)
         outgoing = self._outgoing(number - 1)
         self.round = -2  # unfinished: after a failure it must not count as either round
-        if self.alignment is not None:
-            self.alignment.before_round(number, self._sent(number - 1), self.subtasks)
         if self._batches is not None:
             self._batches.before_round(number)
         if self._control is not None:
@@ -178,6 +177,10 @@ class StageRuntime:
             for index in self.restarted:
                 incoming[index] = self._first_incoming(index)
                 outgoing[index] = self._first_outgoing(index)
+        if self.alignment is not None:
+            own = self.coordination
+            renewed = set[int]() if own is None else own.attempts.renewed
+            self.alignment.before_round(number, self._sent(number - 1), self.subtasks, renewed)
         self.works = [
             self._run(number, subtask, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks
@@ -209,8 +212,9 @@ class StageRuntime:
             tasks = [subtask.batched() for subtask in self.subtasks]
             self._batches = BatchControl(self.job, {plan.name: tasks})
         if is_coordinated(self.job):
+            marks = SentMarks(self.views) if is_timed(self.job) else None
             self.coordination = StageCoordination(
-                self.job, plan, self.subtasks, self._fresh, self._state
+                self.job, plan, self.subtasks, self._fresh, self._state, marks
             )
         if before < 0:
             if self._control is not None:
@@ -237,6 +241,8 @@ class StageRuntime:
         if self.coordination is not None:
             link, side = (sent, "sender") if plan.is_source else (received, "receiver")
             self.coordination.resume([row for row in link[0] if row[side] == 0])
+            for index, found in self.coordination.attempts.in_flight_to.items():
+                StageElements.go_on(self.subtasks[index], found.until)
 
     @property
     def heard(self) -> Heard:

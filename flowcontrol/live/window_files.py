@@ -70,7 +70,7 @@ class WindowFiles:
             return
         self._before[subtask.index] = rows.kept_in
         now = _moment(subtask, rows)
-        if self._seen.get(subtask.index, _EMPTY) == now:
+        if rows.kept_in >= 0 and self._seen.get(subtask.index) == now:
             return
         used = rows.windows.entries[: rows.windows.store.used]
         values = np.array(list(map(_VALUES, used)), np.int64).reshape(len(used), len(_FIELDS))
@@ -98,9 +98,6 @@ class WindowFiles:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-
-
-_EMPTY = ((), ())
 
 
 def _moment(subtask: Subtask, rows: WindowRows) -> tuple[object, ...]:

@@ -183,19 +183,6 @@ def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
         yield place, text, f"{remedy}, or write 0"
 
 
-def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
-    """Yield the sources with event time, and the windows, of a job that has something else too."""
-    for index, stage in enumerate(scenario.stages):
-        for key, words in (("event_time", "event time"), ("window", "a window")):
-            if is_there and getattr(stage, key) is not None:
-                text = f"{stage.name!r}: {words} beside {what} is"
-                yield f"stages[{index}].{key}", text, f"leave it, or the {what}, out"
-
-
-def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
-    return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
-
-
 def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
     """After a restart windows may put out other results: which come again is not known."""
     for index, stage in enumerate(scenario.stages):
@@ -258,7 +245,6 @@ LATER: Final = (
     Later("spark's watermarks", "any", _spark_watermarks),
     Later("spark's event time and checkpoints", "any", _spark_and_faults),
     Later("latency markers and others", "any", _markers_and),
-    Later("event time and failures", "live", _event_time_and_failures),
     Later("readers of windows", "any", _readers_of_windows),
     Later("transactions of windows", "live", _transactions_of_windows),
     Later("event time and jobs", "any", _event_time_and_jobs),
