@@ -247,7 +247,9 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
 
     def rest(self) -> None:
         """Do nothing in a round: the task is not deployed; what is written to its log stays."""
-        task, self.work = self.task, Work(first=self.task.taken)
+        task, none = self.task, np.zeros(0, np.int64)
+        nothing = [none for _ in self.outputs]
+        self.work = Work(first=task.taken, routes=nothing, parents=nothing)
         task.busy = task.idle = task.blocked = 0
         self.messages = [[[] for _ in own] for _, own in self.out_links]
         self.taken = [[0] * len(own) for _, own in self.in_links]

@@ -46,6 +46,8 @@ class TimeRows:
         Stamps of the rows that it replays, if they have some; else empty.
     blocked_us : int
         For how long it has been back-pressured before this round.
+    paused_before_us : int
+        For how long earlier attempts have stood because they were paused, beyond its own count.
     marked_us : list of int
         When the latency markers were marked that its operators have seen in this round.
     fell_due : deque of (int, int)
@@ -60,6 +62,12 @@ class TimeRows:
     blocked_us: int = 0
     marked_us: list[int] = field(default_factory=list)
     fell_due: deque[tuple[int, int]] = field(default_factory=deque)
+    paused_before_us: int = 0
+
+    def carry_on(self, before: "TimeRows") -> None:
+        """Have counters of results go on, those of a fresh subtask behind an earlier attempt's."""
+        paused_us = before.state.paused_us - self.state.paused_us
+        self.paused_before_us = before.paused_before_us + paused_us
 
 
 class TimedTask:
@@ -124,7 +132,8 @@ class TimedTask:
     def _take_stamps(self, count: int) -> None:
         """Take records out of the channel in hand; the last one's stamp is that of its outputs."""
         gate, channel, found = self.task.gate, self.task.channel, self._in_hand
-        if self.task.partitions > 0 or self.task.has_window == 1:
+        passes_on = self.task.partitions > 0 or self.task.has_window == 1
+        if passes_on and self.task.has_stamps == 1:
             [self.task.stamp] = self.stamps_of(gate, channel, found.taken + count - 1, 1)
         found.take(count)
 

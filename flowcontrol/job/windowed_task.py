@@ -94,6 +94,8 @@ class WindowRows:
         Where processes share no memory: round in which its windows were kept last; -1: never.
     born : int
         There, when the source emitted the record that it took up last: the round.
+    carried : (int, int)
+        There, late records and results of earlier attempts that this one has not counted.
     """
 
     held: WindowTask
@@ -107,6 +109,13 @@ class WindowRows:
     late: list[int] = field(default_factory=list)
     kept_in: int = -1
     born: int = 0
+    carried: tuple[int, int] = (0, 0)
+
+    def carry_on(self, before: "WindowRows") -> None:
+        """Have counters of results go on, those of a fresh subtask behind an earlier attempt's."""
+        own, old = self.windows.store, before.windows.store
+        late, fired = before.carried
+        self.carried = late + old.late - own.late, fired + old.fired - own.fired
 
     def begin_round(self) -> None:
         """Forget what it put out, and what came late, in the round before."""

@@ -5,7 +5,7 @@ come to the same. What they remember stands in the rows of the first subtask.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from flowcontrol.job import Job, JobEdge, JobVertex, Subtask
@@ -43,7 +43,11 @@ class StageAlignment:
         self._links = links_of_groups(job, plan)
 
     def before_round(
-        self, number: int, sent: Mapping[str, Sequence[Row]], subtasks: Sequence[Subtask]
+        self,
+        number: int,
+        sent: Mapping[str, Sequence[Row]],
+        subtasks: Sequence[Subtask],
+        renewed: Collection[int] = (),
     ) -> None:
         """Have the source's subtasks hear what their group allows before a round.
 
@@ -55,12 +59,14 @@ class StageAlignment:
             The senders' rows of the round before, by edge name; empty before the first.
         subtasks : sequence of Subtask
             Of the source.
+        renewed : collection of int, optional
+            Tasks that began anew before this round, and have no watermark any more.
         """
         times = dict[int, TaskTime]()
         for link in self._links:
             first = task_number(self._job, self._job.stage(link.edge.sender), 0)
             for row in sent.get(link.name, ()):
-                if row["task_state"] is not None:
+                if row["task_state"] is not None and first + row["sender"] not in renewed:
                     time = times[first + row["sender"]] = TaskTime()
                     put_back(time, json.loads(row["task_state"])["time"]["state"])
         told = self._control.before_round(

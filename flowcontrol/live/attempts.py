@@ -11,13 +11,22 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from flowcontrol.job import Job, JobVertex, Subtask
+from flowcontrol.job.channel_elements import Mark
 from flowcontrol.job.checkpointed_task import task_number
-from flowcontrol.job.cuts import TaskCut, cut_ends, cut_of
+from flowcontrol.job.cuts import Elements, TaskCut, cut_ends, cut_of
 from flowcontrol.job.failure_control import ChannelCounts
 from flowcontrol.job.kept_cuts import cut_document, cut_from
-from flowcontrol.job.new_attempt import begin_from, receive_in_flight
+from flowcontrol.job.kept_time import count_outputs
+from flowcontrol.job.new_attempt import Between, begin_from, receive_in_flight
 from flowcontrol.job.state_sizes import task_states
 from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.live.marks_in_flight import (
+    SentMarks,
+    WaitingMarks,
+    elements_of,
+    waiting_document,
+    waiting_from,
+)
 from flowcontrol.live.seen import Rows, SeenTasks
 
 
@@ -125,12 +134,16 @@ class StageAttempts(SeenAttempts):
         What is kept of checkpoints; None: the job has none.
     began : callable, optional
         Given a checkpoint, returns the round in which it was triggered.
+    sent : SentMarks, optional
+        Of a job with event time: the marks that the senders before the stage have put out.
 
     Attributes
     ----------
     restarted : dict of int to int
         Own subtasks that began anew before this round, and from which checkpoint; -1: from the
         beginning. Their channels hold nothing.
+    renewed : set of int
+        All tasks that began anew before this round.
     noted : list of KeptCut
         What own subtasks held at the checkpoints that they took in this round.
     in_flight_to : dict of int to InFlight
@@ -150,17 +163,20 @@ class StageAttempts(SeenAttempts):
         fresh: Callable[[int], Subtask],
         state: StateView | None = None,
         began: Callable[[int], int] | None = None,
+        sent: SentMarks | None = None,
     ) -> None:
         super().__init__(job)
         self.in_flight_to: dict[int, InFlight] = {}
         self.emitted: dict[int, int] = {}
         self.begun: list[dict[str, Any]] = []
-        self._began = began
+        self._began, self._sent = began, sent
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
+        self.renewed = set[int]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
         self._first = task_number(job, plan, 0)
         self._sizes = task_states(job)[self._first : self._first + len(subtasks)]
         self._kept: dict[int, dict[int, TaskCut]] = {}
+        self._waiting: dict[tuple[int, int], WaitingMarks] = {}
         for subtask in subtasks:
             self._listen(subtask)
 
@@ -170,7 +186,11 @@ class StageAttempts(SeenAttempts):
         self.restarted.clear()
         self.noted.clear()
         self.begun.clear()
+        self.renewed.clear()
         self._kept.clear()
+        self._waiting.clear()
+        if self._sent is not None:
+            self._sent.forget()
         for index in [index for index in self.in_flight_to if self._has_taken(index)]:
             del self.in_flight_to[index]
 
@@ -203,10 +223,17 @@ class StageAttempts(SeenAttempts):
             if self._plan.is_source:
                 self.emitted[old.index] = max(self.emitted.get(old.index, 0), old.task.taken)
             begin_from(fresh, old, cuts[task], keeps=task in keeps)
+            count_outputs(fresh)
+            if fresh.time is not None and old.time is not None:
+                fresh.time.carry_on(old.time)
+            if fresh.window is not None and old.window is not None:
+                fresh.window.carry_on(old.window)
         self.seen.begin(cuts, keeps)
+        self.renewed.update(tasks)
         for task, old in own.items():
             fresh = self._subtasks[old.index]
-            receive_in_flight(fresh, cuts[task], self.seen.written)
+            between = None if fresh.time is None else self._between(fresh, cuts[task], checkpoint)
+            receive_in_flight(fresh, cuts[task], self.seen.written, between)
             self.restarted[old.index] = checkpoint
             if self._began is not None and checkpoint >= 0:
                 self.in_flight_to[old.index] = InFlight(
@@ -218,6 +245,24 @@ class StageAttempts(SeenAttempts):
                 )
             else:
                 self.in_flight_to.pop(old.index, None)
+
+    def _between(self, fresh: Subtask, cut: TaskCut | None, checkpoint: int) -> Between:
+        """Return what says what was in flight to a subtask that begins anew from a cut."""
+        waiting = self._waiting.get((checkpoint, self._first + fresh.index))
+
+        def found(number: int, place: int, written: int) -> tuple[int, Elements]:
+            link, own = fresh.in_links[number]
+            channel = own[place].sender, own[place].receiver
+            assert cut is not None
+            processed = min(written, cut.processed[number][place])
+            marks, between = self.seen.marks_of(link, channel[0]), list[Mark]()
+            count = max(0, marks - cut.marks_taken[number][place])
+            if count > 0 and waiting is not None and self._sent is not None:
+                at = number, place
+                between = self._sent.first(link.name, channel, waiting, at, count)
+            return marks, elements_of(processed, written, between)
+
+        return found
 
     def cut_channels(self, checkpoint: int) -> ChannelCounts:
         """Return what was written to each channel by its sender's cut, and taken up by its own."""
@@ -286,7 +331,9 @@ class StageAttempts(SeenAttempts):
                 for one in self._state.cuts(checkpoint):
                     plan = self.job.stage(one.stage)
                     task = task_number(self.job, plan, one.subtask)
-                    found[task] = cut_from(json.loads(one.cut), plan)
+                    document = json.loads(one.cut)
+                    found[task] = cut_from(document, plan)
+                    self._waiting[checkpoint, task] = waiting_from(one.batch_id, document)
             self._kept[checkpoint] = found
         return self._kept[checkpoint]
 
@@ -294,7 +341,8 @@ class StageAttempts(SeenAttempts):
         subtask.on_snapshot = lambda checkpoint: self._note(subtask, checkpoint)
 
     def _note(self, subtask: Subtask, checkpoint: int) -> None:
-        nbytes = sum(self._sizes[subtask.index].full(subtask.task.taken))
-        text = json.dumps(cut_document(cut_of(subtask)), separators=(",", ":"))
+        nbytes = sum(self._sizes[subtask.index].full(subtask.task.taken)) + subtask.window_bytes()
+        document = cut_document(cut_of(subtask)) | waiting_document(subtask)
+        text = json.dumps(document, separators=(",", ":"))
         where = checkpoint, self._plan.name, subtask.index, self.number
         self.noted.append(KeptCut(*where, nbytes, text))

@@ -26,7 +26,7 @@ from pyspark.sql.types import StructType
 from flowcontrol.job import Job, JobEdge, Work
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.snapshot import task_state
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
@@ -90,7 +90,7 @@ class StageBatch:
         self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
         self._runtime.refresh()
         rows = self._runtime.replayed.keys
-        hidden = exchange_schema(sent_schema(job, stage, schema, rows), is_timed(job))
+        hidden = exchange_schema(sent_schema(job, stage, schema, rows), has_stamps(job))
         self._exchanges = {
             link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
         }

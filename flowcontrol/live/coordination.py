@@ -18,6 +18,7 @@ from flowcontrol.job.checkpointed_task import task_number
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.ledger.state_table import StateView
 from flowcontrol.live.attempts import StageAttempts
+from flowcontrol.live.marks_in_flight import SentMarks
 from flowcontrol.live.seen import Rows, reports_of
 from flowcontrol.live.sink_mail import SinkMail
 
@@ -42,6 +43,8 @@ class StageCoordination:
         Given an index, returns a new subtask.
     state : StateView, optional
         What is kept of checkpoints.
+    sent : SentMarks, optional
+        Of a job with event time: the marks that senders have put out.
 
     Attributes
     ----------
@@ -62,9 +65,10 @@ class StageCoordination:
         subtasks: list[Subtask],
         fresh: Callable[[int], Subtask],
         state: StateView | None = None,
+        sent: SentMarks | None = None,
     ) -> None:
         self.checkpoints = None if job.checkpoints is None else CheckpointControl(job)
-        self.attempts = StageAttempts(job, plan, subtasks, fresh, state, self._began)
+        self.attempts = StageAttempts(job, plan, subtasks, fresh, state, self._began, sent)
         self.mail = SinkMail(job, plan)
         if self.checkpoints is not None:
             self.checkpoints.on_notification = self.mail.note

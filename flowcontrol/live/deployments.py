@@ -83,7 +83,8 @@ class Deployments:
             records_in = history.taken(plan, number - 1)[subtask] - first
         if not plan.is_sink:
             rows = rows_of(sides[plan.outputs[0].name]["sender"][number], sender=subtask)
-            fresh = _moved(rows) - len(state["partitions"][0]["pending"])
+            waiting = state["partitions"][0]["pending"]
+            fresh = _moved(rows) - sum(entry >= 0 for entry in waiting)  # the others are marks
             first = history.sent(plan, subtask, number) - fresh
             records_out = history.sent(plan, subtask, number - 1) - first
         self._carried.append((number, plan.name, subtask, records_in, records_out))

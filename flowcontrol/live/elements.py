@@ -5,14 +5,14 @@ executors write. A hidden column of the files has the stamps. Either process rea
 rules ask for one, a file once a round.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from flowcontrol.job import JobVertex, Subtask
-from flowcontrol.job.channel_elements import ChannelElements
+from flowcontrol.job.channel_elements import ChannelElements, Mark
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.live.take import STAMP
 
@@ -26,17 +26,37 @@ class ReceivedElements(ChannelElements):
     ----------
     fetch : callable
         Given the number of a record, returns the stamps from that one on, as far as they are known.
+
+    Attributes
+    ----------
+    restored : int
+        Number of the record behind those that were in flight when the channel began anew. What is
+        known of those behind may be of the attempt before, until one of them has come.
     """
 
     def __init__(self, fetch: Callable[[int], list[int]]) -> None:
         super().__init__()
-        self._fetch = fetch
+        self._fetch, self.restored = fetch, 0
 
     def stamps_of(self, first: int, count: int) -> list[int]:
         """Return the stamps of records by number, of such as are not taken up."""
-        if self.taken + len(self.stamps) < first + count:
-            self.stamps.extend(self._fetch(self.taken + len(self.stamps)))
+        known = self.taken + len(self.stamps)
+        if known < first + count:
+            found = self._fetch(known)
+            if first + count <= self.restored:
+                del found[self.restored - known :]
+            self.stamps.extend(found)
         return super().stamps_of(first, count)
+
+    def begin_with(self, taken: tuple[int, int], elements: Iterable[tuple[int, int]]) -> None:
+        """Have a fresh channel begin with what was in flight; stamps of records are in the log."""
+        self.first, self.taken, number = taken, taken[0], taken[0]
+        for kind, value in elements:
+            if kind == 0:
+                number += 1
+            else:
+                self.marks.append(Mark(number, kind, value))
+        self.restored = number
 
     def take(self, count: int) -> None:
         """Have the receiver take up records, oldest first; of few has it asked for the stamp."""
@@ -57,7 +77,7 @@ class StageElements:
     plan : JobVertex
         The stage.
     exchanges : mapping of str to ExchangeView
-        The exchange log of each of its inputs, by edge name.
+        The exchange log of each of its inputs, by edge name; none of a job without stamps.
     """
 
     def __init__(self, plan: JobVertex, exchanges: Mapping[str, ExchangeView]) -> None:
@@ -76,6 +96,24 @@ class StageElements:
             for link, own in subtask.in_links
         ]
 
+    @staticmethod
+    def go_on(subtask: Subtask, until: Sequence[Sequence[int]]) -> None:
+        """Have a restored subtask know what was in flight to it when it began anew.
+
+        Parameters
+        ----------
+        subtask : Subtask
+            Restored.
+        until : sequence of sequence of int
+            Per gate and channel: number of the record behind the last one.
+        """
+        if subtask.time is None:
+            return
+        for gate, ends in zip(subtask.time.inputs, until, strict=True):
+            for elements, end in zip(gate, ends, strict=True):
+                if isinstance(elements, ReceivedElements):
+                    elements.restored = end
+
     def begin_round(self, subtasks: list[Subtask]) -> None:
         """Have the rows of the round before be seen; what was sent then is not kept here."""
         self._columns.clear()
@@ -88,10 +126,9 @@ class StageElements:
 
     def _fetcher(self, edge: str, sender: int, receiver: int) -> Callable[[int], list[int]]:
         """Return what reads the stamps of a channel."""
-        exchange = self._exchanges[edge]
 
         def fetch(first: int) -> list[int]:
-            found: list[int] = []
+            exchange, found = self._exchanges[edge], list[int]()
             count = exchange.end_of(sender, receiver) - first
             for span in exchange.locate(sender, receiver, first, count):
                 column = self._column(span.path)
@@ -112,9 +149,9 @@ class StageElements:
 def sent_stamps(subtask: Subtask, number: int) -> Ints | None:
     """Return the stamps of what a subtask sent over an edge in the round, channel by channel.
 
-    None: its job has no event time.
+    None: the records of its job have no stamps.
     """
-    if subtask.time is None:
+    if subtask.time is None or subtask.task.has_stamps == 0:
         return None
     part = subtask.time.outputs[number]
     return np.array([stamp for elements in part for stamp in elements.stamps], np.int64)

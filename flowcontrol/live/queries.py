@@ -15,7 +15,7 @@ from flowcontrol.job import Job
 from flowcontrol.job.restart_table import failed_job
 from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.job.run import Run
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.deployments import failures_of
@@ -269,7 +269,7 @@ def run_live(
         for plan in job.stages
         if plan.stage.input is not None
     }
-    rows = staged_rows(job, folder.paths.replay).keys if is_timed(job) else NO_KEYS
+    rows = staged_rows(job, folder.paths.replay).keys if has_stamps(job) else NO_KEYS
     schemas = row_schemas(job, replayed, rows)
     finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
     history = History.of_run(job, folder.paths)

@@ -23,7 +23,7 @@ from flowcontrol.live.time_rows import time_table
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.sender_rules import unsent
-from flowcontrol.records import RECORD, RESULTS
+from flowcontrol.records import MARKER, RECORD, RESULTS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,12 +70,15 @@ class _Did:
         Busy, idle, back-pressured, microseconds.
     latency : Counter of int
         Records processed, by rounds since their emission.
+    markers : Counter of int
+        Latency markers seen, by rounds since they were marked.
     taken : int
         Records in by the last round, cumulative.
     """
 
     times_us: list[int] = field(default_factory=lambda: [0, 0, 0])
     latency: Counter[int] = field(default_factory=Counter)
+    markers: Counter[int] = field(default_factory=Counter)
     taken: int = 0
 
 
@@ -119,7 +122,7 @@ def result_tables(
             tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
     if has_stamps(job):
-        found["time"] = time_table(job, history)
+        found["time"] = time_table(job, history, deployed)
     retraced = retrace(job, history) if retraced is None else retraced
     if retraced.checkpoints is not None:
         found |= checkpoint_tables(job, retraced.checkpoints.coordinator)
@@ -143,6 +146,7 @@ def _doings(job: Job, history: History, first: int, last: int) -> Doings:
                 did.times_us = [a + b for a, b in zip(did.times_us, state["times_us"], strict=True)]
                 for age, count in state.get("latency", []):
                     did.latency[age] += count
+                did.markers.update(number - us // job.round_us for us in state.get("marked_us", []))
                 did.taken = 0 if plan.is_source else state["task"]["taken"]
     return found
 
@@ -277,12 +281,12 @@ def _channel_rows(
 
 
 def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:
-    sinks = [plan for plan in job.stages if plan.is_sink]
-    for plan in sinks:
-        for subtask in range(plan.stage.parallelism):
-            latency = did[plan.name, subtask].latency
-            if latency:
-                ages, counts = np.array(sorted(latency.items())).T
-                figures = latency_figures(ages, counts, job.round_us / 1000)
-                place = {"t_s": t_s, "stage": plan.name, "subtask": subtask, "kind": RECORD}
-                yield {**place, **figures}
+    """Yield the latencies of records at sinks, then those of markers behind the sources."""
+    sources = {plan.name for plan in job.stages if plan.is_source}
+    seen = [(RECORD, place, own.latency) for place, own in did.items()]
+    seen += [(MARKER, place, own.markers) for place, own in did.items() if place[0] not in sources]
+    for kind, (stage, subtask), latency in seen:
+        if latency:
+            ages, counts = np.array(sorted(latency.items())).T
+            figures = latency_figures(ages, counts, job.round_us / 1000)
+            yield {"t_s": t_s, "stage": stage, "subtask": subtask, "kind": kind, **figures}

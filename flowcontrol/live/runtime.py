@@ -16,7 +16,7 @@ from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, restore
 from flowcontrol.job.throttling import SourceControl
-from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.timed_settings import has_stamps, is_timed
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import KeptCut, StateView
@@ -25,6 +25,7 @@ from flowcontrol.live.attempts import InFlight
 from flowcontrol.live.coordination import StageCoordination, is_coordinated
 from flowcontrol.live.elements import StageElements
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.marks_in_flight import SentMarks
 from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.sink_mail import Heard
 from flowcontrol.live.window_files import WindowFiles
@@ -62,8 +63,8 @@ class StageRuntime:
     state : StateView, optional
         What is kept of checkpoints; by default it is read off the run's folder.
     exchanges : dict of str to ExchangeView, optional
-        The exchange log of each input, by edge name, which a job with event time reads; by default
-        they are read off the run's folder.
+        The exchange log of each input, by edge name, which a job whose records have stamps reads;
+        by default they are read off the run's folder.
     """
 
     def __init__(
@@ -94,7 +95,9 @@ class StageRuntime:
         self._batches: BatchControl | None = None
         self._elements: StageElements | None = None
         if is_timed(job):
-            if exchanges is None:
+            if not has_stamps(job):
+                exchanges = {}
+            elif exchanges is None:
                 logs = {link.name: paths.exchange(link) for link in self.plan.inputs}
                 exchanges = {name: ExchangeView(path) for name, path in logs.items()}
             self._elements = StageElements(self.plan, exchanges)
@@ -103,7 +106,7 @@ class StageRuntime:
     @cached_property
     def replayed(self) -> Replayed:
         """What the stage knows of replayed rows: of its own, and of those with stamps."""
-        if self.plan.stage.input is None and not is_timed(self.job):
+        if self.plan.stage.input is None and not has_stamps(self.job):
             return NO_ROWS
         return staged_rows(self.job, self.paths.replay)
 
@@ -165,8 +168,6 @@ class StageRuntime:
         incoming = self._incoming(number - 1)
         outgoing = self._outgoing(number - 1)
         self.round = -2  # unfinished: after a failure it must not count as either round
-        if self.alignment is not None:
-            self.alignment.before_round(number, self._sent(number - 1), self.subtasks)
         if self._batches is not None:
             self._batches.before_round(number)
         if self._control is not None:
@@ -176,6 +177,10 @@ class StageRuntime:
             for index in self.restarted:
                 incoming[index] = self._first_incoming(index)
                 outgoing[index] = self._first_outgoing(index)
+        if self.alignment is not None:
+            own = self.coordination
+            renewed = set[int]() if own is None else own.attempts.renewed
+            self.alignment.before_round(number, self._sent(number - 1), self.subtasks, renewed)
         self.works = [
             self._run(number, subtask, incoming[subtask.index], outgoing[subtask.index])
             for subtask in self.subtasks
@@ -207,8 +212,9 @@ class StageRuntime:
             tasks = [subtask.batched() for subtask in self.subtasks]
             self._batches = BatchControl(self.job, {plan.name: tasks})
         if is_coordinated(self.job):
+            marks = SentMarks(self.views) if is_timed(self.job) else None
             self.coordination = StageCoordination(
-                self.job, plan, self.subtasks, self._fresh, self._state
+                self.job, plan, self.subtasks, self._fresh, self._state, marks
             )
         if before < 0:
             if self._control is not None:
@@ -235,6 +241,8 @@ class StageRuntime:
         if self.coordination is not None:
             link, side = (sent, "sender") if plan.is_source else (received, "receiver")
             self.coordination.resume([row for row in link[0] if row[side] == 0])
+            for index, found in self.coordination.attempts.in_flight_to.items():
+                StageElements.go_on(self.subtasks[index], found.until)
 
     @property
     def heard(self) -> Heard:

@@ -31,11 +31,14 @@ class SeenTask:
         Of a source that reads a log.
     is_finished : bool
         Whether it has processed everything.
+    marks : int
+        With event time: watermarks and statuses that it has put into each of its channels.
     """
 
     taken: int = 0
     log: SourceLog | None = None
     is_finished: bool = False
+    marks: int = 0
 
     @property
     def position(self) -> int:
@@ -84,6 +87,8 @@ class SeenTasks:
             seen = self.tasks[self._first[plan.name] + subtask]
             seen.taken = state["task"]["taken"]
             seen.is_finished = state["task"]["is_finished"] == 1
+            if "time" in state:
+                seen.marks = state["time"]["state"]["marks"]
             if seen.log is not None:
                 seen.log = SourceLog(**state["log"])
             for link, partition in zip(plan.outputs, state["partitions"], strict=True):
@@ -149,7 +154,12 @@ class SeenTasks:
                 )
                 for link in plan.inputs
             ),
+            marks=seen.marks,
         )
+
+    def marks_of(self, link: JobEdge, sender: int) -> int:
+        """Return how many marks a subtask has put into each of its channels over an edge."""
+        return self.tasks[self._first[self._job.stage(link.edge.sender).name] + sender].marks
 
     # ------------------------------------------------------------------ what a restart makes of it
 
@@ -167,7 +177,7 @@ class SeenTasks:
 
     def _begin(self, task: int, cut: TaskCut, keeps: bool) -> None:
         (plan, index), seen = self.places[task], self.tasks[task]
-        seen.is_finished = False
+        seen.is_finished, seen.marks = False, cut.marks
         if not keeps:
             seen.taken = cut.taken
         if seen.log is not None:

@@ -68,7 +68,7 @@ class WindowFiles:
             return
         self._before[subtask.index] = rows.kept_in
         now = _moment(subtask, rows)
-        if self._seen.get(subtask.index, _EMPTY) == now:
+        if rows.kept_in >= 0 and self._seen.get(subtask.index) == now:
             return
         values = np.array(rows_of_entries(rows.windows), np.int64)
         self._write(self._path(subtask.index, number), values)
@@ -95,9 +95,6 @@ class WindowFiles:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-
-
-_EMPTY = ((), ())
 
 
 def _moment(subtask: Subtask, rows: WindowRows) -> tuple[object, ...]:

@@ -148,13 +148,6 @@ def _other_delays(scenario: Scenario, sources: Sequence[Stage]) -> Iterator[Refu
             yield place if delay is None else f"{place}.delay_s", what, "state the same"
 
 
-def _latency_markers(scenario: Scenario) -> Iterator[Refusal]:
-    interval_us = scenario.options.latency_interval_us
-    if interval_us:
-        what = f"{interval_us // 1000} ms: latency markers are"
-        yield key_path(["options", _LATENCY]), what, "use 0"
-
-
 def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
     """Yield what latency markers are refused beside: they ride where watermarks ride."""
     interval_us, system = scenario.options.latency_interval_us, scenario.system
@@ -176,19 +169,6 @@ def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
     for what, remedy in others:
         text = f"{interval_us // 1000} ms: latency markers beside {what} are"
         yield place, text, f"{remedy}, or write 0"
-
-
-def _event_time_and(what: str, scenario: Scenario, *, is_there: bool) -> Iterator[Refusal]:
-    """Yield the sources with event time, and the windows, of a job that has something else too."""
-    for index, stage in enumerate(scenario.stages):
-        for key, words in (("event_time", "event time"), ("window", "a window")):
-            if is_there and getattr(stage, key) is not None:
-                text = f"{stage.name!r}: {words} beside {what} is"
-                yield f"stages[{index}].{key}", text, f"leave it, or the {what}, out"
-
-
-def _event_time_and_failures(scenario: Scenario) -> Iterator[Refusal]:
-    return _event_time_and("failures", scenario, is_there=bool(scenario.failures))
 
 
 def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
@@ -251,9 +231,7 @@ LATER: Final = (
     Later("spark's windows in a row", "any", _spark_windows_in_a_row),
     Later("spark's watermarks", "any", _spark_watermarks),
     Later("spark's event time and checkpoints", "any", _spark_and_faults),
-    Later("latency markers", "live", _latency_markers),
     Later("latency markers and others", "any", _markers_and),
-    Later("event time and failures", "live", _event_time_and_failures),
     Later("readers of windows", "any", _readers_of_windows),
     Later("transactions of windows", "live", _transactions_of_windows),
     Later("event time and jobs", "any", _event_time_and_jobs),

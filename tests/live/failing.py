@@ -8,10 +8,11 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from flowcontrol.job import Job
+from flowcontrol.job.alignment_control import alignment_control
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_table import delivery_table
+from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.reference import (
     Failures,
@@ -66,7 +67,7 @@ class Reference(NamedTuple):
 
     checkpoints: CheckpointControl | None
     failures: Failures
-    delivery: DeliveryControl
+    delivery: DeliveryControl | None
 
 
 def reference_of(job: Job) -> Reference:
@@ -74,9 +75,15 @@ def reference_of(job: Job) -> Reference:
     subtasks, checkpoints = new_subtasks(job), checkpoint_control(job)
     failures = failure_control(job, subtasks, checkpoints)
     assert failures is not None
-    delivery = DeliveryControl(job)
+    delivery = DeliveryControl(job) if has_delivery(job) else None
     for _ in run_rounds(
-        job, subtasks, None, checkpoints=checkpoints, failures=failures, delivery=delivery
+        job,
+        subtasks,
+        None,
+        checkpoints=checkpoints,
+        failures=failures,
+        delivery=delivery,
+        alignment=alignment_control(job),
     ):
         pass
     return Reference(checkpoints, failures, delivery)
@@ -85,7 +92,9 @@ def reference_of(job: Job) -> Reference:
 def assert_tables_are_the_references(job: Job, root: Path) -> FailureControl:
     """Assert that a run's tables but for rates are those of the reference run; return restarts."""
     checkpoints, failures, delivery = reference_of(job)
-    expected = {"restarts": restart_table(failures.control), "delivery": delivery_table(delivery)}
+    expected = {"restarts": restart_table(failures.control)}
+    if delivery is not None:
+        expected["delivery"] = delivery_table(delivery)
     if checkpoints is not None:
         expected |= checkpoint_tables(job, checkpoints.coordinator)
     found = result_tables(job, History.of_run(job, RunPaths(root)))

@@ -77,7 +77,15 @@ def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledg
             row["task_state"].pop("latency", None)
             row["task_state"].pop("control", None)
             row["task_state"].pop("sink", None)
-            for name in ("blocked_us", "kept_in", "born", "alignment", "batches"):
+            for name in (
+                "blocked_us",
+                "kept_in",
+                "born",
+                "alignment",
+                "batches",
+                "marked_us",
+                "carried",
+            ):
                 row["task_state"].pop(name, None)
         if not latency and row["channel_state"] is not None:
             row["channel_state"].pop("marks", None)

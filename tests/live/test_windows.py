@@ -13,26 +13,21 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.errors import LedgerError, ScenarioError
+from flowcontrol.errors import LedgerError
 from flowcontrol.job import Job
-from flowcontrol.job.reference import run_reference
-from flowcontrol.job.window_table import window_stages, window_table
+from flowcontrol.job.window_table import window_stages
 from flowcontrol.ledger import exchange
 from flowcontrol.live import planner
-from flowcontrol.live.take import row_schemas
-from flowcontrol.protocol.state import as_dict
-from flowcontrol.protocol.windows.states import NONE, WindowEntry
 from flowcontrol.run import RunResult
 from flowcontrol.virtual.clock import run_job
 from modules import load
+
+held = load("tests/live/window_runs.py")
 
 EXAMPLES = max(1, settings.default.max_examples // 8)
 MOST_RUNS = 24
@@ -49,80 +44,6 @@ SEEN = {"results", "burst", "late", "died", "kept"}
 of a round, a late record, a crash, windows that were kept and not touched in a round."""
 
 
-def reference_windows(job: Job) -> tuple[dict[str, pa.Table], dict[tuple[str, int], list[Any]]]:
-    """Return the results of a reference run by stage, and what each task holds after each round."""
-    results: dict[str, list[Any]] = {stage: [] for stage in window_stages(job)}
-    held: dict[tuple[str, int], list[Any]] = {}
-    for after in run_reference(job):
-        for task in after.state.tasks:
-            if task.window is not None:
-                results[task.stage] += task.window.results
-                own = [as_dict(entry) for entry in task.window.entries]
-                held.setdefault((task.stage, task.subtask), []).append(own)
-    tables = {}
-    for stage, found in results.items():
-        columns = np.array(
-            [(one.start, one.end, one.key, one.records, one.round) for one in found], np.int64
-        )
-        tables[stage] = window_table(job, stage, *columns.reshape(-1, 5).T)
-    return tables, held
-
-
-def written(root: Path, stage: str) -> pd.DataFrame:
-    """Return the rows of a table of a stage, in an order that says nothing."""
-    table = DeltaTable(str(root / "output" / stage)).to_pyarrow_table()
-    return in_order(table)
-
-
-def in_order(table: pa.Table) -> pd.DataFrame:
-    """Return the rows of a table, sorted by all columns."""
-    frame = table.to_pandas()
-    return frame.sort_values(list(frame.columns), ignore_index=True)
-
-
-def kept(root: Path, stage: str, index: int, number: int) -> list[dict[str, int]]:
-    """Return the windows that a file has, the one that began first in front."""
-    rows = np.load(root / "windows" / stage / f"{index}-{number}.npy").tolist()
-    names = list(as_dict(WindowEntry()))
-    entries = [dict(zip(names, row, strict=True)) for row in rows]
-    begun = [one for one in entries if one["event_place"] + one["clock_place"] != NONE]
-    return sorted(({**one, "chain": NONE} for one in begun), key=lambda one: one["order"])
-
-
-def kept_in(ledgers: Any, stage: str, index: int) -> list[int]:
-    """Return the round of the file that each row of a task names."""
-    found = {
-        row["batch_id"]: row["task_state"]["kept_in"]
-        for edge, rows in ledgers.items()
-        for row in rows
-        if edge.endswith(f"->{stage}") and row["side"] == "receiver" and row["receiver"] == index
-        if row["task_state"] is not None
-    }
-    return [found[number] for number in sorted(found)]
-
-
-def assert_is_reference(job: Job, root: Path, runs: ModuleType) -> Any:
-    """Assert that rows, windows and results are those of the reference run; return the rows."""
-    runs.assert_is_reference(job, root)
-    expected, held = reference_windows(job)
-    for stage, table in expected.items():
-        assert (root / "output" / f"{stage}_late" / "_delta_log").exists()
-        pd.testing.assert_frame_equal(written(root, stage), in_order(table))
-    ledgers = runs.comparable(runs.live_tables(job, root), latency=True)
-    for (stage, index), each in held.items():
-        named = kept_in(ledgers, stage, index)
-        assert len(named) == len(each) == job.rounds
-        files = {
-            int(path.stem.split("-")[1]) for path in (root / "windows" / stage).glob(f"{index}-*")
-        }
-        assert files >= {number for number in named[-2:] if number >= 0}
-        assert len(files) <= 2
-        if named[-1] >= 0:
-            own = [one for one in each[-1] if one["event_place"] + one["clock_place"] != NONE]
-            assert kept(root, stage, index, named[-1]) == own
-    return ledgers
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_a_job_with_windows_is_that_of_the_reference_run(
     name: str,
@@ -137,7 +58,7 @@ def test_a_job_with_windows_is_that_of_the_reference_run(
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
     job = runs.job_of(timing.every_window(cases)[name])
     driver.Driver(job, tmp_path / "run").run()
-    ledgers = assert_is_reference(job, tmp_path / "run", runs)
+    ledgers = held.assert_is_reference(job, tmp_path / "run", runs)
     tables = runs.live_results(job, tmp_path / "run"), run_job(job).tables
     for table in tables[0]:
         one, other = (found[table].to_pandas() for found in tables)
@@ -148,9 +69,9 @@ def test_a_job_with_windows_is_that_of_the_reference_run(
     assert one.open_windows.max() > 1
     assert (one.late_records.max() > 0) == (name not in {"sessions", "clock"})
     for stage in window_stages(job):
-        assert len(written(tmp_path / "run", stage)) >= 8
+        assert len(held.written(tmp_path / "run", stage)) >= 8
         pd.testing.assert_frame_equal(
-            written(tmp_path / "run", stage), in_order(tables[1][f"output/{stage}"])
+            held.written(tmp_path / "run", stage), held.in_order(tables[1][f"output/{stage}"])
         )
     if name in {"sessions", "clock"}:
         assert_the_sink_has_results(job, tmp_path / "run", runs, ledgers)
@@ -162,7 +83,7 @@ def assert_the_sink_has_results(job: Job, root: Path, runs: ModuleType, ledgers:
     came = [
         row for _, rows in runs.batches_of(root / "output" / "sink") for row in rows.to_pylist()
     ]
-    table = reference_windows(job)[0]["count"].drop_columns(["emitted_s"])
+    table = held.reference_windows(job)[0]["count"].drop_columns(["emitted_s"])
     [count] = runs.taken(ledgers, "count->sink").values()
     assert came == table.to_pylist()[:count]
     assert len(came) >= 10
@@ -203,7 +124,7 @@ def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_windows(
     crashes = driver.dying_in(KILLED[name])
     killed, whole = driver.Driver(job, tmp_path / "killed", crashes), tmp_path / "whole"
     killed.run()
-    ledgers = assert_is_reference(job, tmp_path / "killed", runs)
+    ledgers = held.assert_is_reference(job, tmp_path / "killed", runs)
     driver.Driver(job, whole).run()
     assert ledgers == runs.comparable(runs.live_tables(job, whole), latency=True)
     assert killed.starts == len(crashes.places) + 1 > 10 * len(KILLED[name])
@@ -223,14 +144,14 @@ def test_a_sink_of_results_writes_them_exactly_once(
     options = {**case["options"], "execution.checkpointing.interval": "400ms"}
     job = runs.job_of({**case, "duration_s": 3, "options": options})
     driver.Driver(job, tmp_path, driver.dying_in({9})).run()
-    assert_is_reference(job, tmp_path, runs)
+    held.assert_is_reference(job, tmp_path, runs)
     [count] = (
         runs.live_results(job, tmp_path)["stages"]
         .to_pandas()
         .query("stage == 'second' and t_s == 3")
         .records_in
     )
-    rows = written(tmp_path, "second")
+    rows = held.written(tmp_path, "second")
     assert len(rows) == len(rows.drop_duplicates(["window_start", "key"])) == count > 50
 
 
@@ -258,7 +179,7 @@ def test_windows_run_alike_on_both_clocks(
 ) -> None:
     job = runs.job_of(timing.every_window(cases)["sessions"])
     result = run_live(job.scenario, tmp_path / "run")
-    ledgers = assert_is_reference(job, result.path, runs)
+    ledgers = held.assert_is_reference(job, result.path, runs)
     assert_the_sink_has_results(job, result.path, runs, ledgers)
     assert "burst" in happened(ledgers)
     virtual = run_job(job).tables
@@ -285,26 +206,18 @@ def test_random_windows_are_those_of_the_reference_run(
     @settings(max_examples=EXAMPLES)
     @given(job=windowed.jobs(drawn, shape), trims=st.sampled_from([1, 3]), at=st.integers(2, 24))
     def look(job: Job, trims: int, at: int) -> None:
-        assume(job.links and has_equal_inputs(job))
+        assume(job.links and held.has_equal_inputs(job))
         note(job.scenario.to_yaml())
         monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
         monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
         root, crashes = tmp_path / "run", driver.dying_in({at})
         driver.Driver(job, root, crashes).run()
-        seen.update(happened(assert_is_reference(job, root, runs)))
+        seen.update(happened(held.assert_is_reference(job, root, runs)))
         seen.update(["died"] if crashes.places else [])
         shutil.rmtree(root)
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)
     assert SEEN - set(seen) == set()
-
-
-def has_equal_inputs(job: Job) -> bool:
-    """Tell whether no stage takes up rows and results; such a job is refused."""
-    try:
-        return bool(row_schemas(job, {}))
-    except ScenarioError:
-        return False
 
 
 def happened(ledgers: Any) -> set[str]:

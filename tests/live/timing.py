@@ -143,3 +143,71 @@ def every_window(cases: ModuleType) -> dict[str, dict[str, Any]]:
             {"kind": "global", "trigger": {"count": 4}, "accumulate": False, "keys": 3},
         ),
     }
+
+
+def every_failure(cases: ModuleType, failing: ModuleType) -> dict[str, dict[str, Any]]:
+    """Return by name cases with event time or windows that fail and restart.
+
+    ``marks`` has records and marks in flight at each restart, ``again`` two windows in a row.
+    """
+    given, windows = every_case(cases), every_window(cases)
+    late = {"event_time": {"out_of_orderness_s": 0.4}, "watermark": {"delay_s": 0.1}}
+    log = {"arrival_rate": 200, "emit_rate": 500}
+    slow = failing.sinks_at(cases.STAGES, 90)
+    slow["stages"][1] = {**slow["stages"][1], "service_rate": 400}
+    kept = failing.sinks_at(cases.SINGLE, 150)
+    bursts, clock, short = (
+        failing.sinks_at(windows[name], rate)
+        for name, rate in (("sessions", 170), ("clock", 400), ("sessions", 400))
+    )
+    for case, size in ((bursts, 700), (clock, 100), (short, 100)):  # barriers come between bursts
+        case["stages"][2] = {**case["stages"][2], "record_bytes": size}
+    ends = [{"at_s": 0, "rate": 200}, {"at_s": 0.7, "rate": 0}]
+    short["stages"][0] = {**short["stages"][0], "emit_rate": ends}
+    first = {"at_s": 1.3, "stage": "sink", "subtask": 0}
+    found = {
+        "marks": failing.failing(
+            timed(slow, {"source": {**late, **log}}),
+            [first, {"at_s": 1.75, "stage": "map", "subtask": 0}, {"at_s": 2.4, "task_manager": 0}],
+            34,
+            {**failing.UNALIGNED, **failing.DEATHS},
+        ),
+        "aligned": failing.failing(
+            given["aligned"], [{"at_s": 1.1, "stage": "two", "subtask": 1}], 24
+        ),
+        "joined": failing.failing(
+            given["joined"], [{"at_s": 1.0, "stage": "map", "subtask": 0}], 26, failing.UNALIGNED
+        ),
+        "kept": failing.failing(
+            timed(kept, {"source": {**late, "replayable": False}}), [first], 26, failing.UNALIGNED
+        ),
+        "at least once": failing.failing(
+            windows["sinks"], [{"at_s": 1.25, "stage": "sink", "subtask": 1}], 24,
+            failing.AT_LEAST_ONCE,
+        ),
+        "bursts": failing.failing(
+            bursts,
+            [
+                {"at_s": 1.25, "stage": "count", "subtask": 0},
+                {"at_s": 1.65, "stage": "one", "subtask": 0},
+                {"at_s": 2.5, "stage": "sink", "subtask": 0},
+            ],
+            36,
+            failing.UNALIGNED,
+        ),
+        "clock": failing.failing(
+            clock,
+            [{"at_s": 1.1, "stage": "two", "subtask": 0}], 26,
+        ),
+        "again": failing.failing(
+            windows["again"], [{"at_s": 1.3, "stage": "first", "subtask": 0}], 26, failing.UNALIGNED
+        ),
+        "finished": failing.failing(
+            short, [{"at_s": 1.85, "stage": "two", "subtask": 0}], 30
+        ),
+        "from the beginning": failing.failing(
+            windows["sinks"], [{"at_s": 0.7, "stage": "sink", "subtask": 0}], 18,
+            {f"{CHECKPOINTS}interval": "3s"},
+        ),
+    }  # fmt: skip
+    return {name: {**case, "sample_interval_s": 0.1} for name, case in found.items()}

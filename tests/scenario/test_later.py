@@ -74,20 +74,10 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "time_model",
         ["'spark': Spark's event time beside checkpoints is", "leave the checkpoints out"],
     ),
-    "latency markers": (
-        [EVERY],
-        'options."metrics.latency.interval"',
-        ["2000 ms: latency markers are", "use 0"],
-    ),
     "latency markers and others": (
         [EVERY, ("system", {"throttle": "pid_rate"})],
         'options."metrics.latency.interval"',
         ["2000 ms: latency markers beside the throttle pid_rate are", "use none, or write 0"],
-    ),
-    "event time and failures": (
-        [TIMES, FAILED],
-        "stages[0].event_time",
-        ["'source': event time beside failures is", "out"],
     ),
     "readers of windows": (
         [FAILED, ("stages", READ), ("edges", [{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])],
@@ -134,7 +124,6 @@ OWN = {
     "spark's event time and checkpoints": "'spark': Spark's event time beside",
     "spark's windows in a row": "in a row",
     "spark's watermarks": "such a source",
-    "event time and failures": "beside failures",
     "readers of windows": "what readers see",
     "event time and jobs": "event time and windows",
     "event time and transports": "without credits",
@@ -142,14 +131,6 @@ OWN = {
     "event time and disks": "over partitions on disk",
 }
 """What only the refusal of a line says, where its scenario asks for other lines too."""
-
-
-def test_a_window_of_processing_time_waits_for_them_too(changed: Any) -> None:
-    """It has no event time, but state that a restart would have to bring back."""
-    window = {"kind": "tumbling", "size_s": 5, "trigger": "processing_time"}
-    given = changed(ONE, ("stages/1/window", window), FAILED)
-    places = [one.place for one in check_clock(parse_scenario(given), "live")]
-    assert "stages[1].window" in places
 
 
 @pytest.mark.parametrize(
