@@ -85,6 +85,7 @@ def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledg
                 "batches",
                 "marked_us",
                 "carried",
+                "paused_before_us",
             ):
                 row["task_state"].pop(name, None)
         if not latency and row["channel_state"] is not None:

@@ -49,7 +49,9 @@ EVERY = {
 }
 """Each case, and what must happen in it."""
 RUN = list(EVERY) if IS_LONG else ["marks"]
-DIES = {"bursts": range(12, 26), "marks": range(13, 22)} if IS_LONG else {"bursts": range(17, 18)}
+DIES = {"bursts": range(17, 18)}
+if IS_LONG:
+    DIES = {"bursts": range(12, 26), "marks": range(13, 22), "aligned": range(11, 20)}
 """Rounds in which the driver dies: that in which tasks begin anew, or all around it."""
 MODES = (UNALIGNED, UNALIGNED, TIMEOUTABLE, AT_LEAST_ONCE)
 SEEN = {"records restored", "marks restored", "windows restored", "fails in a burst", "died"}
