@@ -128,7 +128,7 @@ def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
     depth |= {name: os.environ[name] for name in depth if name in os.environ}
     classes = {"FLOWCONTROL_CLASSES": str(LOGS.parent / "classes")}
     started = {**depth, **classes, **data_file("start")}
-    fast = [*FAST, "-n", str(workers), "--dist", "loadfile"]
+    fast = [*FAST, "-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder"]
     # One thread for delta-rs: a tenth less processor time in small commits.
     alone = {**depth, "TOKIO_WORKER_THREADS": "1", **data_file("fast")}
     shell = ["shellcheck", "-x", *SHELL]

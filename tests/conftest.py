@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         fixtures = getattr(item, "fixturenames", ())
         if item.get_closest_marker("spark") and "spark" not in fixtures:
             item.add_marker("starts")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # The long files are those with few tests: last, they would leave other workers idle.
+        tests = Counter(item.path for item in items)
+        items.sort(key=lambda item: tests[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -78,8 +78,18 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
         before = begun(log)
         _read(worker, task, log, worker.of_one_time(min(most, waiting)), end)
         most -= begun(log) - before
-    task.due = unread(log)
+    task.due = _to_read(worker, task, log)
     return reason
+
+
+def _to_read(worker: Worker[W], task: StreamTask, log: SourceLog) -> int:
+    """Return how many records of a log its source has yet to read, the one in hand included.
+
+    One that is paused begins none, whether or not its rate would let it, and one that a savepoint
+    has stopped reads none of what the log still holds: they wait for nothing, so they are idle.
+    """
+    is_held = task.open_inputs == 0 or (task.is_aligned == 1 and worker.is_paused() == 1)
+    return 0 if is_held and log.reading == 0 else unread(log)
 
 
 def _read(worker: Worker[W], task: StreamTask, log: SourceLog, most: int, end: int) -> None:

@@ -98,7 +98,7 @@ class StreamTask(Task):
     is_pending: int = 0
     """1: outputs wait to be written."""
     due: int = 0
-    """Emissions that fell due in the round; of a READER: records of its log not emitted."""
+    """Emissions that fell due in the round; of a READER: records of its log to be read."""
     busy: int = 0
     """Busy time, microseconds."""
     idle: int = 0

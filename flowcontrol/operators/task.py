@@ -269,11 +269,8 @@ def end_burst(worker: Worker[W], task: StreamTask) -> int:
 
 
 def waiting_at_reader(task: StreamTask) -> int:
-    """Return the records in the log of a READER that it has yet to read; 0 of another task.
-
-    One that a savepoint has stopped reads none of what its log still holds.
-    """
-    return task.due if task.kind == READER and task.open_inputs > 0 else 0
+    """Return the records in the log of a READER that it has yet to read; 0 of another task."""
+    return task.due if task.kind == READER else 0
 
 
 def account(

@@ -216,6 +216,7 @@ def test_what_spills_is_released_in_the_background(make, dry, verify):
     query.batches = [rows_of(dry, 60, channels=1)]
     receiver = pipeline.receiver()
     while receiver.rows.num_rows < 60:
+        sender._background.raise_failure()  # else nobody would hear of it
         if not receiver.advance():
             time.sleep(0.01)  # the thread shall get on
     while sender._background.is_running:

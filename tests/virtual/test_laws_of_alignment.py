@@ -6,11 +6,14 @@ waits moves through r / 1,000 s of event time each second.
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from flowcontrol.job import build_physical_graph
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
 
@@ -172,6 +175,23 @@ def test_a_source_that_makes_its_records_makes_none_while_it_is_paused() -> None
     emitted = tables["stages"].to_pandas()
     last = emitted[(emitted["stage"] == "fast") & (emitted["t_s"] == 60)].iloc[0]
     assert 0 < last["records_out"] < 100 * 60 * 0.3
+
+
+def test_a_paused_reader_is_idle_also_where_its_rate_is_nothing(clocks: ModuleType) -> None:
+    """What its log holds waits for the group, also while the source stands still."""
+    mapping = scenario(pair(0.5, 2, 6), drift_s=1, duration_s=4).canonical()
+    mapping["stages"][1]["stalls"] = [{"at_s": 2.005, "for_s": 1}]
+    job, idle = build_physical_graph(parse_scenario(mapping)), []
+
+    def look(state: RoundState) -> None:
+        task = state.tasks[1]
+        if task.time.state.aligned.is_paused == 1 and 201 <= state.number < 300:
+            assert task.log.end > task.state.taken
+            idle.append(task.idle_us)
+
+    clocks.compare(job, every=(1, 3), look=look)
+    assert len(idle) > 50
+    assert set(idle) == {10_000}
 
 
 @pytest.mark.parametrize("has_checkpoints", [True, False])
