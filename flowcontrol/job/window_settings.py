@@ -31,6 +31,7 @@ from flowcontrol.protocol.windows.triggers import (
     PROCESSING,
 )
 from flowcontrol.scenario import Edge
+from flowcontrol.scenario.key_names import key_names, own_names
 from flowcontrol.scenario.windows import WindowPlan
 
 Ints = npt.NDArray[np.int64]
@@ -147,8 +148,9 @@ def link_keys(job: Job, link: JobEdge, rows: RowKeys = NO_KEYS) -> LinkKeys | No
     -----
     A record's key follows from its stamp by the shares that the edge states, and where it is routed
     by key, to the subtask that Flink's key groups give that key. So neither depends on what came
-    before it. Shares are rounded to 2**-21; a key that is rarer does not come up. Replayed rows
-    bring their key, and are routed by a table where their source sends them.
+    before it. A name is the same key on every edge. Shares are rounded to 2**-21; a key that is
+    rarer does not come up. Replayed rows bring their key, and are routed by a table where their
+    source sends them.
     """
     window = job.scenario.window_of(link.edge.receiver)
     if window is None:
@@ -159,31 +161,44 @@ def link_keys(job: Job, link: JobEdge, rows: RowKeys = NO_KEYS) -> LinkKeys | No
             return None
         return LinkKeys(len(own.firsts), own.firsts, _NOTHING, own.numbers)
     edge, width = link.edge, job.stage(link.edge.receiver).stage.parallelism
+    edges = job.scenario.inputs(edge.receiver)
     owners = _NOTHING
     if width > 1 and edge.partitioner == "hash":
-        owners = _owners(edge, width)
-    return LinkKeys(window.keys, _firsts(edge), owners)
+        owners = _owners(edges, window.keys, width)
+    return LinkKeys(window.keys, _firsts(edge, edges, window.keys), owners)
 
 
-def _owners(edge: Edge, width: int) -> Ints:
-    """Return the channel of each key that an edge names."""
-    if edge.key_distribution is not None:
-        numbers = np.arange(1, edge.key_distribution.keys + 1, dtype=np.int64)
-        return np.asarray(channels_of_keys(numbers, width), np.int64)
+def _owners(edges: Sequence[Edge], keys: int, width: int) -> Ints:
+    """Return the channel of each key that edges into the same windows name."""
+    if _are_ranks(edges):
+        return np.asarray(channels_of_keys(np.arange(1, keys + 1, dtype=np.int64), width), np.int64)
     groups = default_max_parallelism(width)
-    names = edge.key_weights or {}
+    names = key_names(edges)
     return np.array([channel_of_key(name, width, groups) for name in names], np.int64)
 
 
-def _firsts(edge: Edge) -> Ints:
-    """Return the first id of each key that an edge names; empty if they are alike or none."""
+def _firsts(edge: Edge, edges: Sequence[Edge], keys: int) -> Ints:
+    """Return the first id of each key on an edge; empty if they are alike or it names none.
+
+    A key that only other edges into the windows name has no id here.
+    """
     if edge.key_distribution is not None:
-        if edge.key_distribution.kind == "uniform":
+        if edge.key_distribution.kind == "uniform" and edge.key_distribution.keys == keys:
             return _NOTHING
-        return _first_ids(tuple(weights_of_keys(edge.key_distribution)))
-    if edge.key_weights is None:
+        own = weights_of_keys(edge.key_distribution)
+    elif edge.key_weights is not None:
+        own = integer_weights(edge.key_weights.values())
+    else:
         return _NOTHING
-    return _first_ids(tuple(integer_weights(edge.key_weights.values())))
+    if _are_ranks(edges):
+        return _first_ids((*own, *[0] * (keys - len(own))))
+    weights = dict(zip(own_names(edge), own, strict=True))
+    return _first_ids(tuple(weights.get(name, 0) for name in key_names(edges)))
+
+
+def _are_ranks(edges: Sequence[Edge]) -> bool:
+    """Tell whether edges name keys by ranks alone: the number of a key is one below its own."""
+    return all(edge.key_weights is None for edge in edges)
 
 
 @lru_cache(maxsize=16)

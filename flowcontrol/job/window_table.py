@@ -14,6 +14,7 @@ from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, WindowValues
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
+from flowcontrol.scenario.key_names import key_names as names_on_edges
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -123,14 +124,14 @@ def key_names(job: Job, stage: str, rows: RowKeys = NO_KEYS) -> Sequence[str]:
 
     Notes
     -----
-    The texts of those that rows bring; those that the edges into it name; else, as of a
+    The texts of those that rows bring; those that the edges into it name, together; else, as of a
     ``key_distribution``, 1, 2, 3 ...
     """
     if stage in rows.names:
         return rows.names[stage]
-    for edge in job.scenario.inputs(stage):
-        if edge.key_weights is not None:
-            return list(edge.key_weights)
+    named = names_on_edges(job.scenario.inputs(stage))
+    if named:
+        return named
     window = job.scenario.window_of(stage)
     keys = 1 if window is None or window.keys is None else window.keys
     return [str(rank) for rank in range(1, keys + 1)]

@@ -88,7 +88,8 @@ def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> in
     found = next_answer(windows, held.batch) if is_batched == 1 else next_result(windows)
     if found == 1:
         store = windows.store
-        number = id_of_key(store.result_key, held.keys, worker.first_ids(0))
+        firsts, numbers = worker.first_ids(0), worker.keys_of_ids(0)
+        number = id_of_key(store.result_key, held.keys, firsts, numbers)
         task.stamp = stamp_of(store.result_ms, number)
         operator = worker.operator(0)
         operator.records_out += 1

@@ -30,12 +30,13 @@ from flowcontrol.scenario.fault_tolerance import (
 )
 from flowcontrol.scenario.job_models import JobSpan
 from flowcontrol.scenario.key_distribution import KeyDistribution
+from flowcontrol.scenario.key_names import count_names
 from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
-from flowcontrol.scenario.windows import WindowPlan, keys_of, window_plan
+from flowcontrol.scenario.windows import WindowPlan, window_plan
 
 LIVE_ROUND_MS: Final = 500.0
 """Emulated milliseconds of a micro-batch on the live clock when a scenario does not say."""
@@ -158,13 +159,6 @@ class Edge(_Model):
     def folder(self) -> str:
         """Name of its folder: ``source-sink``, unique in the job."""
         return f"{self.sender}-{self.receiver}"
-
-
-def named_keys(edge: Edge) -> int:
-    """Return how many keys an edge names for made records; 0: none."""
-    if edge.key_distribution is not None:
-        return edge.key_distribution.keys
-    return 0 if edge.key_weights is None else len(edge.key_weights)
 
 
 class ScenarioHead(_Model):
@@ -333,11 +327,10 @@ class Scenario(ScenarioHead):
         edges, sources = self.inputs(name), self.sources_of(name)
         inputs = [source.input for source in sources if source.input is not None]
         columns = [*(edge.key for edge in edges), *(one.key for one in inputs)]
-        named = [count for count in map(named_keys, edges) if count]
         return window_plan(
             window,
             has_event_time=all(source.event_time is not None for source in sources),
-            keys=None if inputs else keys_of(window.keys, named),
+            keys=None if inputs else window.keys or count_names(edges) or 1,
             key_column=next((key for key in columns if key is not None), None) if inputs else None,
         )
 

@@ -9,7 +9,8 @@ from flowcontrol.scenario.columns import number_column_faults
 from flowcontrol.scenario.event_time_models import TimeModel
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.inputs import Replayed
-from flowcontrol.scenario.models import Edge, named_keys
+from flowcontrol.scenario.key_names import count_names
+from flowcontrol.scenario.models import Edge
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.window_models import MAX_KEYS, Trigger, Window, split_aggregate
 
@@ -187,7 +188,7 @@ def _key_column(at: _Place) -> str | None:
 def _keys(at: _Place) -> Iterator[Fault]:
     """Refuse a number of keys that is not that of the records."""
     stated = at.window.keys
-    named = max((named_keys(edge) for edge in at.inputs), default=0)
+    named = count_names(at.inputs)
     if stated is not None and at.has_rows:
         text = f"{stated}: replayed rows bring their keys, in the key of the input: take it out"
         yield "keys", text

@@ -1,6 +1,5 @@
 """Windows of a job as the clocks work with them: whole milliseconds, numbers of keys."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -134,8 +133,3 @@ def _trigger(trigger: str | Trigger) -> tuple[TriggerKind, int]:
             return "count", trigger.count
         return "continuous", 0 if trigger.continuous_s is None else in_ms(trigger.continuous_s)
     return ("processing_time" if trigger == "processing_time" else "event_time"), 0
-
-
-def keys_of(stated: int | None, named: Iterable[int]) -> int:
-    """Return how many keys made records have: as stated, else as edges name them, else one."""
-    return max(named, default=1) if stated is None else stated

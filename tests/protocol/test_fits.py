@@ -258,7 +258,7 @@ def test_a_key_fits(narrow: type[int], count: int) -> None:
     for number in (0, 1, stamps.IDS - 1):
         key = keys.key_of(narrow(number), narrow(count), [])
         assert 0 <= key < count
-        assert keys.id_of_key(narrow(key), narrow(count), []) <= number
+        assert keys.id_of_key(narrow(key), narrow(count), [], []) <= number
 
 
 @pytest.mark.parametrize("record_bytes", ends("record_bytes"))

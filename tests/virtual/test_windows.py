@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from flowcontrol import RunError
-from flowcontrol.virtual import log_sizes, simulate
+from flowcontrol.job import build_physical_graph
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import log_sizes, run_job, simulate
 from flowcontrol.virtual.header import FLAG_RESULTS, FLAG_WINDOWS
 from flowcontrol.virtual.log_sizes import LogSizes
 from modules import load
@@ -25,6 +28,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
 }
 """Windows of which each record is in one, and is counted once in the results of a whole run."""
 COUNTED = {**small.TUMBLING, "trigger": {"count": 1}}
+ZIPF = {"kind": "zipf", "keys": 3, "exponent": 1.1}
 SLIDING = {"kind": "sliding", "size_s": 0.4, "slide_s": 0.1}
 
 
@@ -82,6 +86,34 @@ def test_a_key_is_at_one_subtask() -> None:
     keys = table.to_pandas().groupby("key").n.max().sort_values()
     assert int(keys.index[-1]) == 1, "the first key of a Zipf distribution comes up most"
     assert len(keys) > 15
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        ({"key_weights": {"b": 1, "a": 1}}, {"key_weights": {"a": 3, "c": 1, "b": 0.5}}, "abc"),
+        ({"key_weights": {"a": 1, "2": 1}}, {"key_distribution": ZIPF}, ["1", "2", "3", "a"]),
+        ({"key_distribution": {**ZIPF, "kind": "uniform", "exponent": None}},
+         {"key_distribution": {**ZIPF, "keys": 5}}, "12345"),
+    ],
+)  # fmt: skip
+def test_a_key_is_that_of_its_name_on_every_edge(
+    clocks: ModuleType, one: dict[str, Any], other: dict[str, Any], names: Any
+) -> None:
+    """Also where edges name them in another order, or some of them alone."""
+    given = small.mapping(small.TUMBLING, source={}, count={"parallelism": 3})
+    given["stages"].insert(0, {**given["stages"][0], "name": "also"})
+    given["edges"][:1] = [
+        {"from": name, "to": "count", "partitioner": "hash", **keys}
+        for name, keys in (("source", one), ("also", other))
+    ]
+    given["edges"][-1]["partitioner"] = "rebalance"
+    job = build_physical_graph(parse_scenario(given))
+    clocks.compare(job, 100, every=(1, 7))
+    table = run_job(job).tables["output/count"].to_pandas()
+    assert sorted(table.key.unique()) == list(names)
+    assert table.n.sum() == 400
+    assert not table.duplicated(["window_start", "key"]).any(), "records of one key meet"
 
 
 # ---------------------------------------------------------------- bursts

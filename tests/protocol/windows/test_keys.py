@@ -37,7 +37,7 @@ def test_a_key_has_the_ids_from_its_first_one_on(number: int, key: int) -> None:
 @given(keys=st.integers(1, IDS), number=st.integers(0, IDS - 1))
 def test_the_id_of_a_key_is_its_first(keys: int, number: int) -> None:
     key = key_of(number, keys, [])
-    first = id_of_key(key, keys, [])
+    first = id_of_key(key, keys, [], [])
     assert first <= number
     assert key_of(first, keys, []) == key
     assert first == 0 or key_of(first - 1, keys, []) == key - 1
@@ -48,7 +48,7 @@ def test_so_it_is_where_keys_have_shares(shares: list[int], number: int) -> None
     firsts = first_ids(shares)
     key = key_of(number, len(shares), firsts)
     assert shares[key] > 0
-    assert firsts[key] == id_of_key(key, len(shares), firsts) <= number
+    assert firsts[key] == id_of_key(key, len(shares), firsts, []) <= number
     assert key == len(shares) - 1 or number < firsts[key + 1]
 
 
@@ -58,8 +58,16 @@ def test_rows_have_their_keys_in_a_table(number: int) -> None:
     numbers, firsts = [2, 0, 2, 1], [1, 3, 0]
     key = key_by_table(number, 3, firsts, numbers)
     assert key == numbers[number]
-    assert numbers[id_of_key(key, 3, firsts)] == key
-    assert id_of_key(key, 3, firsts) <= number
+    assert numbers[id_of_key(key, 3, firsts, numbers)] == key
+    assert id_of_key(key, 3, firsts, numbers) <= number
+
+
+@pytest.mark.parametrize(
+    ("key", "number"), [(0, 0), (1, (IDS + 3) // 4), (2, 5), (3, (3 * IDS + 3) // 4)]
+)
+def test_a_key_that_only_other_inputs_have_gets_an_id_all_the_same(key: int, number: int) -> None:
+    """Keys 1 and 3 begin where the next one, and the ids, end."""
+    assert id_of_key(key, 4, [0, 5, 5, IDS], []) == number
 
 
 def test_made_records_have_none() -> None:
