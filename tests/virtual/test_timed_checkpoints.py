@@ -182,7 +182,13 @@ def test_the_kernel_does_what_the_reference_run_does(
 
     @settings(max_examples=EXAMPLES)
     @given(
-        job=random_checkpoints.jobs(random_jobs, shape, times=drawn),
+        job=st.one_of(
+            random_checkpoints.jobs(random_jobs, shape, times=drawn),
+            random_checkpoints.jobs(random_jobs, shape, times=drawn),
+            random_checkpoints.jobs(
+                random_jobs, shape, times=random_windows.windowed, is_stopped=True
+            ),
+        ),
         every=st.sampled_from([2, 3, 10, 1000]),
     )
     def look(job: Job, every: int) -> None:

@@ -25,13 +25,22 @@ MODES = (TIMEOUTABLE, ALIGNED, UNALIGNED, AT_LEAST_ONCE)
 
 @st.composite
 def settings_of(
-    draw: Any, round_us: int, rounds: int = 0, modes: Sequence[int] = MODES
+    draw: Any,
+    round_us: int,
+    rounds: int = 0,
+    modes: Sequence[int] = MODES,
+    *,
+    is_stopped: bool = False,
 ) -> CheckpointSettings:
-    """How a job checkpoints: a checkpoint every few rounds, and timeouts of some."""
+    """How a job checkpoints: a checkpoint every few rounds, and timeouts of some.
+
+    One that ``is_stopped`` is stopped with a savepoint in the first half of its rounds.
+    """
     savepoints: list[Savepoint] = []
-    if rounds and draw(st.sampled_from([True, False, False])):
-        at_us = draw(st.integers(1, rounds - 1)) * round_us
-        stop = draw(st.booleans())
+    if is_stopped or (rounds and draw(st.sampled_from([True, False, False]))):
+        last = rounds // 2 if is_stopped else rounds - 1
+        at_us = draw(st.integers(1, last)) * round_us
+        stop = is_stopped or draw(st.booleans())
         savepoints.append(Savepoint(at_s=Fraction(at_us, 1_000_000), stop=stop))
     mode = draw(st.sampled_from(modes))
     concurrent = 1 if mode in {TIMEOUTABLE, UNALIGNED} else draw(st.sampled_from([1, 1, 2, 3]))
@@ -58,6 +67,7 @@ def jobs(
     systems: Any = None,
     times: Any = None,
     modes: Sequence[int] = MODES,
+    is_stopped: bool = False,
 ) -> Job:
     """A random job that checkpoints; of most, some stages have a state.
 
@@ -73,7 +83,8 @@ def jobs(
     if has_state and draw(st.sampled_from([True, True, False])):
         scenario = draw(with_states(scenario))
     job = random_jobs.laid_out(scenario)
-    return with_checkpoints(job, draw(settings_of(job.round_us, job.rounds, modes)))
+    drawn = settings_of(job.round_us, job.rounds, modes, is_stopped=is_stopped)
+    return with_checkpoints(job, draw(drawn))
 
 
 @st.composite
