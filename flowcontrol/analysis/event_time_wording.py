@@ -280,11 +280,18 @@ def _of_windows(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
     for name, own in found["stages"].items():
         if not own["max_open_windows"] and not own["fired"]:
             continue
-        text = f"{name} held up to {own['max_open_windows']:,} windows"
-        text += f", {size(own['max_window_state_bytes'])}, and {done} {own['fired']:,} results"
+        text = f"{name} held no window at any sample"
+        if own["max_open_windows"]:
+            text = f"{name} held up to {_count(own['max_open_windows'], 'window')} at a sample"
+            text += f", {size(own['max_window_state_bytes'])}"
+        text += f"; it {done} {_count(own['fired'], 'result')}"
         if own["max_fired"]:
             text += f", up to {own['max_fired']:,} between two samples"
         yield f"{text}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def time_text(ms: float) -> str:

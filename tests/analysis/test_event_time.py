@@ -443,10 +443,18 @@ def test_windows_say_what_they_held(builder: ModuleType) -> None:
     )  # fmt: skip
     found = found_in(made, builder.scenario("x", LINE, CHAIN))
     assert found["sentences"][-1] == (
-        "sink held up to 3,000 windows, 293 KiB, and fired 2,000 results, up to 1,000 between two "
-        "samples."
+        "sink held up to 3,000 windows at a sample, 293 KiB; it fired 2,000 results, up to 1,000 "
+        "between two samples."
     )
     assert found["matter"] == []
+
+
+def test_windows_that_open_and_close_between_two_samples(builder: ModuleType) -> None:
+    made = line(builder, watermark_s=behind(5.5), fired=[min(1, int(t // 10)) for t in TIMES])
+    found = found_in(made, builder.scenario("x", LINE, CHAIN))
+    assert found["sentences"][-1] == (
+        "sink held no window at any sample; it fired 1 result, up to 1 between two samples."
+    )
 
 
 def test_a_chained_hop_has_no_channels_and_no_wait(builder: ModuleType) -> None:
