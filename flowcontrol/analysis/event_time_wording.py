@@ -163,7 +163,9 @@ def _standing(apart: Mapping[str, Any], source: str, scenario: Scenario) -> str:
     since = f"has not moved since {seconds(apart['stands_since_s'])} s"
     text = f"Event time is held back by {source}: its watermark {since}"
     if apart["source_rate"] > 0:
-        return f"{text}."
+        probed = 4 * scenario.options.watermark_interval_us < scenario.duration_us
+        is_seen = scenario.time_model == "flink" and probed  # a later time would have shown
+        return f"{text}, as no record since has a later time." if is_seen else f"{text}."
     text += ", as it emits nothing and is not idle"
     marks = scenario.stage(apart["source"]).watermark
     if marks is not None and marks.idle_after_s is None:

@@ -12,6 +12,8 @@ from flowcontrol.scenario import Scenario
 _PARTS: Final = (
     "Part of the lag", "Measured", "By the closed form", "In flight ahead", "Taken up",
 )  # fmt: skip
+_FORM: Final = 2
+"""Where the closed form stands in these."""
 
 
 def event_time_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -218,8 +220,17 @@ def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
         rows.append(_part(f"{hop['edge']}{ends}", hop["wait_ms"], hop["expected_ms"], ahead))
     target = subtask_name(scenario, apart["stage"], apart["subtask"])
     rows.append(_part(f"Lag at {target}", apart["lag_ms"], apart["expected_ms"]))
+    is_stated = {_FORM} if _is_formless(apart) else set[int]()
+    shown = [i for i in range(len(_PARTS)) if i not in is_stated and any(row[i] for row in rows)]
+    heads, *cells = ([one[i] for i in shown] for one in (_PARTS, *rows))
     note = _HOW_PARTS[scenario.time_model]
-    return f'<div class="scroll">{html_table(_PARTS, rows)}</div><p class="how">{note}</p>'
+    return f'<div class="scroll">{html_table(heads, cells)}</div><p class="how">{note}</p>'
+
+
+def _is_formless(apart: Mapping[str, Any]) -> bool:
+    """Tell whether the closed form is known of no part of a lag but those that are stated."""
+    hops = [hop["expected_ms"] for hop in apart["hops"]]
+    return all(one is None for one in (apart["at_source_expected_ms"], apart["expected_ms"], *hops))
 
 
 def _is_several(hop: Mapping[str, Any], scenario: Scenario) -> bool:

@@ -302,7 +302,13 @@ def test_a_watermark_that_stands_is_said_to(builder: ModuleType) -> None:
     assert found["sentences"] == found["matter"] == [text]
     kept = pair(builder, stands, {}, [min(t, 8) - 6 for t in TIMES])  # it emits all the same
     [text] = found_in(kept, builder.scenario("x", PAIR, ["source->sink"]))["sentences"]
-    assert text.endswith("its watermark has not moved since 7 s.")
+    since = "its watermark has not moved since 7 s"
+    assert text.endswith(f"{since}, as no record since has a later time.")
+    given = builder.scenario("x", PAIR, ["source->sink"])
+    rare = given.options.model_copy(update={"watermark_interval_us": 3_600_000_000})
+    for more in ({"options": rare}, {"time_model": "spark", "batch_s": 1}):
+        found = found_in(kept, given.model_copy(update=more))
+        assert found["sentences"][0].endswith(f"{since}.")
 
 
 def test_the_offset_of_a_source_is_a_part_of_its_own(builder: ModuleType) -> None:

