@@ -172,7 +172,7 @@ LENGTHS = [
               "tumbling or sliding"),
     in_window("size_s", {**COUNTED, "size_s": 5}, "5: a global window takes no size_s"),
     in_window("offset_s", {**TUMBLING, "offset_s": 60}, "60: TumblingEventTimeWindows parameters",
-              "must satisfy abs(offset) < size, 60"),
+              "must satisfy abs(offset) < size, 60", "state the remainder"),
     in_window("offset_s", {**TUMBLING, "offset_s": -60}, "-60: TumblingEventTimeWindows"),
     in_window("offset_s", {**SLIDING, "offset_s": 10}, "10: SlidingEventTimeWindows parameters",
               "must satisfy abs(offset) < slide, 10"),
