@@ -163,7 +163,9 @@ def _standing(apart: Mapping[str, Any], source: str, scenario: Scenario) -> str:
     since = f"has not moved since {seconds(apart['stands_since_s'])} s"
     text = f"Event time is held back by {source}: its watermark {since}"
     if apart["source_rate"] > 0:
-        return f"{text}."
+        probed = 4 * scenario.options.watermark_interval_us < scenario.duration_us
+        is_seen = scenario.time_model == "flink" and probed  # a later time would have shown
+        return f"{text}, as no record since has a later time." if is_seen else f"{text}."
     text += ", as it emits nothing and is not idle"
     marks = scenario.stage(apart["source"]).watermark
     if marks is not None and marks.idle_after_s is None:
@@ -280,11 +282,18 @@ def _of_windows(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
     for name, own in found["stages"].items():
         if not own["max_open_windows"] and not own["fired"]:
             continue
-        text = f"{name} held up to {own['max_open_windows']:,} windows"
-        text += f", {size(own['max_window_state_bytes'])}, and {done} {own['fired']:,} results"
+        text = f"{name} held no window at any sample"
+        if own["max_open_windows"]:
+            text = f"{name} held up to {_count(own['max_open_windows'], 'window')} at a sample"
+            text += f", {size(own['max_window_state_bytes'])}"
+        text += f"; it {done} {_count(own['fired'], 'result')}"
         if own["max_fired"]:
             text += f", up to {own['max_fired']:,} between two samples"
         yield f"{text}."
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def time_text(ms: float) -> str:

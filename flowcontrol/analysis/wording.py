@@ -378,7 +378,7 @@ def size(nbytes: float) -> str:
     while value >= 1024 and unit + 1 < len(_UNITS):
         value, unit = value / 1024, unit + 1
     decimals = 0 if value >= 10 or not unit else 1
-    return f"{value:,.{decimals}f} {_UNITS[unit]}"
+    return f"{f'{value:,.{decimals}f}'.removesuffix('.0')} {_UNITS[unit]}"
 
 
 def join_words(words: Sequence[str]) -> str:

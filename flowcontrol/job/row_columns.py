@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.protocol.event_time import MAX_TIME
+from flowcontrol.protocol.windows.contents import NO_VALUE
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
+
+LEAST: Final = NO_VALUE + 1
+"""The least whole number that a window can aggregate,"""
+MOST: Final = MAX_TIME
+"""and the greatest."""
 
 NO_KEY: Final = "null"
 """Text of a missing key."""
@@ -90,16 +98,17 @@ def as_moments(column: pa.Array) -> pa.Array | None:
 def as_numbers(column: pa.Array) -> pa.Array | None:
     """Return a column as 64-bit integers or doubles likewise; an infinite one is none.
 
-    Decimals are doubles.
+    Decimals are doubles. Whole numbers lie between :data:`LEAST` and :data:`MOST`.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if pa.types.is_integer(column.type):
         try:
-            return column.cast(pa.int64())
+            whole = column.cast(pa.int64())
         except pa.ArrowInvalid:
             return None
+        return None if pc.any(pc.less(whole, LEAST)).as_py() else whole
     kinds = (pa.types.is_null, pa.types.is_floating, pa.types.is_decimal)
     if any(is_kind(column.type) for is_kind in kinds):
         found = column.cast(pa.float64())

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_columns import (
+    LEAST,
+    MOST,
     as_moments,
     as_numbers,
     first_misfit,
@@ -217,7 +219,8 @@ class RowStamper:
         if found is None:
             row = first_misfit(column, convert)
             text = f"{name!r} of {self._needs.file} is {column[row].as_py()!r} in row"
-            text = f"{text} {self._number(row)}, which is no {wanted}: mend the row, leave it out,"
+            why = f"which {_why_misfit(column[row].as_py(), wanted)}"
+            text = f"{text} {self._number(row)}, {why}: mend the row, leave it out,"
             raise self._needs.refused(place, f"{text} or name another column")
         return found
 
@@ -323,3 +326,10 @@ def stamp_rows(needs: RowNeeds, batches: Sequence[pa.RecordBatch]) -> StampedRow
     for batch in batches:
         stamper.add(batch)
     return stamper.finish()
+
+
+def _why_misfit(value: Any, wanted: str) -> str:
+    """Return why a value is not what a column should hold."""
+    if isinstance(value, int):
+        return f"a window cannot add up: whole numbers lie between {LEAST:,} and {MOST:,}"
+    return f"is no {'finite ' * isinstance(value, float)}{wanted}"

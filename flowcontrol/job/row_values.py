@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows.contents import NO_VALUE
 
 if TYPE_CHECKING:
@@ -51,10 +52,15 @@ class WindowValues:
         """Return units as values of the column: whole numbers, or doubles."""
         return units if self.is_whole else scaled(units, self.decimals)
 
-    def means(self, units: Ints, counts: Ints) -> Floats:
-        """Return the means of sums in units, of so many values."""
+    def means(self, units: Ints, wraps: Ints, counts: Ints) -> Floats:
+        """Return the means of sums in units that have wrapped 64 bits so often, of so many values.
+
+        Notes
+        -----
+        The sums of whole numbers as doubles, as Spark's ``avg`` adds up a long.
+        """
         sums = units.astype(np.float64) if self.is_whole else scaled(units, self.decimals)
-        return sums / np.maximum(counts, 1)
+        return (sums + scaled(wraps, self.decimals) * 2.0**64) / np.maximum(counts, 1)
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ def values_of(columns: Sequence[tuple[int, pa.ChunkedArray, Ints]], total: int) 
     Notes
     -----
     A missing value and a NaN are none, as in SQL and in pandas. Whole numbers stay what they are,
-    and their sums stop at the ends of 64 bits.
+    and their sums stop at the ends of 64 bits; their means do not.
     """
     import pyarrow as pa
 
@@ -151,6 +157,12 @@ def units_of(values: Floats, decimals: int) -> Ints:
     """Return values in units of 10**-decimals, rounded."""
     power = 10.0 ** abs(decimals)
     return np.rint(values * power if decimals >= 0 else values / power).astype(np.int64)
+
+
+def sums_within(units: Ints, wraps: Ints) -> Ints:
+    """Return sums that have wrapped 64 bits so often, or the ends that they are beyond."""
+    beyond = np.where(wraps > 0, MAX_TIME, MIN_TIME)
+    return np.where(wraps == 0, units, beyond)
 
 
 def scaled(units: Ints, decimals: int) -> Floats:

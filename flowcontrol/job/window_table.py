@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
-from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, WindowValues
+from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, WindowValues, sums_within
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
 from flowcontrol.scenario.key_names import key_names as names_on_edges
@@ -60,12 +60,15 @@ class Aggregated(NamedTuple):
         Records that have a value.
     sum, min, max : ndarray of int64, shape (results,)
         Of these values; 0 where there are none.
+    wraps : ndarray of int64, shape (results,)
+        How often the sum has left 64 bits: the whole is ``sum + wraps * 2**64``.
     """
 
     valued: Ints
     sum: Ints
     min: Ints
     max: Ints
+    wraps: Ints
 
 
 def further_columns(rows: Ints) -> list[Aggregated]:
@@ -73,7 +76,7 @@ def further_columns(rows: Ints) -> list[Aggregated]:
 
     Parameters
     ----------
-    rows : ndarray of int64, shape (4 * columns, results)
+    rows : ndarray of int64, shape (5 * columns, results)
         Of each column what an :class:`Aggregated` has, in that order.
     """
     each = len(Aggregated._fields)
@@ -195,7 +198,9 @@ def _aggregate(function: str, values: Aggregated, own: WindowValues) -> pa.Array
     import pyarrow as pa
 
     if function == "avg":
-        found = own.means(values.sum, values.valued)
+        found = own.means(values.sum, values.wraps, values.valued)
+    elif function == "sum":
+        found = own.numbers(sums_within(values.sum, values.wraps))
     else:
         found = own.numbers(getattr(values, function))
     return pa.array(found, mask=values.valued == 0)

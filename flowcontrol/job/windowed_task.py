@@ -50,8 +50,10 @@ class Result(NamedTuple):
         The records that have a value; made ones have the value 1.
     sum, min, max : int
         Of these values, in units.
+    wraps : int
+        How often the sum has left 64 bits.
     further : tuple of int
-        Of each column beside the first the last four, one column behind the other.
+        Of each column beside the first the last five, one column behind the other.
     """
 
     key: int
@@ -63,6 +65,7 @@ class Result(NamedTuple):
     sum: int
     min: int
     max: int
+    wraps: int
     further: tuple[int, ...] = ()
 
 
@@ -250,7 +253,7 @@ class WindowedTask(TimedTask):
         windows = self._window.windows
         store, further = windows.store, map(values_of, further_of(windows, NONE))
         window = store.result_key, store.result_start, store.result_end
-        values = store.result_sum, store.result_min, store.result_max
+        values = store.result_sum, store.result_min, store.result_max, store.result_wraps
         found = Result(
             *window,
             store.result_count,

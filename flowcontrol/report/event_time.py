@@ -12,6 +12,8 @@ from flowcontrol.scenario import Scenario
 _PARTS: Final = (
     "Part of the lag", "Measured", "By the closed form", "In flight ahead", "Taken up",
 )  # fmt: skip
+_FORM: Final = 2
+"""Where the closed form stands in these."""
 
 
 def event_time_lines(summary: Mapping[str, Any]) -> list[str]:
@@ -24,7 +26,7 @@ def event_time_lines(summary: Mapping[str, Any]) -> list[str]:
     """
     found = summary.get("event_time", {})
     stages, model = found.get("stages", {}), found.get("time_model", "flink")
-    return [*_lag_line(summary), *_windows_line(stages, model), *_paused_line(stages)]
+    return [*_lag_line(summary), *_windows_lines(stages, model), *_paused_line(stages)]
 
 
 def _furthest(stages: Mapping[str, Any]) -> tuple[str, Mapping[str, float]] | None:
@@ -47,17 +49,23 @@ def _lag_line(summary: Mapping[str, Any]) -> list[str]:
     return [f"Watermarks: {name} lags {mean} on average, {most} at most, {end} at the end."]
 
 
-def _windows_line(stages: Mapping[str, Any], model: str) -> list[str]:
+def _windows_lines(stages: Mapping[str, Any], model: str) -> list[str]:
     own = [one for one in stages.values() if _has_windows(one)]
     if not own:
         return []
     what = "groups" if model == "spark" else "records"
     late = sum(one["late_records"] for one in own)
-    held = sum(one["max_open_windows"] for one in own)
-    size = bytes_text(sum(one["max_window_state_bytes"] for one in own))
+    held = [
+        f"{number(one['max_open_windows'])} in {name} ({bytes_text(one['max_window_state_bytes'])})"
+        for name, one in stages.items()
+        if one["max_open_windows"]
+    ]
+    lines = [f"Open windows at the samples: up to {', '.join(held)}."] if held else []
     fired = sum(one["fired"] for one in own)
-    text = f"Windows: up to {number(held)} open, {size}; {number(fired)} results"
-    return [f"{text}; {number(late)} {what} too late." if late else f"{text}; nothing too late."]
+    text = f"Windows: {number(fired)} result{'' if fired == 1 else 's'}"
+    if late:
+        return [*lines, f"{text}; {number(late)} {what} too late."]
+    return [*lines, f"{text}; nothing too late."]
 
 
 def _has_windows(own: Mapping[str, Any]) -> bool:
@@ -146,7 +154,7 @@ _NOTES: Final = {
     "the run.",
     "Paused": "Paused: share of the time for which alignment stopped a source.",
     "Too late": _LATE["flink"],
-    "Windows at most": "Windows: each key's by itself.",
+    "Windows at most": "Windows and their state: at a sample; each key's by itself.",
 }
 """What a column means, by its head."""
 
@@ -212,8 +220,17 @@ def _parts(apart: Mapping[str, Any] | None, scenario: Scenario) -> str:
         rows.append(_part(f"{hop['edge']}{ends}", hop["wait_ms"], hop["expected_ms"], ahead))
     target = subtask_name(scenario, apart["stage"], apart["subtask"])
     rows.append(_part(f"Lag at {target}", apart["lag_ms"], apart["expected_ms"]))
+    is_stated = {_FORM} if _is_formless(apart) else set[int]()
+    shown = [i for i in range(len(_PARTS)) if i not in is_stated and any(row[i] for row in rows)]
+    heads, *cells = ([one[i] for i in shown] for one in (_PARTS, *rows))
     note = _HOW_PARTS[scenario.time_model]
-    return f'<div class="scroll">{html_table(_PARTS, rows)}</div><p class="how">{note}</p>'
+    return f'<div class="scroll">{html_table(heads, cells)}</div><p class="how">{note}</p>'
+
+
+def _is_formless(apart: Mapping[str, Any]) -> bool:
+    """Tell whether the closed form is known of no part of a lag but those that are stated."""
+    hops = [hop["expected_ms"] for hop in apart["hops"]]
+    return all(one is None for one in (apart["at_source_expected_ms"], apart["expected_ms"], *hops))
 
 
 def _is_several(hop: Mapping[str, Any], scenario: Scenario) -> bool:

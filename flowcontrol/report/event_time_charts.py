@@ -63,14 +63,21 @@ def _lag_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
             traces += _thin(stage.name, rows, "lag", line_style(index))
         series = Series(stage.name, *thinned(summed(rows, "lag", "max"), "lag"))
         traces.append(line(series, line_style(index)))
-    traces = [_with_gaps(trace) for trace in traces] + _delays(run, factor)
+    delays, has_thin = _delays(run, factor), any("opacity" in trace for trace in traces)
+    traces = [_with_gaps(trace) for trace in traces] + delays
     relative = any(is_relative(run.scenario, stage.name) for stage in run.scenario.stages)
     texts = chart_texts(_REPORT)["watermark-lag"]
     words = texts["sources"] if relative else texts["clock"]
     note = f" No watermark came to {', '.join(without)}." if without else ""
     title = f"lag ({unit} of event time)" if relative else f"lag ({unit})"
     drawn = _drawn(run, traces, [axis(title)], 300)
-    text = texts["text"].format(lag=words, stages=texts[run.scenario.time_model])
+    text = texts["text"].format(
+        lag=words,
+        stages=texts[run.scenario.time_model],
+        thin=texts["thin"] if has_thin else "",
+        stands="" if relative else texts["stands"],  # the furthest source has no lag
+        delays=texts["delays"] if delays else "",
+    )
     text += note + left_out(run)
     return [Chart("watermark-lag", texts["title"], text, drawn)]
 

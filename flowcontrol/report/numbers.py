@@ -1,6 +1,6 @@
 """Numbers for people: thousands separated, about three significant digits."""
 
-_BYTE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+from flowcontrol.analysis.wording import size as size_text
 
 
 def number(value: float) -> str:
@@ -37,10 +37,5 @@ def milliseconds(value: float) -> str:
 
 
 def bytes_text(value: float) -> str:
-    """Return a size with a binary unit: ``320 KiB``."""
-    size = float(value)
-    for unit in _BYTE_UNITS:
-        if size < 1024 or unit == _BYTE_UNITS[-1]:
-            break
-        size /= 1024
-    return f"{number(size)} {unit}"
+    """Return a size with a binary unit, as sentences have it: ``320 KiB``, ``12 B``."""
+    return size_text(value).replace("bytes", "B")

@@ -17,6 +17,7 @@ from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.stage_models import Input
+from flowcontrol.scenario.window_checks import ONE_SUBTASK
 
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""
@@ -271,6 +272,8 @@ def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
         if edge.key is not None and scenario.stage(edge.sender).input is None:
             what = f"{edge.key!r}: hash by a column further down than the source that replays it is"
             instead = "use channel_weights, or hash on the edge that leaves the source"
+            if scenario.stage(edge.receiver).window is not None:
+                instead = f"use {ONE_SUBTASK}, or hash straight from the source into the window"
             yield f"edges[{index}].key", what, instead
 
 

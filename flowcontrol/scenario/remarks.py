@@ -30,7 +30,9 @@ def scenario_warnings(scenario: Scenario) -> list[str]:
         *_exactly_once(scenario),
         *_restarts(scenario),
         *_alignment(scenario),
+        *_drift(scenario),
         *_probes(scenario),
+        *_no_probes(scenario),
     ]
 
 
@@ -49,6 +51,40 @@ def _alignment(scenario: Scenario) -> Iterator[str]:
                 f"{members[0].name}: it is alone in the group {group!r}, so its alignment has no "
                 "effect: name the same group in another source."
             )
+
+
+def _drift(scenario: Scenario) -> Iterator[str]:
+    """A drift that event time passes before the group has answered pauses also the slowest source.
+
+    An answer is up to two intervals old, and a watermark up to one interval of probes. How fast
+    event time passes in rows that bring their own is not known before they are read.
+    """
+    for stage in scenario.sources:
+        marks, times = stage.watermark, stage.event_time
+        if marks is None or marks.alignment is None or times is None or times.column is not None:
+            continue
+        own = marks.alignment
+        probes_s = 0.0 if marks.punctuated else scenario.options.watermark_interval_us / 1e6
+        late_s, what = 2 * float(own.interval_s), "two of its interval_s"
+        if probes_s > late_s:
+            late_s, what = probes_s, "pipeline.auto-watermark-interval"
+        if float(own.max_drift_s) < late_s:
+            yield (
+                f"{stage.name}: max_drift_s {float(own.max_drift_s):g} is less than {what}, "
+                f"{late_s:g} s: the group {own.group!r} may hear so late how far its sources are "
+                "that also the slowest is paused: raise it, or lower the interval."
+            )
+
+
+def _no_probes(scenario: Scenario) -> Iterator[str]:
+    """Spark works watermarks out at the end of a batch."""
+    default = type(scenario.options).model_fields["watermark_interval_us"].default
+    is_given = scenario.options.watermark_interval_us != default
+    if is_given and scenario.has_event_time and scenario.time_model == "spark":
+        yield (
+            "pipeline.auto-watermark-interval has no effect with time_model: spark: Spark works "
+            "its watermark out at the end of each batch."
+        )
 
 
 def _probes(scenario: Scenario) -> Iterator[str]:

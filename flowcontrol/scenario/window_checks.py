@@ -17,6 +17,9 @@ from flowcontrol.scenario.window_models import MAX_KEYS, Trigger, Window, split_
 Fault = tuple[str, str]
 """A key of a window, and why it is refused."""
 
+ONE_SUBTASK = "global, or rebalance and parallelism 1, the column being the key of the input"
+"""How rows meet by key in a window that they do not reach straight from their source."""
+
 _NO_TIME = "Record has Long.MIN_VALUE timestamp (= no timestamp marker)"
 """Flink's words (``TumblingEventTimeWindows.assignWindows``)."""
 
@@ -229,7 +232,7 @@ def _named(at: _Place) -> Iterator[Problem]:
         for key in ("key_weights", "key_distribution"):
             if getattr(edge, key) is not None:
                 text = f"replayed rows reach the window of {at.stage.name!r}, and bring their keys:"
-                text = f"{text} use hash with key, the column, or parallelism 1 and no hash"
+                text = f"{text} use {_how_to_meet(at, edge)}"
                 yield Problem(f"edges[{at.edges.index(edge)}].{key}", text)
 
 
@@ -248,6 +251,15 @@ def _unkeyed(at: _Place) -> Iterator[Problem]:
             how = str(edge.partitioner) if is_stated(edge, "partitioner") else "no partitioner"
             how += " by channel_weights" * (edge.partitioner == "hash")
             text = f"{how} into the window of {at.stage.name!r}, {at.stage.parallelism} subtasks:"
-            text = f"{text} records of one key must meet in one (keyBy): use hash with key_weights,"
-            text = f"{text} key_distribution or key, or parallelism 1"
+            text = f"{text} records of one key must meet in one (keyBy): use"
+            text = f"{text} {_how_to_meet(at, edge)}"
             yield Problem(f"edges[{at.edges.index(edge)}].partitioner", text)
+
+
+def _how_to_meet(at: _Place, edge: Edge) -> str:
+    """Return what brings records of one key together in a window; rows have their key."""
+    if not at.has_rows:
+        return "hash with key_weights or key_distribution, or parallelism 1"
+    if at.by_name[edge.sender].input is None:
+        return ONE_SUBTASK
+    return "hash with key, the column, or rebalance and parallelism 1"

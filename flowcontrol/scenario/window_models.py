@@ -216,7 +216,8 @@ class Window(Mapping):
         if limit is not None and most is not None and abs(self.offset_s) >= most:
             name = f"{self.kind.capitalize()}EventTimeWindows"
             text = f"{float(self.offset_s):g}: {name} parameters must satisfy abs(offset) <"
-            yield "offset_s", f"{text} {limit}, {float(most):g}: state the rest of the division"
+            rest = float(self.offset_s % most)
+            yield "offset_s", f"{text} {limit}, {float(most):g}: state the remainder, {rest:g}"
 
     def _trigger(self) -> Iterator[tuple[str, str]]:
         trigger = self.trigger

@@ -88,3 +88,5 @@ class KernelResult:
     """The smallest one."""
     max: int = 0
     """The largest one."""
+    wraps: int = 0
+    """How often the sum has left 64 bits."""

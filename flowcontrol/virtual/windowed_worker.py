@@ -174,6 +174,7 @@ def log_result(m: KernelMemory, worker: Any) -> None:
     entry.sum = store.result_sum
     entry.min = store.result_min
     entry.max = store.result_max
+    entry.wraps = store.result_wraps
     entry.round = m.now
     copy_further(m, held, NONE, at + RESULT_CELLS)
     m.results_count = number + 1

@@ -302,7 +302,13 @@ def test_a_watermark_that_stands_is_said_to(builder: ModuleType) -> None:
     assert found["sentences"] == found["matter"] == [text]
     kept = pair(builder, stands, {}, [min(t, 8) - 6 for t in TIMES])  # it emits all the same
     [text] = found_in(kept, builder.scenario("x", PAIR, ["source->sink"]))["sentences"]
-    assert text.endswith("its watermark has not moved since 7 s.")
+    since = "its watermark has not moved since 7 s"
+    assert text.endswith(f"{since}, as no record since has a later time.")
+    given = builder.scenario("x", PAIR, ["source->sink"])
+    rare = given.options.model_copy(update={"watermark_interval_us": 3_600_000_000})
+    for more in ({"options": rare}, {"time_model": "spark", "batch_s": 1}):
+        found = found_in(kept, given.model_copy(update=more))
+        assert found["sentences"][0].endswith(f"{since}.")
 
 
 def test_the_offset_of_a_source_is_a_part_of_its_own(builder: ModuleType) -> None:
@@ -443,10 +449,18 @@ def test_windows_say_what_they_held(builder: ModuleType) -> None:
     )  # fmt: skip
     found = found_in(made, builder.scenario("x", LINE, CHAIN))
     assert found["sentences"][-1] == (
-        "sink held up to 3,000 windows, 293 KiB, and fired 2,000 results, up to 1,000 between two "
-        "samples."
+        "sink held up to 3,000 windows at a sample, 293 KiB; it fired 2,000 results, up to 1,000 "
+        "between two samples."
     )
     assert found["matter"] == []
+
+
+def test_windows_that_open_and_close_between_two_samples(builder: ModuleType) -> None:
+    made = line(builder, watermark_s=behind(5.5), fired=[min(1, int(t // 10)) for t in TIMES])
+    found = found_in(made, builder.scenario("x", LINE, CHAIN))
+    assert found["sentences"][-1] == (
+        "sink held no window at any sample; it fired 1 result, up to 1 between two samples."
+    )
 
 
 def test_a_chained_hop_has_no_channels_and_no_wait(builder: ModuleType) -> None:

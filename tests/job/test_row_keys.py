@@ -130,9 +130,9 @@ def test_a_window_looks_at_the_columns_of_its_own_sources(
     totals = made.window(aggregate={"total": "sum(size)"})
     stages = {"one": made.source(one), "other": made.source(other), "a": totals, "b": totals}
     keys = read_replayed(made.job(stages, {"one->a": None, "other->b": None})).keys
-    assert keys.values_of("a").is_whole
-    assert keys.values_of("a").of_ids.tolist()[:2] == [2**60 + 1, 2]
-    own = keys.values_of("b")
+    assert keys.columns_of("a").by_name["size"].is_whole
+    assert keys.columns_of("a").by_name["size"].of_ids.tolist()[:2] == [2**60 + 1, 2]
+    own = keys.columns_of("b").by_name["size"]
     assert own.numbers(own.of_ids).tolist()[2:] == [0.5, 3.0]
 
 

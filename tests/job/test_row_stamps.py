@@ -174,12 +174,22 @@ def test_a_missing_number_among_texts_is_none() -> None:
 
 def test_an_infinite_value_is_refused() -> None:
     text = refused(pa.table({"x": [1.0, float("-inf")]}), needs(None, (), ["x"]))
-    assert "stages[0].input: 'x' of rows.csv is -inf in row 2" in text
+    assert "stages[0].input: 'x' of rows.csv is -inf in row 2, which is no finite number" in text
 
 
-def test_a_whole_number_beyond_64_bits_is_refused() -> None:
-    values = pa.array([1, 1 << 63], pa.uint64())
-    assert f"is {1 << 63} in row 2" in refused(pa.table({"x": values}), needs(None, (), ["x"]))
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(1 << 63, pa.uint64()), (-(1 << 63), pa.int64()), (-(1 << 63) + 1, pa.int64())],
+)
+def test_a_whole_number_beyond_what_windows_hold_is_refused(value: int, kind: Any) -> None:
+    """It is a number: the text says which ones there may be."""
+    values = pa.array([1, value], kind)
+    text = refused(pa.table({"x": values}), needs(None, (), ["x"]))
+    assert f"is {value} in row 2, which a window cannot add up: whole numbers lie between" in text
+    assert "between -9,223,372,036,854,775,806 and 9,223,372,036,854,775,807: mend the row" in text
+    ends = pa.array([-(1 << 63) + 2, (1 << 63) - 1], pa.int64())
+    found = stamped(pa.table({"x": ends}), needs(None, (), ["x"]))
+    assert sorted(found.ids.column("value:x").to_pylist()) == ends.to_pylist()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job.row_values import MOST_DECIMALS, NO_VALUE, WindowValues, decimals_of, values_of
+from flowcontrol.job.row_values import (
+    MOST_DECIMALS,
+    NO_VALUE,
+    WindowValues,
+    decimals_of,
+    sums_within,
+    values_of,
+)
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 
 
 def column(values: list[Any], kind: Any = None, first: int = 0, rows: int = 1) -> Any:
@@ -44,14 +52,22 @@ def test_whole_numbers_stay() -> None:
     found = values_of([column([5, None, -7], pa.int64())], 3)
     assert (found.of_ids.tolist(), found.is_whole) == ([5, NO_VALUE, -7], True)
     assert found.numbers(np.array([5])).tolist() == [5]
-    assert found.means(np.array([5]), np.array([2])).tolist() == [2.5]
+    assert found.means(np.array([5]), np.array([0]), np.array([2])).tolist() == [2.5]
 
 
 def test_decimals_are_units() -> None:
     found = values_of([column([0.1, None, float("nan"), -2.25])], 4)
     assert found.of_ids.tolist() == [10, NO_VALUE, NO_VALUE, -225]
     assert found.numbers(np.array([100, -225])).tolist() == [1.0, -2.25]
-    assert found.means(np.array([100]), np.array([4])).tolist() == [0.25]
+    assert found.means(np.array([100]), np.array([0]), np.array([4])).tolist() == [0.25]
+
+
+@pytest.mark.parametrize("values", [[17 * 10**17] * 8, [-(2**63) + 2] * 5, [2**62] * 2])
+def test_a_sum_beyond_64_bits_stops_and_its_mean_is_right(values: list[int]) -> None:
+    wraps, sums = divmod(sum(values) + 2**63, 2**64)
+    own, found = WindowValues(np.zeros(0, np.int64)), (np.array([sums - 2**63]), np.array([wraps]))
+    assert own.means(*found, np.array([len(values)])).tolist() == [float(values[0])]
+    assert sums_within(*found).tolist() == [MAX_TIME if values[0] > 0 else MIN_TIME]
 
 
 def test_sources_follow_one_another() -> None:

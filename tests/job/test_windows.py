@@ -55,7 +55,7 @@ def test_rounds_by_hand() -> None:
         assert task.taken == taken, number
         assert task.time.watermark == (MIN_TIME if watermark is None else watermark), number
         assert [(entry.start, entry.count) for entry in task.window.entries] == held, number
-        results = [Result(0, *found, number, *found[-1:] * 2, 1, 1) for found in fired]
+        results = [Result(0, *found, number, *found[-1:] * 2, 1, 1, 0) for found in fired]
         assert task.window.results == tuple(results), number
         assert sink.state.taken == at_sink, number
     sent = [state.task("sink").time.in_flight[0] for state in states[4:6]]

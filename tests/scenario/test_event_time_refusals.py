@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario import check_clock, parse_scenario
 from modules import load
 
 REFUSALS = load("tests/scenario/test_refusals.py")
@@ -171,8 +172,9 @@ LENGTHS = [
               "tumbling or sliding"),
     in_window("size_s", {**COUNTED, "size_s": 5}, "5: a global window takes no size_s"),
     in_window("offset_s", {**TUMBLING, "offset_s": 60}, "60: TumblingEventTimeWindows parameters",
-              "must satisfy abs(offset) < size, 60"),
-    in_window("offset_s", {**TUMBLING, "offset_s": -60}, "-60: TumblingEventTimeWindows"),
+              "must satisfy abs(offset) < size, 60", "state the remainder, 0"),
+    in_window("offset_s", {**TUMBLING, "offset_s": -70}, "-70: TumblingEventTimeWindows parameters",
+              "state the remainder, 50"),
     in_window("offset_s", {**SLIDING, "offset_s": 10}, "10: SlidingEventTimeWindows parameters",
               "must satisfy abs(offset) < slide, 10"),
     in_window("offset_s", {**TUMBLING, "offset_s": 1.0005}, "1.0005", "in whole milliseconds"),
@@ -318,6 +320,54 @@ def test_what_is_advised_is_not_refused(changed: Any) -> None:
     with pytest.raises(ScenarioError, match=text) as caught:
         parse_scenario(changed(ONE, (WINDOW, TUMBLING), SPARK))
     assert "processing_time" not in str(caught.value)
+
+
+BEHIND_A_MAP: dict[str, Any] = {
+    "schema": 1,
+    "name": "behind-a-map",
+    "duration_s": 5,
+    "stages": [
+        {"name": "source", "emit_rate": 100, "event_time": {"column": "time_hour"}, "watermark": {},
+         "input": {"format": "csv", "path": WEATHER, "key": "origin"}},
+        {"name": "map"},
+        {"name": "count", "parallelism": 2, "window": TUMBLING},
+    ],
+    "edges": [{"from": "source", "to": "map"}],
+}  # fmt: skip
+
+
+def to_window(parallelism: int, **edge: Any) -> dict[str, Any]:
+    """A window of rows that a stage hands on."""
+    found = deepcopy(BEHIND_A_MAP)
+    found["stages"][2]["parallelism"] = parallelism
+    found["edges"].append({"from": "map", "to": "count", **edge})
+    return found
+
+
+@pytest.mark.parametrize(
+    "edge",
+    [
+        {"partitioner": "hash", "key": "origin"},
+        {"partitioner": "hash"},
+        {"partitioner": "hash", "channel_weights": [1, 1]},
+        {"partitioner": "hash", "key_weights": {"JFK": 1}},
+        {"partitioner": "rebalance"},
+    ],
+)
+def test_rows_behind_a_stage_are_advised_what_a_window_takes(edge: dict[str, Any]) -> None:
+    """Not a hash by a column, nor shares of channels: either would be refused in turn."""
+    advice = "use global, or rebalance and parallelism 1, the column being the key of the input"
+    with pytest.raises(ScenarioError) as caught:
+        raise ScenarioError(check_clock(parse_scenario(to_window(2, **edge)), "virtual"))
+    assert advice in str(caught.value)
+    assert "use hash with" not in str(caught.value)
+    straight = to_window(2, **edge)
+    straight["edges"] = [{"from": "source", "to": "count", "partitioner": "hash"}]
+    del straight["stages"][1]
+    advised = to_window(2, partitioner="global"), to_window(1, partitioner="rebalance"), straight
+    for given in advised:
+        for clock in ("virtual", "live"):
+            assert check_clock(parse_scenario(given), clock) == []
 
 
 @pytest.mark.parametrize(("changes", "place", "texts"), TABLE)

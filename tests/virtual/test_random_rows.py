@@ -66,7 +66,7 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
         yield "windows of several columns that are open"
     for one in task.window.results:
         yield "results"
-        if len(one.further) == 8 and one.further[0] > one.further[4] > 0:
+        if len(one.further) == 10 and one.further[0] > one.further[5] > 0:
             yield "several columns"
         if one.valued < one.records:
             yield "records without a value"

@@ -216,6 +216,24 @@ def test_a_window_without_values_has_no_sum(rows_in_windows: ModuleType, tmp_pat
     assert all(pd.isna(row[name]) for name in ("s", "lo", "hi", "mean"))
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_average_is_right_where_a_sum_stops(
+    sign: int, rows_in_windows: ModuleType, tmp_path: Path
+) -> None:
+    """Of the first column and of a further one."""
+    size, count = sign * 17 * 10**17, 8
+    city, at = ["Rome"] * count, [EPOCH_MS] * count
+    given = pd.DataFrame({"at": at, "city": city, "small": 1, "size": size})
+    for more in ({}, {"first": "sum(small)"}):
+        window = {"aggregate": {**more, **aggregates("size")}}
+        folder = tmp_path / str(len(more))
+        folder.mkdir()
+        [row] = results(replay(rows_in_windows, folder, given, window)).to_dict("records")
+        assert row["mean"] == size
+        assert row["s"] == (2**63 - 1 if sign > 0 else -(2**63))
+        assert (row["lo"], row["hi"], row["n"]) == (size, size, count)
+
+
 def test_a_column_of_decimals_holds_numbers(rows_in_windows: ModuleType, tmp_path: Path) -> None:
     """As prices in a table mostly do; results are doubles."""
     prices = [Decimal("0.10"), Decimal("0.20"), None, Decimal("-7.25")]

@@ -23,7 +23,7 @@ def put_value_in(held: Held, value: int) -> None:
     """Add a value to what a window holds of its column."""
     held.min = value if held.valued == 0 else min(held.min, value)
     held.max = value if held.valued == 0 else max(held.max, value)
-    held.sum = _total(held.sum, value)
+    _add(held, value, 0)
     held.valued += 1
 
 
@@ -39,7 +39,7 @@ def absorb_values(held: Held, other: Held) -> None:
         return
     held.min = other.min if held.valued == 0 else min(held.min, other.min)
     held.max = other.max if held.valued == 0 else max(held.max, other.max)
-    held.sum = _total(held.sum, other.sum)
+    _add(held, other.sum, other.wraps)
     held.valued += other.valued
 
 
@@ -55,11 +55,31 @@ def purge_values(held: Held) -> None:
     held.sum = 0
     held.min = 0
     held.max = 0
+    held.wraps = 0
 
 
-def _total(number: int, more: int) -> int:
-    """Return a sum, or the end of the 64 bits that it would leave."""
-    if more > 0:
-        return number + more if number <= MAX_TIME - more else MAX_TIME
-    least = -MAX_TIME - 1
-    return number + more if number >= least - more else least
+def sum_within(number: int, wraps: int) -> int:
+    """Return a sum of values, or the end of the 64 bits that it is beyond.
+
+    Parameters
+    ----------
+    number, wraps : int
+        As a window holds them: the sum is ``number + wraps * 2**64``.
+    """
+    if wraps > 0:
+        return MAX_TIME
+    return -MAX_TIME - 1 if wraps < 0 else number
+
+
+def _add(held: Held, more: int, wraps: int) -> None:
+    """Add to the sum of a column, of which nothing is lost where it leaves 64 bits."""
+    number, least = held.sum, -MAX_TIME - 1
+    held.wraps += wraps
+    if more > 0 and number > MAX_TIME - more:
+        held.wraps += 1
+        held.sum = (number + least) + (more + least)
+    elif more < 0 and number < least - more:
+        held.wraps -= 1
+        held.sum = (number - least) + (more - least)
+    else:
+        held.sum = number + more

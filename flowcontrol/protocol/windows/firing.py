@@ -246,6 +246,7 @@ def put_out(windows: Windows, place: int) -> None:
     store.result_sum = entry.sum
     store.result_min = entry.min
     store.result_max = entry.max
+    store.result_wraps = entry.wraps
     put_further_out(windows, place)
 
 

@@ -11,6 +11,7 @@ from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.windows import firing, keeping
 from flowcontrol.protocol.windows import timers as t
 from flowcontrol.protocol.windows.assigners import cleanup_ms, last_ms, start_of
+from flowcontrol.protocol.windows.contents import sum_within
 from flowcontrol.protocol.windows.given import AGGREGATES, gap_of, read_settings, whole
 from flowcontrol.protocol.windows.states import WindowEntry, WindowSettings
 
@@ -266,9 +267,14 @@ class WindowOperator:
         store = self._windows.store
         if self._aggregate == "count":
             return store.result_count
+        number: int | Fraction
         if self._aggregate == "avg":
-            return float(Fraction(store.result_sum, store.result_count))
-        number: int | Fraction = getattr(store, f"result_{self._aggregate}")
+            number = store.result_sum + (store.result_wraps << 64)
+            return float(Fraction(number, store.result_count))
+        if self._aggregate == "sum":
+            number = sum_within(store.result_sum, store.result_wraps)
+        else:
+            number = getattr(store, f"result_{self._aggregate}")
         return float(number) if isinstance(number, Fraction) else number
 
 

@@ -111,6 +111,8 @@ class WindowStore:
     """Smallest value."""
     result_max: int = 0
     """Largest value."""
+    result_wraps: int = 0
+    """How often the sum has left 64 bits."""
 
 
 @dataclass(slots=True)
@@ -132,11 +134,13 @@ class WindowEntry:
     valued: int = 0
     """Those of them that have a value."""
     sum: int = 0
-    """Of their values; stops at the ends of 64 bits."""
+    """Of their values, without what ``wraps`` has of it."""
     min: int = 0
     """Smallest value."""
     max: int = 0
     """Largest value."""
+    wraps: int = 0
+    """How often the sum has left 64 bits: the whole is ``sum + wraps * 2**64``."""
     trigger_count: int = 0
     """Elements that a COUNT trigger has counted."""
     has_next: int = 0
@@ -169,11 +173,13 @@ class ColumnValues:
     valued: int = 0
     """Elements that have a value."""
     sum: int = 0
-    """Of these values; stops at the ends of 64 bits."""
+    """Of these values, without what ``wraps`` has of it."""
     min: int = 0
     """Smallest value."""
     max: int = 0
     """Largest value."""
+    wraps: int = 0
+    """How often the sum has left 64 bits, as of a :class:`WindowEntry`."""
 
 
 class Windows(NamedTuple):

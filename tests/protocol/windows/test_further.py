@@ -81,6 +81,7 @@ def newest(windows: Windows) -> tuple[Result, list[Result]]:
     own = windows.store
     whose = own.result_key, own.result_start, own.result_end, own.result_count
     first = own.result_valued, own.result_sum, own.result_min, own.result_max
+    first = *first, own.result_wraps
     return whose, [first, *map(values_of, keeping.further_of(windows, NONE))]
 
 
@@ -198,7 +199,7 @@ def test_a_window_that_is_gone_leaves_nothing() -> None:
         assert len(windows.further) == (COLUMNS - 1) * (len(windows.entries) + 1)
         firing.on_watermark(windows, start + 9)
         _, [_, second, _] = next(results(windows))
-        assert second == (1, ROWS[number][1], ROWS[number][1], ROWS[number][1])
+        assert second == (1, *[ROWS[number][1]] * 3, 0)
         assert list(results(windows)) == []
-        assert all(values_of(own) == (0, 0, 0, 0) for own in windows.further[COLUMNS - 1 :])
+        assert all(values_of(own) == (0,) * 5 for own in windows.further[COLUMNS - 1 :])
     assert windows.store.used == 1

@@ -42,6 +42,9 @@ def of(aggregate: str, *values: Any) -> Any:
         ("sum", (Fraction(1, 3), Fraction(2, 3)), 1.0),
         ("sum", (MAX_TIME, 5), MAX_TIME),
         ("sum", (MIN_TIME, -5), MIN_TIME),
+        ("sum", (MAX_TIME, 5, -7), MAX_TIME - 2),
+        ("avg", (17 * 10**17,) * 8, 1.7e18),
+        ("avg", (-17 * 10**17,) * 8, -1.7e18),
         ("sum", (True, True), 2),
     ],
 )

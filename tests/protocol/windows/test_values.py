@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.event_time.bounds import MAX_TIME
-from flowcontrol.protocol.windows.contents import absorb, purge, put_in
+from flowcontrol.protocol.windows.contents import absorb, purge, put_in, sum_within
 from flowcontrol.protocol.windows.firing import TAKEN, next_result, on_element, on_watermark
 from flowcontrol.protocol.windows.keeping import kept_state, new_windows, windows_of
 from flowcontrol.protocol.windows.states import WindowEntry, WindowSettings
@@ -53,9 +55,35 @@ def test_a_purge_forgets_them() -> None:
 
 
 @pytest.mark.parametrize(("value", "end"), [(5, MAX_TIME), (-5, -MAX_TIME - 1)])
-def test_sums_stop_at_the_ends(value: int, end: int) -> None:
+def test_sums_stop_at_the_ends_where_they_are_shown(value: int, end: int) -> None:
     entry = filled([end, value, None])
-    assert (entry.sum, entry.valued) == (end, 2)
+    assert (sum_within(entry.sum, entry.wraps), entry.valued) == (end, 2)
+    put_in(entry, -value, 1)
+    assert (sum_within(entry.sum, entry.wraps), entry.wraps) == (end, 0)
+
+
+WIDE = st.lists(st.sampled_from((MAX_TIME, -MAX_TIME, 5, -5)) | st.integers(-MAX_TIME, MAX_TIME))
+
+
+def test_nothing_of_a_sum_is_lost(draw_until: Callable[..., None]) -> None:
+    """In any order, also where windows merge, and no number leaves 64 bits."""
+    met: Counter[str] = Counter()
+
+    @given(values=WIDE, others=WIDE)
+    def look(values: list[int], others: list[int]) -> None:
+        entry, other = filled([*values]), filled([*others])
+        absorb(entry, other)
+        total = sum(values) + sum(others)
+        assert entry.sum + (entry.wraps << 64) == total
+        assert -MAX_TIME - 1 <= entry.sum <= MAX_TIME
+        met[f"{max(-2, min(entry.wraps, 2))}"] += 1
+        met["wraps meet"] += entry.wraps != 0 and other.wraps != 0
+        purge(entry)
+        assert entry == WindowEntry()
+
+    wanted = {"-2", "-1", "0", "1", "2", "wraps meet"}
+    draw_until(look, lambda: all(met[name] for name in wanted), 20)
+    assert all(met[name] for name in wanted), met
 
 
 def taken(windows: Any, value: int | None) -> None:

@@ -40,7 +40,7 @@ ENDS = (-(1 << 63), 1 - (1 << 63), (1 << 63) - 2, (1 << 63) - 1)
 VALUES = [3, NO_VALUE, -7, 5, NO_VALUE, NO_VALUE, *ENDS[1:3], 0, -1]
 """Of five ids in each further column."""
 CELLS = TABLE + len(VALUES)
-RESULT = 15
+RESULT = 18
 """Cells of a result."""
 
 CASES = [
@@ -74,7 +74,7 @@ def run(windows: Any, steps: Any, results: Any) -> int:
         else:
             steps[i + 5] = firing.on_clock(windows, at)
         while firing.next_result(windows) == 1:
-            at = 15 * count
+            at = 18 * count
             results[at] = own.result_key
             results[at + 1] = own.result_start
             results[at + 2] = own.result_ms
@@ -82,12 +82,14 @@ def run(windows: Any, steps: Any, results: Any) -> int:
             results[at + 4] = own.result_sum
             results[at + 5] = own.result_min
             results[at + 6] = own.result_max
+            results[at + 7] = own.result_wraps
             for c in range(windows.settings.further):
                 held = windows.further[c]
-                results[at + 4 * c + 7] = held.valued
-                results[at + 4 * c + 8] = held.sum
-                results[at + 4 * c + 9] = held.min
-                results[at + 4 * c + 10] = held.max
+                results[at + 5 * c + 8] = held.valued
+                results[at + 5 * c + 9] = held.sum
+                results[at + 5 * c + 10] = held.min
+                results[at + 5 * c + 11] = held.max
+                results[at + 5 * c + 12] = held.wraps
             count += 1
     return count
 
@@ -192,7 +194,8 @@ def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
         met["full"] += answers[firing.FULL]
         met["used again"] += windows.store.used < windows.store.order
         met["without a value"] += sum(
-            results[at + 3] > 0 == results[at + 7] for at in range(0, RESULT * count, RESULT)
+            results[at + 3] > 0 == results[at + 8] for at in range(0, RESULT * count, RESULT)
         )
-    assert len(met) == 4 + 5 + 4
+        met["sum beyond 64 bits"] += np.count_nonzero(results[7 : RESULT * count : RESULT])
+    assert len(met) == 4 + 5 + 5
     assert min(met.values()) >= 20, met
