@@ -35,7 +35,7 @@ def test_spark_counts_late_groups(builder: ModuleType) -> None:
     found = others.found_in(made, job)
     assert found["time_model"] == "spark"
     assert found["matter"] == ["720 groups of sink's batches came too late, as Spark counts them."]
-    assert "and put out 40 results" in found["sentences"][-1]
+    assert "it put out 40 results" in found["sentences"][-1]
 
 
 def test_where_no_window_is_spark_has_no_watermark_to_miss(builder: ModuleType) -> None:
