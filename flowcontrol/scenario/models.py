@@ -113,10 +113,15 @@ class Cluster(_Model):
 class Edge(_Model):
     """All channels from one stage to another."""
 
-    quiet = frozenset({"key_weights", "key_distribution", "channel_weights", "key"})
+    quiet = frozenset({"input", "key_weights", "key_distribution", "channel_weights", "key"})
 
     sender: str = Field(alias="from", strict=True, description="name of the sending stage")
     receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
+    input: f.Index = Field(
+        default=0,
+        description="input of the receiving operator that it leads to, 0 or 1; edges to one input "
+        "are a union; default 0",
+    )
     partitioner: f.WorkedOut[Partitioner] = f.or_none(
         "how records choose a channel; default as Flink: forward between equal "
         "parallelisms, else rebalance"

@@ -311,6 +311,9 @@ def _resolve_edge(
             "parallelism on both sides; set it, or use rebalance or rescale"
         )
         problems.append(Problem(f"{place}.partitioner", text))
+    if edge.input:
+        text = f"{edge.input}: a stage has one input, an operator has two: take it out"
+        problems.append(Problem(f"{place}.input", text))
     _check_parameters(place, edge, partitioner, problems)
     _check_weights(place, edge, receiver, problems)
     key = _key(place, edge, partitioner, sender, rows, problems)
