@@ -1,14 +1,15 @@
 """From a scenario to its stream graph."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from flowcontrol.deployment.options import default_parallelism, read_graph_options
 from flowcontrol.errors import Problem
-from flowcontrol.graphs.stream import StreamEdge, StreamGraph, StreamNode, build_stream_graph
-from flowcontrol.scenario.fields import is_stated
+from flowcontrol.graphs.stream import StreamGraph, StreamNode, build_stream_graph
 from flowcontrol.scenario.models import Edge, Scenario
 from flowcontrol.scenario.operator_models import OperatorKeys
+from flowcontrol.scenario.operators import edge_of, node_of
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.translate import read_part
@@ -63,7 +64,7 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
         _check_chains(read)
     chained = {edge.receiver for edge in read if edge.chain}
     nodes = [_node(one, kind, chained) for one in operators if one is not None]
-    return build_stream_graph(nodes, [_edge(edge) for edge in read], graph_options)
+    return build_stream_graph(nodes, [edge_of(edge) for edge in read], graph_options)
 
 
 def _items(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
@@ -97,21 +98,7 @@ def _check_chains(edges: Sequence[Edge]) -> None:
 
 
 def _node(one: OperatorKeys, kind: str, chained: set[str]) -> StreamNode:
-    chaining = one.chaining or ""
-    if kind == "stages":
-        chaining = "always" if one.name in chained else "head"
-    return StreamNode(
-        one.name,
-        one.parallelism,
-        one.max_parallelism,
-        chaining,
-        one.slot_group or "",
-        one.kind or "",
-        one.uid,
-    )
-
-
-def _edge(edge: Edge) -> StreamEdge:
-    stated = edge.partition_type if "partition_type" in edge.model_fields_set else ""
-    partitioner = edge.partitioner if is_stated(edge, "partitioner") else ""
-    return StreamEdge(edge.sender, edge.receiver, edge.input, partitioner, stated)
+    node = node_of(one)
+    if kind == "operators":
+        return node
+    return replace(node, chaining="always" if one.name in chained else "head")

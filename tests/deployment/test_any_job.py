@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
 from typing import Any
 
 from hypothesis import given
@@ -18,7 +17,7 @@ from flowcontrol.deployment import (
 )
 
 MODES = st.sampled_from(["none", "slots", "min_resources", "tasks"])
-PARTITIONERS = ["", "", "rebalance", "rescale", "hash", "broadcast", "global"]
+PARTITIONERS = ["", "", "", "", "rebalance", "rescale", "hash", "broadcast", "global"]
 
 
 @st.composite
@@ -34,14 +33,21 @@ def jobs(draw: Any) -> dict[str, Any]:
         if draw(st.integers(0, 3)) == 0:
             one["chaining"] = draw(st.sampled_from(["never", "head", "head-with-sources"]))
         operators.append(one)
-    for sender, receiver in combinations(range(count), 2):
-        if draw(st.integers(0, 2)) == 0:
+    for receiver in range(1, count):
+        most = draw(st.sampled_from([1, 1, 1, 3]))  # one input, as chains need
+        for sender in draw(st.lists(st.integers(0, receiver - 1), max_size=most)):
             edge: dict[str, Any] = {"from": f"n{sender}", "to": f"n{receiver}"}
             partitioner = draw(st.sampled_from(PARTITIONERS))
             edge |= {"partitioner": partitioner} if partitioner else {}
             edge |= {"input": draw(st.integers(0, 1))}
             edge |= {"partition_type": "blocking"} if draw(st.integers(0, 5)) == 0 else {}
             edges.append(edge)
+    if draw(st.booleans()):  # a pair that is chained, whatever else there is
+        pair = [{"name": name, "parallelism": 3} for name in ("first", "second")]
+        return {
+            "operators": [*operators, *pair],
+            "edges": [*edges, {"from": "first", "to": "second"}],
+        }
     return {"operators": operators, "edges": edges}
 
 
