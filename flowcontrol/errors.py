@@ -106,6 +106,34 @@ class InsufficientBuffersError(FlowControlError):
         )
 
 
+class NotEnoughSlotsError(FlowControlError):
+    """A job needs more slots than its task managers have (``NoResourceAvailableException``).
+
+    Parameters
+    ----------
+    required : int
+        Slots that the job needs.
+    available : int
+        Slots of all task managers.
+    timeout_s : float, default 300
+        ``slot.request.timeout``, s.
+
+    Notes
+    -----
+    Flink's tasks wait for ``slot.request.timeout`` in the state SCHEDULED before it says so.
+    """
+
+    def __init__(self, required: int, available: int, timeout_s: float = 300.0) -> None:
+        self.required = required
+        self.available = available
+        super().__init__(
+            f"Could not acquire the minimum required resources: required {required} slots, but "
+            f"only {available} available. After slot.request.timeout ({timeout_s:g} s) Flink fails "
+            "the job: raise 'taskmanager.numberOfTaskSlots' or the number of task managers, or "
+            "lower the parallelism."
+        )
+
+
 class LedgerError(FlowControlError):
     """A ledger or exchange log cannot be read or written as it must be."""
 

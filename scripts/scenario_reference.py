@@ -57,7 +57,10 @@ read.
 """
 
 SECTIONS = {
-    "top": ("The top of the file", "Either `stages` and `edges`, or `jobs`, must be there."),
+    "top": (
+        "The top of the file",
+        "Either `stages` and `edges`, or `operators` and `edges`, or `jobs`, must be there.",
+    ),
     "Cluster": ("cluster", "The machines."),
     "Stage": (
         "stages",
@@ -100,6 +103,12 @@ SECTIONS = {
     "Trigger": ("trigger", "One of the two, in the place of a trigger's name."),
     "Input": ("input", "Real rows that a source replays, in their order, each once."),
     "Output": ("output", "Where a sink writes the rows that it took; without it they are counted."),
+    "Operator": (
+        "operators",
+        "A list, in the place of `stages`: which of them run in one task, and where, follows from "
+        "Flink's rules. An operator has the keys of [stages](#stages), except `placement`, and "
+        "these.",
+    ),
     "Edge": ("edges", "A list: all channels from one stage to another."),
     "KeyDistribution": (
         "key_distribution",
@@ -137,6 +146,10 @@ def page() -> str:
     parts = [HEAD]
     for owner, (title, text) in SECTIONS.items():
         model = schema if owner == "top" else schema["definitions"][owner]
+        if owner == "Operator":
+            common = schema["definitions"]["Stage"]["properties"]
+            own = {key: one for key, one in model["properties"].items() if key not in common}
+            model = {**model, "properties": own}
         rows = key_rows(model, examples[owner])
         parts.append(f"## {title}\n\n{text}\n\n{table(KEY_HEADS, rows)}")
     parts.append(options())

@@ -174,6 +174,62 @@ def pointwise_channels(sender: int, senders: int, receivers: int) -> list[int]:
     return list(range(first, after))
 
 
+def pointwise_senders(receiver: int, senders: int, receivers: int) -> range:
+    """Senders of a receiver on a pointwise edge: the inverse of :func:`pointwise_channels`.
+
+    Parameters
+    ----------
+    receiver : int
+        Subtask that receives.
+    senders, receivers : int
+        Parallelism of both stages, at least 1.
+
+    Returns
+    -------
+    range
+        At least one sender, in order.
+
+    Raises
+    ------
+    ValueError
+        If a parallelism is below 1 or there is no such receiver.
+
+    Notes
+    -----
+    ``VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise``.
+    """
+    if senders < 1 or receivers < 1:
+        raise ValueError(f"parallelism must be at least 1, but is {senders} to {receivers}")
+    if not 0 <= receiver < receivers:
+        raise ValueError(f"receiver {receiver} of {receivers} does not exist")
+    first = receiver * senders // receivers
+    return range(first, max(first + 1, (receiver + 1) * senders // receivers))
+
+
+def pointwise_subpartition(receiver: int, senders: int, receivers: int) -> int:
+    """Return which subpartition of its senders a receiver reads on a pointwise edge.
+
+    Parameters
+    ----------
+    receiver, senders, receivers : int
+        As of :func:`pointwise_senders`.
+
+    Returns
+    -------
+    int
+        0 of senders with one receiver each. Of a sender with n receivers it is the receiver's
+        index modulo n, and not its place among them: 3 and 4, the receivers of the second of two
+        senders to five, read 1 and 0.
+
+    Raises
+    ------
+    ValueError
+        As :func:`pointwise_senders`.
+    """
+    sender = pointwise_senders(receiver, senders, receivers).start
+    return receiver % len(pointwise_channels(sender, senders, receivers))
+
+
 def next_by_share(behind: Sequence[int], weights: Sequence[int]) -> int:
     """Return the channel whose share of the records is furthest behind; changes nothing.
 

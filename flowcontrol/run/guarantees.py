@@ -78,7 +78,7 @@ def compare_guarantees(scenario: Scenario, most_steps: int = MOST_STEPS) -> list
 def _job(scenario: Scenario, guarantee: str) -> Job | None:
     """Return the job whose sinks have a guarantee; None if it is refused."""
     mapping, sinks = scenario.canonical(), {stage.name for stage in scenario.sinks}
-    for stage in mapping["stages"]:
+    for stage in mapping["operators" if scenario.operators else "stages"]:
         if stage["name"] in sinks:
             stage["guarantee"] = guarantee
             if guarantee != "exactly-once":

@@ -13,6 +13,7 @@ from flowcontrol.scenario.event_time_checks import batch_problems
 from flowcontrol.scenario.inputs import read_columns
 from flowcontrol.scenario.later import Refusal, later_refusals
 from flowcontrol.scenario.models import Edge, Scenario
+from flowcontrol.scenario.operators import named
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
@@ -72,7 +73,8 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     sets = (("any", _ANY), (clock, _CHECKS[clock]))
     refused = [(where, one) for where, checks in sets for c in checks for one in c(scenario)]
     refused += later_refusals(scenario, clock)
-    return problems + [_problem(where, refusal) for where, refusal in refused]
+    problems += [_problem(where, refusal) for where, refusal in refused]
+    return [named(problem) for problem in problems] if scenario.operators else problems
 
 
 def _problem(where: str, refusal: Refusal) -> Problem:
@@ -161,7 +163,9 @@ def _live_edges(scenario: Scenario) -> Iterator[Refusal]:
             what = "'broadcast': one buffer that all receivers share is"
             yield f"edges[{index}].partitioner", what, "use another partitioner"
         if edge.chain:
-            yield f"edges[{index}].chain", "true: stages chained into one task are", "leave it out"
+            what = "true: stages chained into one task are"
+            by_rule = "set pipeline.operator-chaining.enabled: false"
+            yield f"edges[{index}].chain", what, by_rule if scenario.operators else "leave it out"
 
 
 def _many_channels(scenario: Scenario, limit: int) -> Iterator[Refusal]:

@@ -120,16 +120,17 @@ def _shortened(scenario: Scenario) -> dict[str, Any]:
     varied, so they are left out where the file means the same without them.
     """
     mapping = scenario.canonical()
-    for stage in mapping["stages"]:
+    kind = "operators" if scenario.operators else "stages"
+    for stage in mapping[kind]:
         for key in ("emit_rate", "arrival_rate", "service_rate"):
             schedules = stage.get(key)
             if schedules and all(schedule == schedules[0] for schedule in schedules):
                 stage[key] = schedules[0]
     bare = {
         **mapping,
-        "stages": [
+        kind: [
             {key: value for key, value in stage.items() if key != "placement"}
-            for stage in mapping["stages"]
+            for stage in mapping[kind]
         ],
     }
     return bare if _means(bare, scenario) else mapping

@@ -17,6 +17,7 @@ from flowcontrol.scenario.job_models import JobPart
 from flowcontrol.scenario.json_schema_values import Schema, options_schema, system_schema
 from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
+from flowcontrol.scenario.operator_models import Operator
 from flowcontrol.scenario.schedule import PhaseSpec
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.window_models import Trigger, Window
@@ -24,7 +25,13 @@ from flowcontrol.scenario.yaml_file import read_table
 
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"
 
-PARTS: Final = {"cluster": Cluster, "stages": Stage, "edges": Edge, "jobs": JobPart}
+PARTS: Final = {
+    "cluster": Cluster,
+    "stages": Stage,
+    "operators": Operator,
+    "edges": Edge,
+    "jobs": JobPart,
+}
 """Models of the mappings that the top of a file holds, by its key."""
 
 _SHARED: Final = ("hash", "custom")
@@ -135,10 +142,18 @@ def scenario_schema() -> Schema:
         "jobs": _described(head, "jobs")
         | {"type": "array", "minItems": 1, "items": _ref(JobPart.__name__)},
     }
+    head["properties"]["operators"] = _described(head, "operators") | {
+        "type": "array",
+        "minItems": 1,
+        "items": _ref(Operator.__name__),
+    }
+    del definitions[Operator.__name__]["properties"]["placement"]
     head["required"] = [key for key in head["required"] if key not in {"stages", "edges"}]
-    head["oneOf"] = [{"required": ["stages", "edges"]}, {"required": ["jobs"]}]
+    kinds = [[kind, "edges"] for kind in ("stages", "operators")]
+    head["oneOf"] = [*({"required": keys} for keys in kinds), {"required": ["jobs"]}]
     for name, rules in TOGETHER.items():
         definitions[name]["allOf"] = rules
+    definitions[Operator.__name__]["allOf"] = TOGETHER[Stage.__name__]
     _add_examples(head, definitions)
     return {"$schema": DIALECT, **head, "title": "flowcontrol scenario", "definitions": definitions}
 
@@ -189,8 +204,13 @@ def _described(head: Schema, key: str) -> Schema:
 
 
 def read_examples() -> dict[str, dict[str, Any]]:
-    """Return ``examples.yaml``: by mapping and key, an example and Flink's own option or call."""
-    return read_table("examples.yaml")
+    """Return ``examples.yaml``: by mapping and key, an example and Flink's own option or call.
+
+    What an operator has in common with a stage is there once.
+    """
+    examples = read_table("examples.yaml")
+    stage = {key: row for key, row in examples[Stage.__name__].items() if key != "placement"}
+    return {**examples, Operator.__name__: {**stage, **examples[Operator.__name__]}}
 
 
 def _add_examples(head: Schema, definitions: Schema) -> None:

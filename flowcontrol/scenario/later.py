@@ -19,6 +19,8 @@ Refusal = tuple[str, str, str]
 """Place, what is not emulated there (value first, verb last), and what to do instead."""
 
 _LATENCY = "metrics.latency.interval"
+_MODE = "execution.runtime-mode"
+_MAX_PARALLELISM = "pipeline.max-parallelism"
 _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 
 
@@ -222,7 +224,40 @@ def _event_time_and_jobs(scenario: Scenario) -> Iterator[Refusal]:
         yield "jobs", what, "state stages and edges in their place"
 
 
+def _drawn_in(scenario: Scenario) -> Iterator[Refusal]:
+    """Sources that an operator draws into its task: a task has one input of each stage here."""
+    for index, one in enumerate(scenario.operators):
+        inputs = scenario.inputs(one.name)
+        if one.chaining == "head-with-sources" and len(inputs) > 1:
+            what = f"'head-with-sources': drawing one of {len(inputs)} inputs into the task is"
+            yield f"stages[{index}].chaining", what, "use always"
+
+
+def _batch_jobs(scenario: Scenario) -> Iterator[Refusal]:
+    """Results that are blocking without being stated, and slots that regions take in turn."""
+    if scenario.is_batch:
+        what = "'batch': batch jobs are"
+        yield key_path(["options", _MODE]), what, "state the partition_type of edges instead"
+
+
+def _key_groups(scenario: Scenario) -> Iterator[Refusal]:
+    """Keys go by Flink's default number of key groups."""
+    stated = {one.name: one.max_parallelism for one in scenario.operators}
+    job = scenario.options.max_parallelism
+    for edge in scenario.edges:
+        most = stated.get(edge.receiver)
+        what = "key groups of a number of one's own under hash are"
+        if edge.partitioner == "hash" and most is not None:
+            index = [one.name for one in scenario.operators].index(edge.receiver)
+            yield f"stages[{index}].max_parallelism", f"{most}: {what}", "leave it out"
+        elif edge.partitioner == "hash" and job is not None:
+            yield key_path(["options", _MAX_PARALLELISM]), f"{job}: {what}", "leave it out"
+
+
 LATER: Final = (
+    Later("sources drawn in", "any", _drawn_in),
+    Later("batch jobs", "any", _batch_jobs),
+    Later("key groups", "any", _key_groups),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),

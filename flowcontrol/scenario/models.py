@@ -33,6 +33,7 @@ from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.key_names import count_names
 from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.network_options import NetworkOptions
+from flowcontrol.scenario.operator_models import OperatorKeys
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
@@ -70,10 +71,13 @@ class Cluster(_Model):
         }
     )
 
-    task_managers: f.Count = Field(default=2, description="number of processes; default 2")
+    task_managers: f.Count = Field(
+        default=2,
+        description="number of processes; default 2, and as many as needed with operators",
+    )
     slots: f.Count | None = f.or_none(
         "slots of a task manager (taskmanager.numberOfTaskSlots), each holding at "
-        "most one subtask of every stage; default: as many as the placement needs"
+        "most one subtask of every stage; default: as many as the placement needs, 1 with operators"
     )
     network_latency_ms: f.Milliseconds = Field(
         default=0.0, description="one way, ms; rounded up to whole rounds"
@@ -114,10 +118,15 @@ class Cluster(_Model):
 class Edge(_Model):
     """All channels from one stage to another."""
 
-    quiet = frozenset({"key_weights", "key_distribution", "channel_weights", "key"})
+    quiet = frozenset({"input", "key_weights", "key_distribution", "channel_weights", "key"})
 
     sender: str = Field(alias="from", strict=True, description="name of the sending stage")
     receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
+    input: f.Index = Field(
+        default=0,
+        description="input of the receiving operator that it leads to, 0 or 1; edges to one input "
+        "are a union; default 0",
+    )
     partitioner: f.WorkedOut[Partitioner] = f.or_none(
         "how records choose a channel; default as Flink: forward between equal "
         "parallelisms, else rebalance"
@@ -196,6 +205,9 @@ class ScenarioHead(_Model):
         "that of its trigger"
     )
     jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
+    operators: Any = f.or_none(
+        "operators in place of stages: chained and placed by slots as Flink does"
+    )
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
     edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
 
@@ -209,6 +221,8 @@ class Scenario(ScenarioHead):
 
     system: SystemSpec
     options: NetworkOptions  # type: ignore[assignment]
+    operators: tuple[OperatorKeys, ...] = ()
+    """What Flink's graphs depend on, one for each stage; empty: the file has stages."""
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...]
     jobs: tuple[JobSpan, ...] = ()
@@ -266,6 +280,11 @@ class Scenario(ScenarioHead):
     def has_stamps(self) -> bool:
         """Whether records carry a stamp, an event time and an id from which their key follows."""
         return self.has_event_time or any(stage.window is not None for stage in self.stages)
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it is a batch job of Flink: results are blocking where an edge does not say."""
+        return self.options.runtime_mode == "batch"
 
     @property
     def batch_us(self) -> int | None:
@@ -413,6 +432,16 @@ class Scenario(ScenarioHead):
         """
         written = self.model_dump(mode="json", by_alias=True)
         jobs = written.pop("jobs")
+        operators = written.pop("operators")
+        if operators:
+            stages = zip(operators, written.pop("stages"), strict=True)
+            written["operators"] = [{**own, **stage} for own, stage in stages]
+            for operator in written["operators"]:
+                del operator["placement"]
+            for edge, read in zip(written["edges"], self.edges, strict=True):
+                del edge["chain"]
+                if self.is_batch and "partition_type" not in read.model_fields_set:
+                    del edge["partition_type"]
         if jobs:
             stages, edges = written.pop("stages"), written.pop("edges")
             for job in jobs:

@@ -4,6 +4,7 @@ from pydantic import Field, model_serializer
 
 from flowcontrol.scenario.event_time_options import EventTimeOptions
 from flowcontrol.scenario.fault_options import FaultOptions
+from flowcontrol.scenario.graph_options import GraphOptions
 from flowcontrol.scenario.option_table import OPTIONS, option_field
 
 _TM = "taskmanager.memory."
@@ -11,11 +12,11 @@ _NET = "taskmanager.network."
 _NETMEM = "taskmanager.network.memory."
 
 
-class NetworkOptions(FaultOptions, EventTimeOptions):
+class NetworkOptions(FaultOptions, EventTimeOptions, GraphOptions):
     """Flink's options, as flow control uses them: each field with the option that it is.
 
     Names end in the unit; what has none is a number of buffers, or of samples. Those of
-    checkpoints, failures and event time are inherited.
+    checkpoints, failures, event time and graphs are inherited.
     """
 
     segment_bytes: int = option_field(_TM + "segment-size")

@@ -18,6 +18,7 @@ _SMALLEST = "taskmanager.memory.min-segment-size"
 _BUFFERS = "taskmanager.network.numberOfBuffers"
 _FRACTION, _MIN, _MAX = (f"taskmanager.memory.network.{end}" for end in ("fraction", "min", "max"))
 _FLINK, _PROCESS = (f"taskmanager.memory.{end}.size" for end in ("flink", "process"))
+_MANAGED, _MANAGED_FRACTION = (f"taskmanager.memory.managed.{end}" for end in ("size", "fraction"))
 _OVERHEAD = "taskmanager.memory.jvm-overhead."
 
 _CONCURRENT = "execution.checkpointing.max-concurrent-checkpoints"
@@ -65,6 +66,9 @@ def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOpti
     if not _value(given, "execution.buffer-timeout.enabled"):
         stated["flush_interval_us"] = NEVER
     stated["network_buffers"] = buffers
+    stated["managed_bytes"] = _managed_memory(given, buffers, problems)
+    if len(problems) > before:
+        return None
     return NetworkOptions.model_validate({**stated, "unemulated": _unemulated(given)})
 
 
@@ -171,6 +175,27 @@ def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int
         problems.append(Problem(_place(_MIN), text))
         return None
     return memory // segment
+
+
+def _managed_memory(
+    given: Mapping[str, Value], buffers: int, problems: list[Problem]
+) -> int | None:
+    """Return the managed memory of a task manager, bytes; None without a size to share.
+
+    Notes
+    -----
+    Flink's ``TaskExecutorFlinkMemoryUtils``: as stated, else a share of Flink's memory.
+    """
+    total = _flink_memory(given)
+    stated = given.get(_MANAGED)
+    if stated is None:
+        share = Fraction(_value(given, _MANAGED_FRACTION) or 0)
+        return None if total is None else int(share * total)
+    network = buffers * _int(given, _SEGMENT)
+    if total is not None and int(stated) + network > total:
+        text = f"{int(stated)} bytes and {network} of the network are more than Flink has, {total}"
+        problems.append(Problem(_place(_MANAGED), f"{text}: lower it, or raise {_FLINK}"))
+    return int(stated)
 
 
 def _flink_memory(given: Mapping[str, Value]) -> int | None:

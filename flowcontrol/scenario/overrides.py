@@ -83,14 +83,15 @@ def split_key(key: str, mapping: Mapping[str, Any] = _NOTHING) -> tuple[str, ...
         return first, _whole_option(".".join(rest))
     if first in _KEYS:
         return first, *rest
-    if rest and first in _stage_names(mapping):
-        return "stages", first, *rest
+    for kind in ("stages", "operators"):
+        if rest and first in _names(mapping, kind):
+            return kind, first, *rest
     option = _whole_option(".".join((first, *rest)))
     return ("options", option) if option in OPTIONS else (first, *rest)
 
 
-def _stage_names(mapping: Mapping[str, Any]) -> set[object]:
-    stages = mapping.get("stages")
+def _names(mapping: Mapping[str, Any], kind: str) -> set[object]:
+    stages = mapping.get(kind)
     found = stages if isinstance(stages, list) else []
     return {stage.get("name") for stage in found if isinstance(stage, Mapping)}
 

@@ -37,6 +37,8 @@ from flowcontrol.scenario.inputs import (
 )
 from flowcontrol.scenario.jobs import read_jobs, stage_name
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead
+from flowcontrol.scenario.operator_models import Operator
+from flowcontrol.scenario.operators import lower, read_operators, slots_of
 from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.presets import PRESETS
@@ -119,14 +121,16 @@ def parse_scenario(
     """
     found: list[Problem] = []
     problems: list[Problem] = []
-    jobs = read_jobs(mapping, problems)
-    parts = _Parts(jobs.mapping, found)
+    operators = read_operators(mapping, problems)
+    jobs = read_jobs(operators.mapping, problems)
+    parts = _Parts(jobs.mapping, found, Operator if operators.is_there else Stage)
     stages, edges = _resolve(parts, Path(base), found, jobs.groups)
     head = parts.head
     if head is not None:
         check_times(head.savepoints, head.failures, head.duration_s, problems)
         by_name = {stage.name: stage for _, stage in parts.stages}
-        check_failures(head.failures, head.cluster, parts.names, by_name, problems)
+        cluster = parts.cluster or head.cluster
+        check_failures(head.failures, cluster, parts.names, by_name, problems)
         problems += check_time_model(head, mapping.get("system"), parts.stages)
         if parts.options is not None:
             problems += check_barriers(
@@ -136,13 +140,14 @@ def parse_scenario(
                 has_savepoints=bool(head.savepoints),
                 has_failures=bool(head.failures),
             )
-    problems += [jobs.moved(problem) for problem in found]
+    problems += [operators.moved(jobs.moved(problem)) for problem in found]
     jobs.check(None if head is None else head.duration_s, problems)
     if problems or head is None:
         raise ScenarioError(problems, source)
     read = {
         "system": parts.system,
-        "cluster": head.cluster,
+        "cluster": parts.cluster,
+        "operators": [one.keys for _, one in parts.stages if isinstance(one, Operator)],
         "options": parts.options,
         "stages": stages,
         "edges": edges,
@@ -181,7 +186,7 @@ class _Parts:
         Every edge is in ``links``.
     """
 
-    def __init__(self, raw: object, problems: list[Problem]) -> None:
+    def __init__(self, raw: object, problems: list[Problem], model: type[Stage] = Stage) -> None:
         self.head = read_part(ScenarioHead, raw, (), problems)
         mapping: Mapping[Any, Any] = raw if isinstance(raw, Mapping) else {}
         options = mapping.get("options", {})
@@ -192,7 +197,7 @@ class _Parts:
         self.system = read_system(mapping.get("system", "flink"), problems)
         self.options = read_options(options, problems) if isinstance(options, Mapping) else None
         self.cluster = read_part(Cluster, mapping.get("cluster", {}), (), [])
-        self.stages = _read_each(Stage, stages, "stages", problems)
+        self.stages = _read_each(model, stages, "stages", problems)
         self.edges = _read_each(Edge, edges, "edges", problems)
         if self.system.transport == "chained":
             self.edges = [(i, edge.model_copy(update={"chain": True})) for i, edge in self.edges]
@@ -249,6 +254,7 @@ def _resolve(
         problems += [Problem(f"stages[{i}].{key}", text) for key, text in stage.contradictions()]
     replayed = {stage.name: resolve_input(i, stage, base, problems) for i, stage in parts.stages}
     is_sound = parts.is_sound
+    place_operators(parts, problems)
     onto = resolve_chains(parts.stages, parts.edges, problems) if is_sound else {}
     placed: dict[str, tuple[int, ...]] = {}
     if parts.is_whole and parts.cluster is not None:
@@ -275,7 +281,8 @@ def _resolve(
         }
         if not is_stated(stage, "service_time_cv"):
             filled["service_time_cv"] = DEFAULT_VARIATION
-        whole.append(stage.model_copy(update=filled))
+        read = stage.as_stage() if isinstance(stage, Operator) else stage
+        whole.append(read.model_copy(update=filled))
     check_state(parts.stages, edges, problems)
     check_event_time(parts.stages, edges, replayed, problems)
     sent = carried(edges, replayed, {stage.name for _, stage in parts.stages if stage.window})
@@ -286,6 +293,25 @@ def _resolve(
     return tuple(whole), tuple(
         _resolve_edge(i, edge, by_name, sent, problems) for i, edge in parts.edges
     )
+
+
+def place_operators(parts: _Parts, problems: list[Problem]) -> None:
+    """Chain and place operators, and give stages the slots that an option states."""
+    operators = [one for _, one in parts.stages if isinstance(one, Operator)]
+    if parts.cluster is None or parts.options is None or not parts.is_sound:
+        return
+    if not operators:
+        if parts.options.task_slots is not None:
+            slots = slots_of(parts.cluster, parts.options, problems)
+            parts.cluster = parts.cluster.model_copy(update={"slots": slots})
+        return
+    lowered = lower(operators, parts.edges, parts.cluster, parts.options, problems)
+    if lowered is not None:
+        parts.edges, parts.cluster = lowered.edges, lowered.cluster
+        parts.stages = [
+            (i, one.model_copy(update={"placement": lowered.placement.get(one.name)}))
+            for i, one in parts.stages
+        ]
 
 
 def _resolve_edge(
@@ -311,6 +337,9 @@ def _resolve_edge(
             "parallelism on both sides; set it, or use rebalance or rescale"
         )
         problems.append(Problem(f"{place}.partitioner", text))
+    if edge.input and not isinstance(sender, Operator):
+        text = f"{edge.input}: a stage has one input, an operator has two: take it out"
+        problems.append(Problem(f"{place}.input", text))
     _check_parameters(place, edge, partitioner, problems)
     _check_weights(place, edge, receiver, problems)
     key = _key(place, edge, partitioner, sender, rows, problems)

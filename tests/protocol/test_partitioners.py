@@ -19,6 +19,8 @@ from flowcontrol.protocol.partitioners import (
     murmur,
     next_by_share,
     pointwise_channels,
+    pointwise_senders,
+    pointwise_subpartition,
     smooth_round_robin,
 )
 
@@ -168,6 +170,31 @@ def test_pointwise_equals_the_receivers_view(senders, receivers):
     assert [pointwise_channels(s, senders, receivers) for s in range(senders)] == [
         reads[s] for s in range(senders)
     ]
+
+
+@given(st.integers(1, 40), st.integers(1, 40))
+def test_senders_and_subpartitions_are_the_inverse(senders, receivers):
+    """Each channel has one end at either side, and a sender's subpartitions are all read once."""
+    reached = {s: pointwise_channels(s, senders, receivers) for s in range(senders)}
+    read = {t: list(pointwise_senders(t, senders, receivers)) for t in range(receivers)}
+    assert read == {t: [s for s in reached if t in reached[s]] for t in read}
+    for channels in reached.values():
+        places = [pointwise_subpartition(t, senders, receivers) for t in channels]
+        assert sorted(places) == list(range(len(channels)))
+
+
+@pytest.mark.parametrize(
+    ("senders", "receivers", "expected"),
+    [(2, 5, [0, 1, 2, 1, 0]), (2, 3, [0, 1, 0]), (3, 3, [0, 0, 0]), (4, 2, [0, 0])],
+)
+def test_a_subpartition_is_the_index_modulo_their_number(senders, receivers, expected):
+    assert [pointwise_subpartition(t, senders, receivers) for t in range(receivers)] == expected
+
+
+@pytest.mark.parametrize(("receiver", "senders", "receivers"), [(0, 0, 1), (0, 1, 0), (2, 3, 2)])
+def test_senders_of_nobody_are_refused(receiver, senders, receivers):
+    with pytest.raises(ValueError, match=r"must be at least 1|does not exist"):
+        pointwise_senders(receiver, senders, receivers)
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ ANY = [
         ["true", "adaptive partitioner"],
     ),
     (
-        ("options/taskmanager.numberOfTaskSlots", 2),
-        'options."taskmanager.numberOfTaskSlots"',
-        ["2", "cluster.slots"],
+        ("options/taskmanager.memory.task.heap.size", "2mb"),
+        'options."taskmanager.memory.task.heap.size"',
+        ["2097152", "heap of the tasks"],
     ),
 ]
 LIVE = [

@@ -9,6 +9,9 @@ import pytest
 
 from flowcontrol.scenario import Scenario, check_clock, later, parse_scenario
 from flowcontrol.scenario.later import LATER, Later, later_refusals
+from modules import load
+
+set_value = load("tests/scenario/conftest.py").set_value
 
 INTERVAL = ("options/execution.checkpointing.interval", "1s")
 TIMES = ("stages/0/event_time", {"out_of_orderness_s": 1})
@@ -32,7 +35,36 @@ SEVERAL = [
     for name in ("one", "two")
 ]  # fmt: skip
 
+OPERATORS: dict[str, list[tuple[str, Any]]] = {
+    "sources drawn in": [
+        ("operators/2", {"name": "second", "emit_rate": 5}),
+        ("operators/1/chaining", "head-with-sources"),
+        ("edges/1", {"from": "second", "to": "sink", "input": 1}),
+    ],
+    "key groups": [
+        ("operators/1/max_parallelism", 16),
+        ("edges/0/partitioner", "hash"),
+        ("edges/0/key_weights", {"a": 1}),
+    ],
+}
+"""Changes of a small scenario with operators, for the lines that are about these."""
+
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
+    "sources drawn in": (
+        [],
+        "operators[1].chaining",
+        ["'head-with-sources': drawing one of 2 inputs into the task is", "use always"],
+    ),
+    "batch jobs": (
+        [("options/execution.runtime-mode", "BATCH")],
+        'options."execution.runtime-mode"',
+        ["'batch': batch jobs are", "state the partition_type of edges"],
+    ),
+    "key groups": (
+        [],
+        "operators[1].max_parallelism",
+        ["16: key groups of a number of one's own under hash", "leave it out"],
+    ),
     "throttles": (
         [FAILED, ("system", {"throttle": "pid_rate"})],
         "system.throttle",
@@ -181,6 +213,10 @@ def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any
 def asked(changed: Any, key: str) -> Scenario:
     """The scenario that asks for a line of the table."""
     given = changed(*ASKED[key][0])
+    if key in OPERATORS:
+        given["operators"] = given.pop("stages")
+        for path, value in OPERATORS[key]:
+            set_value(given, path, value)
     if key in {"jobs", "event time and jobs"}:
         given = {k: value for k, value in given.items() if k not in {"stages", "edges"}}
         given["jobs"] = copy.deepcopy(SEVERAL)

@@ -18,6 +18,8 @@ def pipelined_regions(
 ) -> dict[Hashable, frozenset[Hashable]]:
     """Return the region of each task: all that pipelined edges reach from it, in any direction.
 
+    Regions that need each other's stored results in a cycle are one.
+
     Parameters
     ----------
     edges : iterable of (from, to, kind)
@@ -29,18 +31,88 @@ def pipelined_regions(
     ------
     ValueError
         If a kind is neither "pipelined" nor "blocking".
+
+    Notes
+    -----
+    ``SchedulingPipelinedRegionComputeUtil``, with its merge of regions in a cycle.
     """
     edges = _checked(edges)
     joined: dict[Hashable, set[Hashable]] = {task: set() for task in tasks}
     for sender, receiver, kind in edges:
         for one, other in ((sender, receiver), (receiver, sender)):
             joined.setdefault(one, set()).update({other} if kind == PIPELINED else ())
+    found = _components(joined)
+    after: dict[Hashable, set[Hashable]] = {task: set() for task in joined}
+    for sender, receiver, _ in edges:
+        if found[sender] is not found[receiver]:
+            after[_first(found[sender])].add(_first(found[receiver]))
+    merged = _in_cycles(after)
+    if not merged:
+        return found
+    for one, others in merged.items():
+        joined[one] |= others
+    return _components(joined)
+
+
+def _components(joined: dict[Hashable, set[Hashable]]) -> dict[Hashable, frozenset[Hashable]]:
     found: dict[Hashable, frozenset[Hashable]] = {}
     for task in joined:
         if task not in found:
             region = frozenset(_reachable(task, joined))
             found.update(dict.fromkeys(region, region))
     return found
+
+
+def _first(region: frozenset[Hashable]) -> Hashable:
+    """Return one task that stands for a region, always the same of the same region."""
+    return next(iter(region))
+
+
+def _in_cycles(after: dict[Hashable, set[Hashable]]) -> dict[Hashable, set[Hashable]]:
+    """Return for each region in a cycle the others in it; empty without a cycle."""
+    if not any(after.values()):
+        return {}
+    order = _finished(after)
+    before: dict[Hashable, set[Hashable]] = {region: set() for region in after}
+    for region, receivers in after.items():
+        for receiver in receivers:
+            before[receiver].add(region)
+    found: dict[Hashable, set[Hashable]] = {}
+    left = set(after)
+    for region in reversed(order):  # Kosaraju: each search backwards finds one component
+        if region not in left:
+            continue
+        left.remove(region)
+        cycle, queue = {region}, deque([region])
+        while queue:
+            fresh = before[queue.popleft()] & left
+            left -= fresh
+            cycle |= fresh
+            queue.extend(fresh)
+        if len(cycle) > 1:
+            found.update(dict.fromkeys(cycle, cycle))
+    return found
+
+
+def _finished(after: dict[Hashable, set[Hashable]]) -> list[Hashable]:
+    """Return the regions in the order in which a search in depth leaves them."""
+    order: list[Hashable] = []
+    seen: set[Hashable] = set()
+    for start in after:
+        if start in seen:
+            continue
+        seen.add(start)
+        path = [(start, iter(after[start]))]
+        while path:
+            region, receivers = path[-1]
+            fresh = next((one for one in receivers if one not in seen), None)
+            if fresh is None:
+                order.append(region)
+                path.pop()
+            else:
+                seen.add(fresh)
+                path.append((fresh, iter(after[fresh])))
+    return order
 
 
 def failover_tasks(

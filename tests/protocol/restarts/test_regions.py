@@ -70,6 +70,26 @@ def test_regions() -> None:
     }  # fmt: skip
 
 
+CYCLES = [
+    # Lanes that a shuffle joins crosswise.
+    ([("a0", "b0", P), ("a1", "b1", P), ("a0", "b1", B), ("a1", "b0", B)], ["a0 a1 b0 b1"]),
+    # A cycle of three regions, one behind it and one before it.
+    (
+        [("x", "a", B), ("a", "b", B), ("b", "c", B), ("c", "a", B), ("c", "y", B)],
+        ["x", "a b c", "y"],
+    ),
+    # Two ways to one region are no cycle.
+    ([("a", "b", B), ("a", "c", B), ("b", "d", B), ("c", "d", B)], ["a", "b", "c", "d"]),
+    # Two cycles, one behind the other.
+    ([("a", "b", B), ("b", "a", B), ("b", "c", B), ("c", "d", B), ("d", "c", B)], ["a b", "c d"]),
+]
+
+
+@pytest.mark.parametrize(("edges", "regions"), CYCLES)
+def test_regions_in_a_cycle_are_one(edges: Any, regions: list[str]) -> None:
+    assert set(pipelined_regions(edges).values()) == {frozenset(one.split()) for one in regions}
+
+
 @pytest.mark.parametrize("kind", ["forward", "", None])
 def test_an_unknown_kind_is_refused(kind: Any) -> None:
     with pytest.raises(ValueError, match="needs 'pipelined' or 'blocking'"):

@@ -1,0 +1,21 @@
+"""From a program to buffers: Flink's graphs of a scenario, and its slots.
+
+The objects of the reference's section 9, by its names. The rules are in :mod:`flowcontrol.graphs`;
+what reads a scenario for them is here.
+"""
+
+from flowcontrol.deployment.options import job_graph
+from flowcontrol.deployment.stream import stream_graph
+from flowcontrol.errors import NotEnoughSlotsError
+from flowcontrol.graphs.execution import execution_graph
+from flowcontrol.graphs.sharing import slot_sharing
+from flowcontrol.graphs.slots import assign_slots
+
+__all__ = [
+    "NotEnoughSlotsError",
+    "assign_slots",
+    "execution_graph",
+    "job_graph",
+    "slot_sharing",
+    "stream_graph",
+]

@@ -1,0 +1,237 @@
+"""The execution graph: subtasks, results with their partitions, channels, and regions."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from flowcontrol.graphs.jobgraph import JobEdge, JobGraph
+from flowcontrol.graphs.kinds import JOINING
+from flowcontrol.graphs.results import IntermediateResult, results_of
+from flowcontrol.protocol.partitioners import (
+    MAX_MAX_PARALLELISM,
+    default_max_parallelism,
+    pointwise_channels,
+    pointwise_senders,
+    pointwise_subpartition,
+)
+from flowcontrol.protocol.restarts import failover_tasks, pipelined_regions
+
+Subtask = tuple[str, int]
+"""Name of a vertex and index of one of its subtasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionVertex:
+    """All subtasks of a vertex.
+
+    Attributes
+    ----------
+    name : str
+        That of the vertex in the job graph.
+    parallelism : int
+        Number of subtasks.
+    max_parallelism : int
+        Number of key groups.
+    is_max_fixed : bool
+        Whether the user set it; Flink's default may change at a rescale.
+    slot_group : str
+        Slot sharing group.
+    """
+
+    name: str
+    parallelism: int
+    max_parallelism: int
+    is_max_fixed: bool
+    slot_group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionGraph:
+    """All subtasks and channels of a job.
+
+    Attributes
+    ----------
+    vertices : tuple of ExecutionVertex
+        In Flink's topological order.
+    edges : tuple of JobEdge
+        As in the job graph, each a gate of every subtask that it leads to.
+    results : tuple of IntermediateResult
+        What the vertices give out, in the order of the edges.
+    job : JobGraph
+        What it was made of.
+    """
+
+    vertices: tuple[ExecutionVertex, ...]
+    edges: tuple[JobEdge, ...]
+    results: tuple[IntermediateResult, ...]
+    job: JobGraph
+
+    @property
+    def subtasks(self) -> list[Subtask]:
+        """All subtasks, vertex by vertex."""
+        return [(vertex.name, i) for vertex in self.vertices for i in range(vertex.parallelism)]
+
+    def vertex(self, name: str) -> ExecutionVertex:
+        """Return a vertex by its name, or by that of one of its operators.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        whole = self.job.vertex(name).name
+        return next(vertex for vertex in self.vertices if vertex.name == whole)
+
+    def channels(self, name: str, subtask: int) -> list[tuple[int, int]]:
+        """Return the channels that a subtask reads.
+
+        Parameters
+        ----------
+        name : str
+            Vertex, or one of its operators.
+        subtask : int
+            Index.
+
+        Returns
+        -------
+        list of (int, int)
+            Producer subtask and its subpartition, in channel order; gate by gate, in the order of
+            the edges.
+
+        Raises
+        ------
+        KeyError
+            If there is no such vertex.
+        ValueError
+            If there is no such subtask.
+        """
+        vertex = self.vertex(name)
+        self._check(vertex, subtask)
+        edges = (edge for edge in self.edges if edge.target == vertex.name)
+        return [channel for edge in edges for channel in self.gate(edge, subtask)]
+
+    def gate(self, edge: JobEdge, subtask: int) -> list[tuple[int, int]]:
+        """Return the channels of one gate of a subtask: producer subtask and subpartition.
+
+        Notes
+        -----
+        ``VertexInputInfoComputationUtils`` and ``EdgeManagerBuildUtil``: over an all-to-all edge
+        subtask t reads subpartition t of every partition.
+        """
+        senders = self.vertex(edge.source).parallelism
+        receivers = self.vertex(edge.target).parallelism
+        if edge.pattern == "ALL_TO_ALL":
+            return [(sender, subtask) for sender in range(senders)]
+        place = pointwise_subpartition(subtask, senders, receivers)
+        return [(sender, place) for sender in pointwise_senders(subtask, senders, receivers)]
+
+    def subpartitions(self, edge: JobEdge, sender: int) -> int:
+        """Return how many subpartitions a producer subtask has on an edge."""
+        receivers = self.vertex(edge.target).parallelism
+        if edge.pattern == "ALL_TO_ALL":
+            return receivers
+        return len(pointwise_channels(sender, self.vertex(edge.source).parallelism, receivers))
+
+    def channel_count(self, edge: JobEdge) -> int:
+        """Return the number of channels of an edge."""
+        ends = (self.vertex(edge.source).parallelism, self.vertex(edge.target).parallelism)
+        return max(ends) if edge.pattern == "POINTWISE" else ends[0] * ends[1]
+
+    def regions(self) -> list[frozenset[Subtask]]:
+        """Return the pipelined regions: what is scheduled, and restarted, together.
+
+        Returns
+        -------
+        list of frozenset of (str, int)
+            In the order of their first subtasks.
+        """
+        found = pipelined_regions(self._links(), self.subtasks)
+        members: dict[object, list[Subtask]] = {}
+        for task in self.subtasks:
+            members.setdefault(found[task], []).append(task)
+        return [frozenset(own) for own in members.values()]
+
+    def restart_set(
+        self, failed: Subtask, lost: Iterable[Subtask] = (), created: Iterable[Subtask] = ()
+    ) -> set[Subtask]:
+        """Return the subtasks that a failure restarts.
+
+        Parameters
+        ----------
+        failed : (str, int)
+            Vertex, or one of its operators, and subtask.
+        lost : iterable of (str, int)
+            Producers whose partitions are gone.
+        created : iterable of (str, int)
+            Subtasks that have not been scheduled yet: they are left out.
+
+        Returns
+        -------
+        set of (str, int)
+            Its region, the regions whose lost partitions that needs, and all that consume from
+            those.
+
+        Raises
+        ------
+        KeyError
+            If there is no such vertex.
+        ValueError
+            If there is no such subtask.
+        """
+        gone = [self._subtask(one) for one in lost]
+        found = failover_tasks(self._links(), self._subtask(failed), gone)
+        tasks = {(name, index) for name, index in self.subtasks if (name, index) in found}
+        return tasks - {self._subtask(one) for one in created}
+
+    def _links(self) -> Iterator[tuple[Subtask, Subtask, str]]:
+        for edge in self.edges:
+            kind = "pipelined" if edge.exchange in JOINING else "blocking"
+            for subtask in range(self.vertex(edge.target).parallelism):
+                for sender, _ in self.gate(edge, subtask):
+                    yield (edge.source, sender), (edge.target, subtask), kind
+
+    def _subtask(self, pair: Subtask) -> Subtask:
+        vertex = self.vertex(pair[0])
+        self._check(vertex, pair[1])
+        return vertex.name, pair[1]
+
+    @staticmethod
+    def _check(vertex: ExecutionVertex, subtask: int) -> None:
+        if not 0 <= subtask < vertex.parallelism:
+            raise ValueError(
+                f"{vertex.name!r} has no subtask {subtask}: there are {vertex.parallelism}, from 0"
+            )
+
+
+def execution_graph(graph: JobGraph) -> ExecutionGraph:
+    """Return the execution graph of a job graph.
+
+    Parameters
+    ----------
+    graph : JobGraph
+        The vertices and edges.
+
+    Raises
+    ------
+    ValueError
+        If a parallelism is above its max parallelism, or one of them outside 1 to 32768.
+    """
+    vertices = []
+    for vertex in graph.vertices:
+        most, count = vertex.max_parallelism, vertex.parallelism
+        for what, number in (("parallelism", count), ("max parallelism", most)):
+            if number is not None and not 1 <= number <= MAX_MAX_PARALLELISM:
+                raise ValueError(
+                    f"vertex {vertex.name!r}: {what} {number} is out of range: needs at least 1 "
+                    f"and at most {MAX_MAX_PARALLELISM}"
+                )
+        groups = default_max_parallelism(count) if most is None else most
+        if count > groups:
+            raise ValueError(
+                f"vertex {vertex.name!r}: its parallelism, {count}, is higher than its max "
+                f"parallelism, {groups}: lower it, or raise max_parallelism"
+            )
+        vertices.append(
+            ExecutionVertex(vertex.name, count, groups, most is not None, vertex.slot_group)
+        )
+    results = results_of(graph)
+    return ExecutionGraph(tuple(vertices), graph.edges, results, graph)

@@ -1,0 +1,292 @@
+"""The job graph: what is chained is one vertex, what is not is an edge between two of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from flowcontrol.graphs.chaining import Refusal, may_be_drawn_in, refusals
+from flowcontrol.graphs.kinds import JOINING, PARTITION_TYPES, PARTITIONERS
+from flowcontrol.graphs.order import topological
+from flowcontrol.graphs.stream import (
+    DEFAULT_GROUP,
+    StreamEdge,
+    StreamGraph,
+    StreamNode,
+    check_hybrid,
+)
+from flowcontrol.protocol.restarts import pipelined_regions
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    """One or several operators that run in one task.
+
+    Attributes
+    ----------
+    name : str
+        Flink's name of the chain, ``A -> (B, C -> D)``.
+    operators : tuple of str
+        Plain names in the order of the chain, the head first; sources that it draws in next.
+    parallelism : int
+        Of the head.
+    max_parallelism : int or None
+        Of the head, even if a later member states one; None: unset.
+    slot_group : str
+        Slot sharing group. In batch each pipelined region of the default group is one of its own.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    parallelism: int
+    max_parallelism: int | None
+    slot_group: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge:
+    """An edge that is not chained: a result of its own, unless the result is shared.
+
+    Attributes
+    ----------
+    source, target : str
+        Names of the vertices.
+    sender, receiver : str
+        Plain names of the operators.
+    input : int
+        Input of the receiver.
+    pattern : str
+        POINTWISE or ALL_TO_ALL.
+    ship : str
+        Flink's name of the partitioner.
+    exchange : str
+        Flink's ``ResultPartitionType``.
+    """
+
+    source: str
+    target: str
+    sender: str
+    receiver: str
+    input: int
+    pattern: str
+    ship: str
+    exchange: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraph:
+    """All vertices and edges of a job.
+
+    Attributes
+    ----------
+    vertices : tuple of JobVertex
+        In Flink's topological order.
+    edges : tuple of JobEdge
+        In the order in which the scenario has them.
+    stream : StreamGraph
+        What it was made of.
+    """
+
+    vertices: tuple[JobVertex, ...]
+    edges: tuple[JobEdge, ...]
+    stream: StreamGraph
+
+    def vertex(self, name: str) -> JobVertex:
+        """Return a vertex by its name, or by that of one of its operators.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        for vertex in self.vertices:
+            if name == vertex.name or name in vertex.operators:
+                return vertex
+        raise KeyError(name)
+
+    def why_not_chained(self, sender: str, receiver: str) -> Refusal | None:
+        """Return why two operators do not run in one task.
+
+        Parameters
+        ----------
+        sender, receiver : str
+            Plain names of operators, or names of vertices: the last operator of one that has an
+            edge to the first of the other.
+
+        Returns
+        -------
+        (int, str) or None
+            Number of the first condition of the reference's table that does not hold, and what is
+            in its way; None: they are chained.
+
+        Raises
+        ------
+        KeyError
+            If no edge leads from one to the other.
+        """
+        ends = self._operators(sender), self._operators(receiver)
+        for edge, refusal in zip(self.stream.edges, refusals(self.stream), strict=True):
+            if edge.source in ends[0] and edge.target in ends[1]:
+                return refusal
+        raise KeyError(f"no edge leads from {sender!r} to {receiver!r}")
+
+    def slots_required(self) -> dict[str, int]:
+        """Return how many slots each slot sharing group needs: its largest parallelism."""
+        found: dict[str, int] = {}
+        for vertex in self.vertices:
+            most = found.get(vertex.slot_group, 0)
+            found[vertex.slot_group] = max(most, vertex.parallelism)
+        return found
+
+    def _operators(self, name: str) -> tuple[str, ...]:
+        if any(name == node.name for node in self.stream.nodes):
+            return (name,)
+        return self.vertex(name).operators
+
+
+def build_job_graph(graph: StreamGraph) -> JobGraph:
+    """Return the job graph of a stream graph.
+
+    Raises
+    ------
+    ValueError
+        If there are hybrid results and the options do not allow them.
+
+    Notes
+    -----
+    ``StreamingJobGraphGenerator``.
+    """
+    check_hybrid(graph)
+    chains = _Chains(graph)
+    heads = [node for node in graph.nodes if chains.head[node.name] == node.name]
+    vertices = {head.name: chains.vertex(head) for head in heads}
+    edges = {
+        i: _job_edge(graph, edge, vertices[chains.head[edge.source]], vertices[edge.target])
+        for i, edge in enumerate(graph.edges)
+        if chains.refusals[i] is not None
+    }
+    inputs = {head.name: chains.inputs(head.name) for head in heads}
+    consumers = {head.name: chains.consumers(head.name) for head in heads}
+    order = topological([head.name for head in heads], consumers, inputs)
+    made = JobGraph(tuple(vertices[name] for name in order), tuple(edges.values()), graph)
+    if graph.options.is_batch:
+        made = _with_region_groups(made)
+    return _with_index_prefixes(made) if graph.options.index_prefix else made
+
+
+class _Chains:
+    """Who is chained to whom.
+
+    Attributes
+    ----------
+    head : dict of str to str
+        By operator, the head of its chain.
+    """
+
+    def __init__(self, graph: StreamGraph) -> None:
+        self.graph = graph
+        self.refusals = refusals(graph)
+        self._chained: dict[str, list[StreamEdge]] = {node.name: [] for node in graph.nodes}
+        self._drawn: dict[str, list[StreamNode]] = {node.name: [] for node in graph.nodes}
+        self._open: dict[str, list[StreamEdge]] = {node.name: [] for node in graph.nodes}
+        onto: dict[str, str] = {}
+        for edge, refusal in zip(graph.edges, self.refusals, strict=True):
+            if refusal is not None:
+                self._open[edge.source].append(edge)
+            elif may_be_drawn_in(graph, edge):
+                self._drawn[edge.target].append(graph.node(edge.source))
+                onto[edge.source] = edge.target
+            else:
+                self._chained[edge.source].append(edge)
+                onto[edge.target] = edge.source
+        self.head = {node.name: node.name for node in graph.nodes}
+        for name in self.head:
+            while (upper := onto.get(self.head[name])) is not None:
+                self.head[name] = upper
+
+    def vertex(self, head: StreamNode) -> JobVertex:
+        """Return the vertex of a chain."""
+        return JobVertex(
+            self._name(head.name),
+            tuple(self._members(head.name)),
+            head.parallelism,
+            head.max_parallelism,
+            head.slot_group,
+        )
+
+    def inputs(self, head: str) -> set[str]:
+        """Return the heads of the chains that a chain reads."""
+        found = zip(self.graph.edges, self.refusals, strict=True)
+        return {self.head[e.source] for e, why in found if why is not None and e.target == head}
+
+    def consumers(self, name: str) -> list[str]:
+        """Return who reads a chain, in the order of its results: of the members first."""
+        found = [one for edge in self._chained[name] for one in self.consumers(edge.target)]
+        return found + [edge.target for edge in self._open[name]]
+
+    def _name(self, name: str) -> str:
+        node = self.graph.node(name)
+        drawn = ", ".join(source.operator_name for source in self._drawn[name])
+        own = f"{node.operator_name} [{drawn}]" if drawn else node.operator_name
+        after = [self._name(edge.target) for edge in self._chained[name]]
+        if not after:
+            return own
+        return f"{own} -> {after[0]}" if len(after) == 1 else f"{own} -> ({', '.join(after)})"
+
+    def _members(self, name: str) -> list[str]:
+        found = [name, *(source.name for source in self._drawn[name])]
+        for edge in self._chained[name]:
+            found += self._members(edge.target)
+        return found
+
+
+def _job_edge(
+    graph: StreamGraph, edge: StreamEdge, source: JobVertex, target: JobVertex
+) -> JobEdge:
+    partitioner = PARTITIONERS[edge.partitioner]
+    kind = edge.partition_type or ("blocking" if graph.options.is_batch else "pipelined")
+    return JobEdge(
+        source.name,
+        target.name,
+        edge.source,
+        edge.target,
+        edge.input,
+        "POINTWISE" if partitioner.is_pointwise else "ALL_TO_ALL",
+        partitioner.ship,
+        PARTITION_TYPES[kind].exchange,
+    )
+
+
+def _with_region_groups(graph: JobGraph) -> JobGraph:
+    """In batch each logical pipelined region of the default group is a group."""
+    ends = [
+        (edge.source, edge.target, "pipelined" if edge.exchange in JOINING else "blocking")
+        for edge in graph.edges
+    ]
+    regions = pipelined_regions(ends, [vertex.name for vertex in graph.vertices])
+    plain = [vertex.name for vertex in graph.vertices if vertex.slot_group == DEFAULT_GROUP]
+    order = list(dict.fromkeys(regions[name] for name in plain))
+    groups = {
+        region: DEFAULT_GROUP if place == 0 else f"{DEFAULT_GROUP}-{place + 1}"
+        for place, region in enumerate(order)
+    }
+    return replace(
+        graph,
+        vertices=tuple(
+            replace(vertex, slot_group=groups[regions[vertex.name]])
+            if vertex.name in plain
+            else vertex
+            for vertex in graph.vertices
+        ),
+    )
+
+
+def _with_index_prefixes(graph: JobGraph) -> JobGraph:
+    names: Mapping[str, str] = {
+        vertex.name: f"[vertex-{i}]{vertex.name}" for i, vertex in enumerate(graph.vertices)
+    }
+    return replace(
+        graph,
+        vertices=tuple(replace(v, name=names[v.name]) for v in graph.vertices),
+        edges=tuple(
+            replace(e, source=names[e.source], target=names[e.target]) for e in graph.edges
+        ),
+    )
