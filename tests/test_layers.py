@@ -28,6 +28,7 @@ ALLOWED = {
     "records": {"errors"},
     "scenario": {"errors", "install", "records"},
     "protocol": {"errors"},
+    "deployment": {"errors", "protocol", "records", "job"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},

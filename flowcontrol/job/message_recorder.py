@@ -242,7 +242,7 @@ class FlinkRecorder:
                 FORWARD,
                 Frame.BUFFER_RESPONSE,
                 sequence_number=own.sequence,
-                credit=None if self._is_tcp else 1 - is_event(message),
+                credit=0 if is_event(message) == 1 else None if self._is_tcp else 1,
                 backlog=backlog,
                 nbytes=message.nbytes,
             )
