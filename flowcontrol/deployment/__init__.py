@@ -4,6 +4,7 @@ The objects of the reference's section 9, by its names. The rules are in :mod:`f
 what reads a scenario for them is here.
 """
 
+from flowcontrol.deployment.data_trace import data_trace
 from flowcontrol.deployment.options import job_graph
 from flowcontrol.deployment.stream import stream_graph
 from flowcontrol.errors import NotEnoughSlotsError
@@ -14,6 +15,7 @@ from flowcontrol.graphs.slots import assign_slots
 __all__ = [
     "NotEnoughSlotsError",
     "assign_slots",
+    "data_trace",
     "execution_graph",
     "job_graph",
     "slot_sharing",
