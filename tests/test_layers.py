@@ -52,8 +52,9 @@ ALLOWED = {
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
     | {"deployment"}
     | SYSTEMS,
+    "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
-    | {"link", "spark", "run"}
+    | {"link", "spark", "run", "stepview"}
     | {f"experiments/{name}" for name in ("capacity", "sweep", "compare")},
     "__main__": {"cli"},
 }
