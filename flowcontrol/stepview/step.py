@@ -206,7 +206,7 @@ def _film(name: str, job: Job, found: Moments) -> Film:
 
     first, last = found.rounds(job)
     before = max(0, first - 1)
-    return film(name, job, islice(run(job, before), last - before + 1), first)
+    return film(name, job, islice(run(job, first=before), last - before + 1), first)
 
 
 def _check_place(path: Path) -> None:
