@@ -134,7 +134,7 @@ LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
 QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
-TIME = _TABLES["time"]
+TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
 
@@ -162,5 +162,8 @@ EVENT_TIME: Mapping[str, Table] = MappingProxyType({TIME.name: TIME})
 """Tables that a run writes besides if records of its scenario have event times, or a stage a window
 (``Scenario.has_stamps``)."""
 
-FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME})
+TRACE: Mapping[str, Table] = MappingProxyType({MESSAGES.name: MESSAGES})
+"""Tables that a run writes besides if its scenario has a ``trace``."""
+
+FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *TRACE})
 """Folders of a run that hold its tables."""

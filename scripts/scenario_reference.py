@@ -122,6 +122,11 @@ SECTIONS = {
         "A list, in the order of time: each names a task manager, a subtask of a stage, or the "
         "JobManager.",
     ),
+    "Trace": (
+        "trace",
+        "A window of the run of which every message between task managers is written to the table "
+        "`messages`. Without it nothing is written, and nothing costs time.",
+    ),
     "JobPart": ("jobs", "Several jobs on the same machines, in the place of `stages` and `edges`."),
 }
 """By model, in the order of the page: title and introduction."""

@@ -39,6 +39,7 @@ PLACES = {
     "restarts": "`restarts` likewise",
     "delivery": "`delivery` likewise",
     "time": "`time` in the folder of a run with event time or windows",
+    "messages": "`messages` in the folder of a run with a trace",
     "output": "`output/<stage>` in the folder of a run, of each stage with a window",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",
@@ -74,11 +75,12 @@ def page() -> str:
         RESULTS,
         RESULTS_OF_WINDOWS,
         STATE,
+        TRACE,
     )
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
-    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values())
+    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values(), *TRACE.values())
     found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [

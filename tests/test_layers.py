@@ -29,7 +29,7 @@ ALLOWED = {
     "scenario": {"errors", "install", "records", "graphs"},
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
-    "deployment": {"errors", "protocol", "graphs", "scenario"},
+    "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},

@@ -18,6 +18,7 @@ from flowcontrol.records import (
     FOLDERS,
     LATENCY,
     LEDGER,
+    MESSAGES,
     RESTARTS,
     RESULTS,
     RESULTS_OF_WINDOWS,
@@ -58,6 +59,9 @@ CONTRACT = {
         "t_s stage subtask watermark_s watermark_lag_ms is_idle paused_ms_per_s late_records "
         "open_windows window_state_bytes fired"
     ),
+    "messages": (
+        "t_s edge sender receiver direction name sequence_number credit backlog bytes header_bytes"
+    ),
     "output": "window_start window_end key emitted_s",
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
@@ -73,9 +77,10 @@ NULLABLE = {
     ),
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
+    "messages": "sender receiver sequence_number credit backlog bytes header_bytes",
     "output": "window_start window_end",
 }
-RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY)
+RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY, MESSAGES)
 TABLES = [*RUNS, RESULTS_OF_WINDOWS, LEDGER, STATE]
 
 
@@ -100,6 +105,7 @@ def test_numbers_have_a_unit_unless_they_are_an_index() -> None:
         if column.type not in {"string", "bool"} and not column.unit
     }
     indices = {"subtask", "sender", "receiver", "batch_id", "checkpoint_id", "number"}
+    indices.add("sequence_number")
     assert without == indices
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.job.figures import heap_exhausted_s
 from flowcontrol.job.job import Job
+from flowcontrol.job.message_table import Window
+from flowcontrol.job.messages import Message
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,6 +51,8 @@ class Run:
     staged : dict of str to int
         By sink: records in transactions that were open or not committed at the end; empty without
         the table ``delivery``.
+    again : callable or None
+        Runs it again up to the end of a window, and returns the messages of that.
     """
 
     job: Job
@@ -61,6 +66,7 @@ class Run:
     put_aside: dict[str, dict[str, int]] = field(default_factory=dict)
     jobs: tuple[dict[str, Any], ...] = ()
     staged: dict[str, int] = field(default_factory=dict)
+    again: Callable[[Window], list[Message]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def round_us(self) -> int:

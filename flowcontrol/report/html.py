@@ -27,6 +27,7 @@ from flowcontrol.report.keyfigures import (
     run_line,
 )
 from flowcontrol.report.markup import chart_section, page
+from flowcontrol.report.messages import message_section, message_sentences
 from flowcontrol.report.restarts import restart_section, restart_sentences
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.stage_table import stage_table
@@ -91,18 +92,19 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         + restart_section(summary)
         + delivery_section(summary)
         + "".join(map(chart_section, of_readers)),
-        table=stage_table(run, summary) + partition_section(summary),
+        table=stage_table(run, summary) + partition_section(summary) + message_section(summary),
         scenario=_scenario_section(scenario),
     )
 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return the other sentences: on logs, checkpoints, failures and jobs."""
+    """Return the other sentences: on logs, checkpoints, failures, messages and jobs."""
     return [
         *lag_sentences(summary),
         *checkpoint_sentences(summary),
         *restart_sentences(summary),
         *delivery_sentences(summary),
+        *message_sentences(summary),
         *job_sentences(summary),
     ]
 

@@ -24,6 +24,7 @@ from flowcontrol.report.keyfigures import (
     lag_sentences,
     partition_lines,
 )
+from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.restarts import restart_sentences
 
@@ -207,6 +208,7 @@ def print_summary(
         *checkpoint_sentences(summary),
         *restart_sentences(summary),
         *delivery_sentences(summary),
+        *message_sentences(summary),
         *job_sentences(summary),
     ]:
         console.print(Text(sentence))

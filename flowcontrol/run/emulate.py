@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -31,6 +31,7 @@ from flowcontrol.report.subtask_table import subtask_table
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
 from flowcontrol.run.remedies import add_remedies
+from flowcontrol.run.tracing import add_trace, run_again
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
@@ -180,6 +181,8 @@ def _run(
         begin = _CLOCKS[clock](job, spark, replayed)
         with progress(job) as shown:
             run = begin(folder, shown.update)
+        if run.again is None:
+            run = replace(run, again=partial(run_again, job))
         summary = summarise(
             run.tables,
             job.scenario,
@@ -212,6 +215,7 @@ def _run(
         if clock == "virtual" and run.is_finished:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
+        add_trace(run, summary)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)

@@ -36,6 +36,7 @@ from flowcontrol.scenario.operator_models import OperatorKeys
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
+from flowcontrol.scenario.trace_models import Trace
 from flowcontrol.scenario.windows import WindowPlan, keys_of, window_plan
 
 LIVE_ROUND_MS: Final = 500.0
@@ -179,7 +180,7 @@ def named_keys(edge: Edge) -> int:
 class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    quiet = frozenset({"savepoints", "failures", "time_model", "batch_s"})
+    quiet = frozenset({"savepoints", "failures", "trace", "time_model", "batch_s"})
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
@@ -200,6 +201,9 @@ class ScenarioHead(_Model):
     )
     failures: tuple[Failure, ...] = Field(
         default=(), description="what fails when, in the order of time"
+    )
+    trace: Trace | None = f.or_none(
+        "a window of the run of which every message is written down; default: none is"
     )
     time_model: f.WorkedOut[TimeModel] = f.or_none(
         "whose rules of event time hold, flink or spark; default: flink, but spark of the system "

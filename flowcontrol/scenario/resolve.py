@@ -45,6 +45,7 @@ from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import read_system
+from flowcontrol.scenario.trace_models import trace_problems
 from flowcontrol.scenario.translate import read_part
 from flowcontrol.scenario.window_checks import check_windows
 from flowcontrol.scenario.yaml_file import read_yaml
@@ -132,6 +133,9 @@ def parse_scenario(
         cluster = parts.cluster or head.cluster
         check_failures(head.failures, cluster, parts.names, by_name, problems)
         problems += check_time_model(head, mapping.get("system"), parts.stages)
+        if head.trace is not None:
+            named = [(edge.name, edge.chain) for _, edge in parts.edges]
+            problems += trace_problems(head.trace, head.duration_s, parts.system, named)
         if parts.options is not None:
             problems += check_barriers(
                 mapping.get("system"),

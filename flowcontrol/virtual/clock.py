@@ -2,17 +2,21 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.message_table import messages_table, window_of
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.run import Run
+from flowcontrol.records import MESSAGES
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.aside_figures import aside_figures
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.running import Running
+from flowcontrol.virtual.tracing import record
 
 
 def simulate(
@@ -64,9 +68,11 @@ def simulate(
         from flowcontrol.virtual.choose import choose_round_us
 
         round_us = choose_round_us(scenario)
-    return run_job(
-        build_physical_graph(scenario, round_us=round_us), progress=progress, track=track
-    )
+    job = build_physical_graph(scenario, round_us=round_us)
+    run, window = run_job(job, progress=progress, track=track), window_of(job)
+    if window is not None and run.again is not None:
+        run.tables[MESSAGES.name] = messages_table(run.again(window))
+    return run
 
 
 def prepare_job(job: Job) -> None:
@@ -109,4 +115,5 @@ def run_job(
         put_aside=aside_figures(job, memory),
         jobs=tuple(run.document() for run in runs_of_jobs) or running.failed_job,
         staged={} if running.delivery is None else running.delivery.staged(),
+        again=partial(record, job, replayed=replayed),
     )

@@ -308,13 +308,17 @@ class Running:
         return 0
 
 
-def step(job: Job) -> Iterator[RoundState]:
+def step(job: Job, replayed: Replayed | None = None, first: int = 0) -> Iterator[RoundState]:
     """Run a job that is laid out; yield its state after each round.
 
     Parameters
     ----------
     job : Job
         The scenario, laid out.
+    replayed : Replayed, optional
+        What its sources replay; by default it is read.
+    first : int, default 0
+        The first round whose state is yielded; those before it are run in one go.
 
     Returns
     -------
@@ -332,11 +336,11 @@ def step(job: Job) -> Iterator[RoundState]:
     The kernel is the one that runs whole jobs, stopped after every round. When a log of it is
     full, the rounds so far are run again with larger ones, which is exact.
     """
-    return _step(job, read_replayed(job))
+    return _step(job, replayed or read_replayed(job), first)
 
 
-def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
-    sizes, done, flags = LogSizes.first(job, replayed.keys), 0, 0
+def _step(job: Job, replayed: Replayed, first: int) -> Iterator[RoundState]:
+    sizes, done = LogSizes.first(job, replayed.keys), first
     while done < job.rounds:
         running = Running.start(job, replayed, sizes, track=False)
         control = running.control
@@ -349,15 +353,20 @@ def _step(job: Job, replayed: Replayed) -> Iterator[RoundState]:
         )
         if running.recovery is not None:
             running.recovery.attempts.hooks.append(reader.hold)
-        for number in range(job.rounds):
-            running.timeline.act(number)
-            flags = running.advance_to(number + 1)
+        at = 0
+        while at < job.rounds:
+            running.timeline.act(at)
+            end = at + 1
+            if end < done:
+                end = min(done - 1, running.timeline.next_round(end))
+            flags = running.advance_to(end)
             if flags:
                 sizes = running.grown(sizes, flags)
                 break
-            if number >= done:
+            at = end
+            if at > done:
                 yield reader.read()
-                done = number + 1
-            elif number + 1 == done:
+                done = at
+            elif at == done:
                 reader.read()  # what the next round did counts from here
     running.finish()

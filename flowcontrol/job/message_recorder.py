@@ -1,0 +1,362 @@
+"""Which messages of Flink's network stack went between task managers, round by round.
+
+A recorder is shown the whole state of a job after each round, of whichever clock, and says what is
+new on each channel: the rules have decided that, and none of them is written again here. A channel
+within a task manager has no messages: its consumer reads the producer's subpartition.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from flowcontrol.job.channel_state import (
+    ChannelId,
+    InputChannelState,
+    MessageUnderWay,
+    NewBufferSize,
+    SubpartitionState,
+)
+from flowcontrol.job.job import Job
+from flowcontrol.job.message_failures import Processes
+from flowcontrol.job.messages import BACKWARD, FORWARD, Direction, Message
+from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol.frames import HEADER_BYTES, Frame
+from flowcontrol.protocol.queues import (
+    BACKLOG_ANNOUNCEMENT,
+    DATA,
+    END_OF_DATA,
+    END_OF_PARTITION,
+    is_event,
+)
+from flowcontrol.systems.tcp_frames import TCP_HEADER_BYTES
+
+_ENDS = (END_OF_DATA, END_OF_PARTITION)
+"""Events to which a receiver answers when it reads them."""
+
+
+@dataclass(slots=True)
+class _Channel:
+    """What is known of a channel after the round that was shown last.
+
+    Attributes
+    ----------
+    sequence : int
+        Data and events sent.
+    under_way : tuple of MessageUnderWay
+        Those that have not arrived.
+    arrived : int
+        Data that have arrived.
+    announced : int
+        Credit that was ever announced.
+    resumed : int
+        How often consumption was resumed.
+    ends : list of int
+        Kinds of the ends that have arrived and that the task has not read.
+    is_released : bool
+        Nothing goes on it any more.
+    """
+
+    sequence: int = 0
+    under_way: tuple[MessageUnderWay, ...] = ()
+    arrived: int = 0
+    announced: int = 0
+    resumed: int = 0
+    ends: list[int] = field(default_factory=list)
+    is_released: bool = False
+
+
+class FlinkRecorder:
+    """Notes the messages of channels that move buffers: credit-based, or of Flink up to 1.4.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._is_tcp = job.scenario.system.transport == "tcp"
+        self._header: Mapping[Frame, int] = TCP_HEADER_BYTES if self._is_tcp else HEADER_BYTES
+        self._trip = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._processes = Processes(job)
+        self._channels: dict[ChannelId, _Channel] = {}
+        self._open: dict[tuple[str, int, int], int] = {}
+        self._pairs: dict[ChannelId, tuple[int, int]] = {}
+        self._ends_of: dict[str, tuple[str, str]] = {}
+        for link in job.links:
+            senders, receivers = (
+                job.stage(end).stage.placement for end in (link.edge.sender, link.edge.receiver)
+            )
+            self._ends_of[link.name] = (
+                job.stage(link.edge.sender).name,
+                job.stage(link.edge.receiver).name,
+            )
+            for one in link.channels:
+                if not one.is_local:
+                    name = ChannelId(link.name, one.sender, one.receiver)
+                    self._channels[name] = _Channel(is_released=True)
+                    self._pairs[name] = senders[one.sender], receivers[one.receiver]
+
+    def begin(self, state: RoundState) -> None:
+        """Take a state as that of the round before the first one that is shown.
+
+        Parameters
+        ----------
+        state : RoundState
+            Of a job without checkpoints and failures, all of whose tasks run: there, the only event
+            is the end of a partition.
+        """
+        self._processes.look(state)
+        for name, out, into in state.channels():
+            if name not in self._channels:
+                continue
+            own = self._channels[name]
+            has_ended = out.state.is_finished == 1 and out.state.events == 0
+            waits = any(one.message.kind == END_OF_PARTITION for one in out.under_way)
+            is_there = any(one.kind == END_OF_PARTITION for one in into.queue)
+            own.sequence = out.state.sent + has_ended
+            own.ends = [END_OF_PARTITION] if is_there else []
+            own.is_released = has_ended and not (waits or is_there)
+            if not own.is_released:
+                self._count(name, 1)
+            own.announced = into.state.announced
+            self._keep_sent(name, out, into)
+
+    def look(self, state: RoundState) -> list[Message]:
+        """Return the messages of the round that has led to a state, in the order of the rules.
+
+        First tasks stop, then others begin; then each task in turn sends, and answers.
+        """
+        found = list[Message]()
+        changes = self._processes.look(state)
+        tasks = {(task.stage, task.subtask): task for task in state.tasks}
+        start_s, end_s = state.start_us / 1e6, state.end_us / 1e6
+        for key in changes.stopped:
+            has_failed, died = key in changes.failed, tasks[key].task_manager in changes.died
+            found += self._stop(tasks[key], start_s, has_failed=has_failed, died=died)
+        for key in changes.begun:
+            found += self._begin(tasks[key], start_s)
+        ins = {
+            ChannelId(gate.edge, into.sender, into.receiver): into
+            for task in state.tasks
+            for gate in task.gates
+            for into in gate.channels
+        }
+        for task in state.tasks:
+            for part in task.partitions:
+                for out in part.subpartitions:
+                    name = ChannelId(part.edge, out.sender, out.receiver)
+                    if name in self._channels:
+                        new = self._new_messages(name, out, ins[name], state.number)
+                        if task.is_running:
+                            found += self._sent(name, new, end_s)
+                        self._keep_sent(name, out, ins[name])
+            if task.is_running:
+                found += self._answers(task, state.number, end_s)
+        return found
+
+    # ------------------------------------------------------------------ attempts
+
+    def _begin(self, task: TaskState, t_s: float) -> Iterator[Message]:
+        """Have a task request its partitions."""
+        for gate in task.gates:
+            for into in gate.channels:
+                name = ChannelId(gate.edge, into.sender, into.receiver)
+                if name in self._channels:
+                    initial = max(0, into.state.initial)
+                    self._channels[name] = _Channel(announced=initial)
+                    self._count(name, 1)
+                    credit = None if self._is_tcp else initial
+                    yield self._message(t_s, name, BACKWARD, Frame.PARTITION_REQUEST, credit=credit)
+
+    def _stop(
+        self, task: TaskState, t_s: float, *, has_failed: bool, died: bool
+    ) -> Iterator[Message]:
+        """Have a task stop: it was cancelled, has failed, or its process has died with it."""
+        for part in task.partitions:
+            for out in part.subpartitions:
+                name = ChannelId(part.edge, out.sender, out.receiver)
+                own = self._channels.get(name)
+                if own is None or own.is_released:
+                    continue
+                self._lose(own)
+                if died:  # the connection is gone, and nobody cancels anything
+                    self._release(name)
+                elif has_failed and self._processes.lives(self._pairs[name][1]):
+                    yield self._message(t_s, name, FORWARD, Frame.ERROR_RESPONSE)
+        for gate in task.gates:
+            for into in gate.channels:
+                name = ChannelId(gate.edge, into.sender, into.receiver)
+                own = self._channels.get(name)
+                if own is not None and not own.is_released:
+                    frame = self._release(name)
+                    self._lose(own)
+                    if not died and self._processes.lives(self._pairs[name][0]):
+                        yield self._message(t_s, name, BACKWARD, frame)
+
+    def _release(self, name: ChannelId) -> Frame:
+        """Release a channel; return what its receiver says."""
+        own = self._channels[name]
+        own.is_released, own.ends = True, []
+        is_last = self._count(name, -1) == 0
+        # From 1.5 on a connection is reused by other jobs, so it is never closed.
+        return Frame.CLOSE_REQUEST if is_last and self._is_tcp else Frame.CANCEL_PARTITION_REQUEST
+
+    def _lose(self, own: _Channel) -> None:
+        """Have nobody take what a connection without credits carries of a channel."""
+        if self._is_tcp:
+            own.under_way = ()
+
+    def _count(self, name: ChannelId, more: int) -> int:
+        """Count the channels of a connection; return how many are open."""
+        place = (name.edge if self._is_tcp else "", *self._pairs[name])
+        self._open[place] = self._open.get(place, 0) + more
+        return self._open[place]
+
+    # ------------------------------------------------------------------ what a sender sends
+
+    def _new_messages(
+        self, name: ChannelId, out: SubpartitionState, into: InputChannelState, number: int
+    ) -> tuple[MessageUnderWay, ...]:
+        """Return the messages that were sent in a round; note the ends among those that arrived."""
+        own = self._channels[name]
+        if self._is_tcp:
+            count = _delivered(own.under_way, out.under_way, into.state.arrived - own.arrived)
+        else:
+            count = _arrived(own.under_way, number)
+        own.ends += [one.message.kind for one in own.under_way[:count] if one.message.kind in _ENDS]
+        return out.under_way[len(own.under_way) - count :]
+
+    def _sent(
+        self, name: ChannelId, new: tuple[MessageUnderWay, ...], t_s: float
+    ) -> Iterator[Message]:
+        own = self._channels[name]
+        for message in (one.message for one in new):
+            backlog = None if self._is_tcp else message.backlog
+            if message.kind == BACKLOG_ANNOUNCEMENT:
+                frame = Frame.BACKLOG_ANNOUNCEMENT
+                yield self._message(t_s, name, FORWARD, frame, backlog=backlog)
+                continue
+            yield self._message(
+                t_s,
+                name,
+                FORWARD,
+                Frame.BUFFER_RESPONSE,
+                sequence_number=own.sequence,
+                credit=0 if is_event(message) == 1 else None if self._is_tcp else 1,
+                backlog=backlog,
+                nbytes=message.nbytes,
+            )
+            own.sequence += 1
+
+    def _keep_sent(self, name: ChannelId, out: SubpartitionState, into: InputChannelState) -> None:
+        own = self._channels[name]
+        own.under_way, own.arrived = out.under_way, into.state.arrived
+
+    # ------------------------------------------------------------------ what a receiver says
+
+    def _answers(self, task: TaskState, number: int, t_s: float) -> Iterator[Message]:
+        """Yield what a task tells the senders of its channels in a round."""
+        place = -1
+        for gate in task.gates:
+            for into in gate.channels:
+                place += 1
+                name = ChannelId(gate.edge, into.sender, into.receiver)
+                own = self._channels.get(name)
+                if own is None or own.is_released:
+                    continue
+                read = [kind for kind in own.ends if all(one.kind != kind for one in into.queue)]
+                own.ends = [kind for kind in own.ends if kind not in read]
+                if not self._is_tcp:
+                    resumed = 0
+                    if task.checkpoints is not None:
+                        resumed = task.checkpoints.channels[place].resumed
+                    yield from self._credit_based(name, into, read, resumed, number, t_s)
+                if END_OF_PARTITION in read:
+                    yield self._message(t_s, name, BACKWARD, self._release(name))
+
+    def _credit_based(
+        self,
+        name: ChannelId,
+        into: InputChannelState,
+        read: list[int],
+        resumed: int,
+        number: int,
+        t_s: float,
+    ) -> Iterator[Message]:
+        """Yield what only a receiver with credits tells the sender of a channel."""
+        own = self._channels[name]
+        if END_OF_DATA in read:
+            yield self._message(t_s, name, BACKWARD, Frame.ACK_ALL_USER_RECORDS_PROCESSED)
+        for _ in range(resumed - own.resumed):
+            yield self._message(t_s, name, BACKWARD, Frame.RESUME_CONSUMPTION)
+        own.resumed = resumed
+        credit = into.state.announced - own.announced
+        own.announced = into.state.announced
+        if credit > 0:
+            yield self._message(t_s, name, BACKWARD, Frame.ADD_CREDIT, credit=credit)
+        for told in into.under_way:
+            if isinstance(told, NewBufferSize) and told.arrives == number + self._trip:
+                frame = Frame.NEW_BUFFER_SIZE
+                yield self._message(t_s, name, BACKWARD, frame, nbytes=told.nbytes)
+
+    def _message(
+        self,
+        t_s: float,
+        name: ChannelId,
+        direction: Direction,
+        frame: Frame,
+        *,
+        sequence_number: int | None = None,
+        credit: int | None = None,
+        backlog: int | None = None,
+        nbytes: int | None = None,
+    ) -> Message:
+        return Message(
+            t_s,
+            *name,
+            direction,
+            str(frame),
+            sequence_number,
+            credit,
+            backlog,
+            nbytes,
+            self._header[frame],
+        )
+
+
+def _arrived(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
+    """Return how many messages have arrived by a round: the oldest ones, one behind the other."""
+    count = 0
+    for one in under_way:
+        if one.arrives > number:
+            break
+        count += 1
+    return count
+
+
+def _delivered(
+    before: tuple[MessageUnderWay, ...], now: tuple[MessageUnderWay, ...], data: int
+) -> int:
+    """Return how many messages of a connection without credits were given to their channel.
+
+    Parameters
+    ----------
+    before, now : tuple of MessageUnderWay
+        Those that were written and not given to it, a round ago and now, oldest first.
+    data : int
+        Data that it was given.
+
+    Notes
+    -----
+    Of the events behind the last of these data, those that are not the oldest now; each has a
+    checkpoint of its own, or is the end.
+    """
+    count = 0
+    while data > 0:
+        data -= before[count].message.kind == DATA
+        count += 1
+    while count < len(before) and before[count].message.kind != DATA:
+        if now and now[0].message == before[count].message:
+            break
+        count += 1
+    return count

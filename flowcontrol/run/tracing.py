@@ -1,0 +1,50 @@
+"""The messages of a run, on either clock: written down when the run itself is over.
+
+Neither the compiled kernel nor the live clock notes a message. What they did is done again up to
+the end of the window, and looked at after each round: by the kernel, or by the subtasks of the live
+clock, which make no rows here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowcontrol.job import Job
+from flowcontrol.job.message_table import Window, messages_of, messages_table, overhead, window_of
+from flowcontrol.job.messages import Message
+from flowcontrol.job.reference import run_reference
+from flowcontrol.job.run import Run
+from flowcontrol.records import MESSAGES
+
+
+def add_trace(run: Run, summary: dict[str, Any]) -> None:
+    """Put the messages of a run that is finished into its tables, if its scenario has a trace.
+
+    Parameters
+    ----------
+    run : Run
+        Its tables get ``messages``.
+    summary : dict
+        Gets ``trace``: the window, and what flow control costs in it.
+    """
+    trace, window = run.job.scenario.trace, window_of(run.job)
+    if trace is None or window is None or run.again is None or not run.is_finished:
+        return
+    found = run.again(window)
+    run.tables[MESSAGES.name] = messages_table(found)
+    times = {"from_s": window.start_us / 1e6, "to_s": window.end_us / 1e6}
+    summary["trace"] = {**times, "edges": list(trace.edges) or None, **overhead(found)}
+
+
+def run_again(job: Job, window: Window) -> list[Message]:
+    """Run a job's subtasks as the live clock does, without Spark; return a window's messages.
+
+    Raises
+    ------
+    RunError
+        If the rows that a source is to replay cannot be read.
+    """
+    from flowcontrol.virtual.replay import read_replayed
+
+    states = (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
+    return list(messages_of(job, window, states))
