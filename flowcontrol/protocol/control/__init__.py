@@ -15,8 +15,8 @@ from flowcontrol.protocol.control.calls import (
     Effect,
     Name,
     Reply,
+    endpoint_of,
     places_of,
-    task_executor,
 )
 from flowcontrol.protocol.control.fencing import check_token, new_token
 from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor
@@ -49,8 +49,8 @@ __all__ = [
     "TaskExecutor",
     "TaskStatus",
     "check_token",
+    "endpoint_of",
     "move",
     "new_token",
     "places_of",
-    "task_executor",
 ]

@@ -13,7 +13,7 @@ CLIENT, DISPATCHER = "client", "Dispatcher"
 RESOURCE_MANAGER, JOB_MASTER = "ResourceManager", "JobMaster"
 
 
-def task_executor(manager: int) -> str:
+def endpoint_of(manager: int) -> str:
     """Return the name of the endpoint of a task manager."""
     return f"TaskExecutor {manager}"
 
@@ -232,7 +232,7 @@ class ControlTask:
     @property
     def executor(self) -> str:
         """The endpoint that runs it."""
-        return task_executor(self.manager)
+        return endpoint_of(self.manager)
 
     @property
     def place(self) -> tuple[str, int]:
