@@ -18,8 +18,9 @@ from flowcontrol.protocol.control.calls import (
     endpoint_of,
     places_of,
 )
+from flowcontrol.protocol.control.durations import Durations, durations
 from flowcontrol.protocol.control.fencing import check_token, new_token
-from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor
+from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor, Heartbeats
 from flowcontrol.protocol.control.job_master import JobMaster
 from flowcontrol.protocol.control.plane import ControlPlane
 from flowcontrol.protocol.control.registration import Registration
@@ -37,8 +38,10 @@ __all__ = [
     "Call",
     "ControlPlane",
     "ControlTask",
+    "Durations",
     "Effect",
     "HeartbeatMonitor",
+    "Heartbeats",
     "JobMaster",
     "JobStatus",
     "Name",
@@ -49,6 +52,7 @@ __all__ = [
     "TaskExecutor",
     "TaskStatus",
     "check_token",
+    "durations",
     "endpoint_of",
     "move",
     "new_token",

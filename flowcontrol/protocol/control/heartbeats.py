@@ -64,3 +64,24 @@ class HeartbeatMonitor:
         """Tell whether the other counts as dead."""
         refused = self.threshold is not None and self._failures >= self.threshold
         return refused or now - self._answered >= self.timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeats:
+    """How often somebody is asked for heartbeats, and when it counts as dead.
+
+    Attributes
+    ----------
+    interval, timeout : int
+        Microseconds.
+    threshold : int or None
+        Failed calls in a row; None: they do not count.
+    """
+
+    interval: int = 10_000_000
+    timeout: int = 50_000_000
+    threshold: int | None = 2
+
+    def monitor(self, now: int) -> HeartbeatMonitor:
+        """Return a monitor that begins now."""
+        return HeartbeatMonitor(now, self.interval, self.timeout, self.threshold)

@@ -20,7 +20,7 @@ from flowcontrol.protocol.control.calls import (
     submit_bytes,
 )
 from flowcontrol.protocol.control.fencing import check_token
-from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor
+from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor, Heartbeats
 from flowcontrol.protocol.control.registration import Registration
 from flowcontrol.protocol.control.resource_manager import Place
 from flowcontrol.protocol.control.states import JOB_ENDS, TASK_ENDS, JobStatus, TaskStatus, move
@@ -40,6 +40,8 @@ class JobMaster:
         Its fencing token, which is its leader id.
     before : JobMaster, optional
         The one whose place it takes: attempts are numbered on, and checkpoints known.
+    heartbeats : Heartbeats, optional
+        How it asks for them.
 
     Attributes
     ----------
@@ -67,8 +69,13 @@ class JobMaster:
     """
 
     def __init__(
-        self, tasks: Sequence[ControlTask], token: str, before: "JobMaster | None" = None
+        self,
+        tasks: Sequence[ControlTask],
+        token: str,
+        before: "JobMaster | None" = None,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
+        self._heartbeat = heartbeats or Heartbeats()
         self.token: str | None = token
         self.status = JobStatus.INITIALIZING
         self.tasks = [TaskStatus.CREATED for _ in tasks]
@@ -94,8 +101,7 @@ class JobMaster:
         """Begin: have all tasks scheduled, which ask for their slots."""
         self.status = move(move(self.status, JobStatus.CREATED), JobStatus.RUNNING)
         self.tasks = [move(one, TaskStatus.SCHEDULED) for one in self.tasks]
-        interval = HeartbeatMonitor(now).interval
-        return [After(now + interval, JOB_MASTER, "heartbeat", (self._leader,))]
+        return [After(now + self._heartbeat.interval, JOB_MASTER, "heartbeat", (self._leader,))]
 
     def suspend(self) -> None:
         """Lead no more: the job ends here, and only here; every call is refused."""
@@ -141,7 +147,7 @@ class JobMaster:
             if self.executors.get(who) != start:
                 found = self._drop(now, who)
                 self.executors[who] = start
-                self.monitors[who] = HeartbeatMonitor(now)
+                self.monitors[who] = self._heartbeat.monitor(now)
             return [*found, Reply(JOB_MASTER, who, call.name, (self.token, number))]
         if call.name == Name.OFFER_SLOTS:
             return self._offered(who, call.args[1])
@@ -394,7 +400,7 @@ class JobMaster:
             own = sum(place[0] == who for place in self._places)
             name, size = Name.HEARTBEAT_FROM_JOB_MANAGER, asks_executor_bytes(held, own)
             yield Call(JOB_MASTER, who, name, self.token, size)
-        at = now + HeartbeatMonitor(now).interval
+        at = now + self._heartbeat.interval
         yield After(at, JOB_MASTER, "heartbeat", (self._leader,))
 
     # ------------------------------------------------------------------ checkpoints
@@ -412,8 +418,9 @@ class JobMaster:
         return list(self._tell(Name.ABORT_CHECKPOINT, range(len(self._job)), checkpoint))
 
     def complete(self, checkpoint: int) -> list[Effect]:
-        """Tell all tasks that a checkpoint is complete."""
-        self.pending.pop(checkpoint, None)
+        """Tell all tasks that a checkpoint is complete, if nobody has done so."""
+        if self.pending.pop(checkpoint, None) is None:
+            return []
         self.completed = checkpoint
         return list(self._tell(Name.CONFIRM_CHECKPOINT, range(len(self._job)), checkpoint))
 

@@ -20,6 +20,7 @@ from flowcontrol.protocol.control.calls import (
     places_of,
 )
 from flowcontrol.protocol.control.fencing import check_token, new_token
+from flowcontrol.protocol.control.heartbeats import Heartbeats
 from flowcontrol.protocol.control.job_master import JobMaster
 from flowcontrol.protocol.control.resource_manager import CHECK_DELAY, ResourceManager
 from flowcontrol.protocol.control.states import JOB_ENDS, TaskStatus
@@ -42,6 +43,8 @@ class ControlPlane:
         Of a call and of its answer, microseconds.
     check_delay : int, optional
         Of the resource manager, as :class:`ResourceManager` takes it.
+    heartbeats : Heartbeats, optional
+        How resource manager and JobMaster ask for them.
 
     Attributes
     ----------
@@ -60,12 +63,17 @@ class ControlPlane:
     """
 
     def __init__(
-        self, tasks: Sequence[ControlTask], latency: int = 0, check_delay: int = CHECK_DELAY
+        self,
+        tasks: Sequence[ControlTask],
+        latency: int = 0,
+        check_delay: int = CHECK_DELAY,
+        heartbeats: Heartbeats | None = None,
     ) -> None:
         self.now, self.log = 0, list[tuple[int, Call]]()
         self.refused: list[tuple[int, Call, ProtocolError]] = []
         self.tasks, self.latency = tasks, latency
-        self.resources = ResourceManager(places_of(tasks), check_delay)
+        self.resources = ResourceManager(places_of(tasks), check_delay, heartbeats)
+        self._heartbeats = heartbeats
         self.job: JobMaster | None = None
         self.executors: dict[str, TaskExecutor] = {}
         self._agenda: list[tuple[int, int, Item]] = []
@@ -154,7 +162,7 @@ class ControlPlane:
         if self.job is not None:
             self.job.suspend()
             self.resources.lose(JOB_MASTER)
-        self.job = JobMaster(self.tasks, token, self.job)
+        self.job = JobMaster(self.tasks, token, self.job, self._heartbeats)
         self.do(self.job.start(self.now))
         if self.resources.token is not None:
             self.do(self.job.hear_resource_leader(self.now, self.resources.token))

@@ -17,7 +17,7 @@ from flowcontrol.protocol.control.calls import (
     Reply,
 )
 from flowcontrol.protocol.control.fencing import check_token
-from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor
+from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor, Heartbeats
 
 CHECK_DELAY: Final = 50_000
 """From a change of requirements to the requests that follow, microseconds
@@ -37,6 +37,8 @@ class ResourceManager:
         :func:`flowcontrol.deployment.assign_slots`.
     check_delay : int, optional
         From a change of requirements to what follows, microseconds.
+    heartbeats : Heartbeats, optional
+        How it asks for them.
 
     Attributes
     ----------
@@ -59,7 +61,13 @@ class ResourceManager:
     that asks.
     """
 
-    def __init__(self, places: Sequence[Place], check_delay: int = CHECK_DELAY) -> None:
+    def __init__(
+        self,
+        places: Sequence[Place],
+        check_delay: int = CHECK_DELAY,
+        heartbeats: Heartbeats | None = None,
+    ) -> None:
+        self._heartbeat = heartbeats or Heartbeats()
         self.token: str | None = None
         self._places, self._check_delay = places, check_delay
         self._is_checking = False
@@ -77,8 +85,7 @@ class ResourceManager:
         self.token = token
         self._forget()
         self._is_checking = False
-        interval = HeartbeatMonitor(now).interval
-        return [After(now + interval, RESOURCE_MANAGER, "heartbeat", (token,))]
+        return [After(now + self._heartbeat.interval, RESOURCE_MANAGER, "heartbeat", (token,))]
 
     def step_down(self) -> None:
         """Lead no more: every call is refused."""
@@ -102,13 +109,13 @@ class ResourceManager:
             if self.executors.get(who) != start:
                 self.lose(who)
                 self.executors[who] = start
-                self.monitors[who] = HeartbeatMonitor(now)
+                self.monitors[who] = self._heartbeat.monitor(now)
             return [Reply(RESOURCE_MANAGER, who, call.name, (self.token, number))]
         if call.name == Name.REGISTER_JOB_MASTER:
             leader, number = call.args
             if self.job_leader != leader:
                 self.job_leader, self.required = leader, 0
-                self.monitors[JOB_MASTER] = HeartbeatMonitor(now)
+                self.monitors[JOB_MASTER] = self._heartbeat.monitor(now)
             return [Reply(RESOURCE_MANAGER, who, call.name, (self.token, number))]
         if call.name in {Name.SEND_SLOT_REPORT, Name.HEARTBEAT_FROM_TASK_MANAGER}:
             return self._report(now, who, call.args[0])
@@ -188,5 +195,5 @@ class ResourceManager:
             if who == JOB_MASTER:
                 token = self.job_leader
             yield Call(RESOURCE_MANAGER, who, name, token, size, (self.token,))
-        at = now + HeartbeatMonitor(now).interval
+        at = now + self._heartbeat.interval
         yield After(at, RESOURCE_MANAGER, "heartbeat", (self.token,))
