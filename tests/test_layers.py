@@ -43,13 +43,14 @@ ALLOWED = {
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE,
-    "report": BASE | {"files", "job", "analysis"},
+    "report": BASE | {"files", "graphs", "deployment", "job", "analysis"},
     "experiments": CORE | {"folders", "virtual", "spark", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/compare": KIT | {"spark", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
+    | {"deployment"}
     | SYSTEMS,
     "cli": KIT
     | {"link", "spark", "run"}

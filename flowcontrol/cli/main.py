@@ -43,6 +43,7 @@ COMMANDS: Final = (
     Command("compare", "run a scenario under several systems' flow control"),
     Command("capacity", "find the highest rate that a source can sustain"),
     Command("plan", "show the network buffers of a scenario"),
+    Command("deploy", "show Flink's graphs and slots of a scenario"),
     Command("systems", "list the known systems"),
     Command("link", "show or change a link"),
     Command("watch", "show links live"),

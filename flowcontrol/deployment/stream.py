@@ -6,7 +6,7 @@ from typing import Any
 
 from flowcontrol.deployment.options import default_parallelism, read_graph_options
 from flowcontrol.errors import Problem
-from flowcontrol.graphs.stream import StreamGraph, StreamNode, build_stream_graph
+from flowcontrol.graphs.stream import StreamGraph, build_stream_graph
 from flowcontrol.scenario.models import Edge, Scenario
 from flowcontrol.scenario.operator_models import OperatorKeys
 from flowcontrol.scenario.operators import edge_of, node_of
@@ -45,6 +45,30 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
     ['Source: words', 'count']
     """
     mapping = scenario.canonical() if isinstance(scenario, Scenario) else scenario
+    operators, edges = read_graph(mapping)
+    nodes = [node_of(one) for one in operators]
+    if "operators" not in mapping:
+        chained = {edge.receiver for edge in edges if edge.chain}
+        nodes = [
+            replace(node, chaining="always" if node.name in chained else "head") for node in nodes
+        ]
+    options = read_graph_options(mapping.get("options"))
+    return build_stream_graph(nodes, [edge_of(edge) for edge in edges], options)
+
+
+def read_graph(mapping: Mapping[str, Any]) -> tuple[list[OperatorKeys], list[Edge]]:
+    """Read what the graphs depend on of a scenario's operators, or stages, and of its edges.
+
+    Parameters
+    ----------
+    mapping : mapping
+        Keys and values of a scenario file.
+
+    Raises
+    ------
+    ValueError
+        If a key or value is wrong.
+    """
     if "jobs" in mapping:
         raise ValueError("jobs: a stream graph is that of one job: state its operators and edges")
     kind = "stages" if "operators" not in mapping else "operators"
@@ -52,9 +76,7 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
         raise ValueError("stages: must not be next to operators: keep one of them")
     problems: list[Problem] = []
     items, links = _items(mapping, kind), _items(mapping, "edges")
-    options = mapping.get("options") or {}
-    graph_options = read_graph_options(options)
-    default = default_parallelism(options)
+    default = default_parallelism(mapping.get("options"))
     operators = [_operator(kind, i, raw, default, problems) for i, raw in enumerate(items)]
     edges = [read_part(Edge, raw, ("edges", i), problems) for i, raw in enumerate(links)]
     if problems:
@@ -62,9 +84,7 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
     read = [edge for edge in edges if edge is not None]
     if kind == "operators":
         _check_chains(read)
-    chained = {edge.receiver for edge in read if edge.chain}
-    nodes = [_node(one, kind, chained) for one in operators if one is not None]
-    return build_stream_graph(nodes, [edge_of(edge) for edge in read], graph_options)
+    return [one for one in operators if one is not None], read
 
 
 def _items(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
@@ -95,10 +115,3 @@ def _check_chains(edges: Sequence[Edge]) -> None:
                 f"edges[{index}].chain: true: which operators are chained follows from their keys: "
                 "take it out"
             )
-
-
-def _node(one: OperatorKeys, kind: str, chained: set[str]) -> StreamNode:
-    node = node_of(one)
-    if kind == "operators":
-        return node
-    return replace(node, chaining="always" if one.name in chained else "head")

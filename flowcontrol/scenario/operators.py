@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.errors import NotEnoughSlotsError, Problem
 from flowcontrol.graphs.chaining import refusals
-from flowcontrol.graphs.execution import ExecutionGraph, execution_graph
+from flowcontrol.graphs.execution import ExecutionGraph, Subtask, execution_graph
 from flowcontrol.graphs.jobgraph import build_job_graph
 from flowcontrol.graphs.sharing import SlotGroup, slot_sharing
 from flowcontrol.graphs.slots import assign_slots
@@ -100,6 +100,77 @@ def _default_parallelism(options: object) -> int:
 
 
 @dataclass(frozen=True)
+class Placed:
+    """The graphs of a job's operators, and where they run.
+
+    Attributes
+    ----------
+    graph : ExecutionGraph
+        Subtasks and channels; what it was made of is in it.
+    slots : list of list of (str, int)
+        Vertex and subtask of all that shares a slot.
+    places : dict of (str, int) to (int, int)
+        Task manager and slot of each subtask.
+    cluster : Cluster
+        With as many task managers and slots as there are.
+    """
+
+    graph: ExecutionGraph
+    slots: list[SlotGroup]
+    places: dict[Subtask, tuple[int, int]]
+    cluster: Cluster
+
+
+def place(
+    operators: Sequence[OperatorKeys],
+    edges: Sequence[Edge],
+    cluster: Cluster,
+    options: NetworkOptions,
+    problems: list[Problem],
+) -> Placed | None:
+    """Chain operators, share slots and take them of task managers.
+
+    Parameters
+    ----------
+    operators : sequence of OperatorKeys
+        All operators of a job.
+    edges : sequence of Edge
+        All edges.
+    cluster : Cluster
+        The machines; as many task managers as needed unless it states how many.
+    options : NetworkOptions
+        Flink's options.
+    problems : list of Problem
+        Grows by what Flink would refuse, too few slots among it.
+
+    Returns
+    -------
+    Placed or None
+        None if something is wrong.
+    """
+    try:
+        stream = stream_graph_of(operators, edges, options)
+        graph = execution_graph(build_job_graph(stream))
+    except ValueError as error:
+        problems.append(Problem("operators", str(error)))
+        return None
+    slots = slots_of(cluster, options, problems)
+    groups, mode = shared(graph, options)
+    needed = -(-len(groups) // slots)
+    managers = cluster.task_managers if "task_managers" in cluster.model_fields_set else needed
+    try:
+        placed = assign_slots(groups, managers, slots, mode)
+    except NotEnoughSlotsError as error:
+        timeout_s = options.slot_request_timeout_us / 1e6
+        what = NotEnoughSlotsError(error.required, error.available, timeout_s)
+        text = f"{managers} with {slots} slots each: {what} Task managers needed: {needed}."
+        problems.append(Problem("cluster.task_managers", text))
+        return None
+    whole = cluster.model_copy(update={"task_managers": managers, "slots": slots})
+    return Placed(graph, groups, placed, whole)
+
+
+@dataclass(frozen=True)
 class Lowered:
     """What the graphs say of a job's operators.
 
@@ -125,20 +196,14 @@ def lower(
     options: NetworkOptions,
     problems: list[Problem],
 ) -> Lowered | None:
-    """Chain operators, share slots and take them of task managers.
+    """Return the operators as stages: who is chained, and where each subtask runs.
 
     Parameters
     ----------
-    operators : sequence of Operator
-        All operators of a job without a cycle.
+    operators, cluster, options, problems
+        As of :func:`place`.
     edges : sequence of (int, Edge)
         All edges, with their positions.
-    cluster : Cluster
-        The machines; as many task managers as needed unless it states how many.
-    options : NetworkOptions
-        Flink's options.
-    problems : list of Problem
-        Grows by what Flink would refuse, too few slots among it.
 
     Returns
     -------
@@ -150,37 +215,19 @@ def lower(
         ends = {by_name[name].parallelism for name in (edge.sender, edge.receiver)}
         if is_stated(edge, "partitioner") and edge.partitioner == "forward" and len(ends) > 1:
             return None  # refused where partitioners are
-    try:
-        stream = stream_graph_of(
-            [one.keys for one in operators], [edge for _, edge in edges], options
-        )
-        graph = execution_graph(build_job_graph(stream))
-    except ValueError as error:
-        problems.append(Problem("operators", str(error)))
+    keys, links = [one.keys for one in operators], [edge for _, edge in edges]
+    placed = place(keys, links, cluster, options, problems)
+    if placed is None:
         return None
-    slots = slots_of(cluster, options, problems)
-    groups, mode = shared(graph, options)
-    needed = -(-len(groups) // slots)
-    managers = cluster.task_managers if "task_managers" in cluster.model_fields_set else needed
-    try:
-        placed = assign_slots(groups, managers, slots, mode)
-    except NotEnoughSlotsError as error:
-        what = NotEnoughSlotsError(
-            error.required, error.available, options.slot_request_timeout_us / 1e6
-        )
-        text = f"{managers} with {slots} slots each: {what} Task managers needed: {needed}."
-        problems.append(Problem("cluster.task_managers", text))
-        return None
-    chained = _chained(stream, edges)
+    chained = _chained(placed.graph.job.stream, edges)
     onto = {edge.receiver for _, edge in chained if edge.chain}
     placement = {
-        name: tuple(placed[vertex.name, i][0] for i in range(by_name[name].parallelism))
-        for vertex in graph.job.vertices
+        name: tuple(placed.places[vertex.name, i][0] for i in range(by_name[name].parallelism))
+        for vertex in placed.graph.job.vertices
         for name in vertex.operators
         if name not in onto
     }
-    whole = cluster.model_copy(update={"task_managers": managers, "slots": slots})
-    return Lowered(chained, placement, whole)
+    return Lowered(chained, placement, placed.cluster)
 
 
 def stream_graph_of(

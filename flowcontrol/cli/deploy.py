@@ -1,0 +1,30 @@
+"""``flowcontrol deploy``: what becomes of a program: graphs, slots, and a page of them."""
+
+import argparse
+import sys
+
+from flowcontrol.cli.command import add_folder, add_scenario, set_run
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the parser its arguments."""
+    parser.description = (
+        "Print Flink's graphs of a scenario, from its operators over chained vertices, subtasks "
+        "and channels to slots and task managers, and write them to graphs.json and a page. Runs "
+        "nothing. The exit status is 2 if there are too few slots."
+    )
+    add_scenario(parser)
+    add_folder(parser, "graphs", "graphs")
+    set_run(parser, run, "the deployment")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the graphs and write them; return the exit status."""
+    from flowcontrol.run.deploy import deploy
+
+    found = deploy(
+        options.scenario, overrides=options.set, out=options.out, overwrite=options.overwrite
+    )
+    found.show()
+    sys.stdout.flush()
+    return 0
