@@ -73,6 +73,10 @@ class ProtocolError(FlowControlError):
     """The other end of a channel broke the protocol (Flink: an IllegalStateException)."""
 
 
+class FencingTokenError(ProtocolError):
+    """A call carries another token than its target's leader has (``FencingTokenException``)."""
+
+
 class InsufficientBuffersError(FlowControlError):
     """More buffers are required than a network buffer pool can promise.
 

@@ -21,6 +21,7 @@ from flowcontrol.job.checkpointed_task import (
     TRIGGER,
     TaskOrder,
 )
+from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
 from flowcontrol.job.triggered_tasks import TriggeredTasks
@@ -104,6 +105,9 @@ class CheckpointControl:
         self._job, self._round_us = job, job.round_us
         self._count = sum(plan.stage.parallelism for plan in job.stages)
         self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        first = settings.interval_us
+        if first is not None:
+            first += start_us(job.scenario)
         self.coordinator = CheckpointCoordinator(
             range(self._count),
             TriggeredTasks(job),
@@ -113,7 +117,7 @@ class CheckpointControl:
             max_concurrent=settings.max_concurrent,
             tolerable_failures=settings.tolerable_failures,
             unaligned=settings.is_unaligned,
-            first_delay=settings.interval_us,
+            first_delay=first,
             checkpoints_after_tasks_finish=settings.after_tasks_finish,
         )
         self.failed_at, self._first_delay = -1, settings.interval_us

@@ -17,6 +17,7 @@ from flowcontrol.job.failover import Failover, death_seen_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.restart_log import Restart, pairs
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
+from flowcontrol.protocol.control import durations
 from flowcontrol.protocol.restarts import restored_us
 
 TOO_MANY_CHECKPOINTS: Final = "too many checkpoints"
@@ -115,6 +116,7 @@ class _Event:
     sources: dict[int, tuple[int, int]]
     in_flight: int = 0
     is_leader: bool = False
+    is_process: bool = False
     is_noticed: bool = False
 
 
@@ -159,6 +161,7 @@ class FailureControl:
         self._attempts, self._checkpoints, self._faults = attempts, checkpoints, job.faults
         self._failover, self._round_us = Failover(job), job.round_us
         self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._durations = durations(job.scenario.cluster.control_latency_us)
         self._strategy = self._faults.new_strategy()
         self._events: list[_Event] = []
         self._deployed, self._restoring = set(range(self._failover.count)), set[int]()
@@ -246,7 +249,8 @@ class FailureControl:
             seen = number + self._latency  # the report of the task, or of a receiver of it
             if failure.task_manager is not None and not is_broken:
                 seen = max(seen, self._given_up(number))
-            self._note(number, failure.at_us, failure.victim, victims, seen)
+            is_process = failure.task_manager is not None
+            self._note(number, failure.at_us, failure.victim, victims, seen, is_process=is_process)
             self._stop(victims)
 
     def _fail_leader(self, number: int, failed_us: int, cause: str) -> None:
@@ -265,7 +269,7 @@ class FailureControl:
         if self.watcher is not None:
             self.watcher.leader_died(number)
         self._stop(self._restoring)
-        self._note(number, failed_us, cause, list(everyone), self._given_up(number), True)
+        self._note(number, failed_us, cause, list(everyone), self._given_up(number), is_leader=True)
 
     def _fail_job(self, number: int) -> None:
         """Have the job fail since too many checkpoints did, or the one to stop with."""
@@ -298,11 +302,13 @@ class FailureControl:
         cause: str,
         victims: list[int],
         seen: int,
+        *,
         is_leader: bool = False,
+        is_process: bool = False,
     ) -> None:
         sources = {task: self._attempts.source(task) for task in self._failover.sources}
         waiting = self._attempts.in_flight()
-        event = _Event([cause], failed_us, number, victims, sources, waiting, is_leader)
+        event = _Event([cause], failed_us, number, victims, sources, waiting, is_leader, is_process)
         self._agenda.append((seen, DETECT, len(self._events)))
         self._events.append(event)
 
@@ -337,6 +343,7 @@ class FailureControl:
         causes = [cause for one in joined for cause in one.causes]
         new = Restart(len(self.restarts) + 1, causes, joined[0].failed_us, joined[0].failed)
         new.detected, new.tasks, new.in_flight = number, tasks, joined[0].in_flight
+        new.deployment_us = self._deployment_us(event, joined)
         new.sources = {task: joined[0].sources[task] for task in tasks if task in event.sources}
         for earlier in self.restarts:
             if set(earlier.tasks) & set(tasks) and earlier.caught_up < 0:
@@ -352,6 +359,14 @@ class FailureControl:
         if not new.is_final:
             after = -(-(number * self._round_us + delay_us) // self._round_us)
             self._agenda.append((max(after, cancelled), BEGIN, index))
+
+    def _deployment_us(self, event: _Event, joined: Sequence[_Event]) -> int:
+        """Return what it takes until all tasks are deployed again, by what has failed."""
+        if event.is_leader:
+            return self._durations.new_master
+        if any(one.is_process for one in joined):
+            return self._durations.without_slots
+        return self._durations.with_slots
 
     def _delay_us(self, number: int, new: Restart) -> int:
         """Count a failure; return how long the restart waits, or let it be the last one."""
@@ -388,7 +403,9 @@ class FailureControl:
             whole
             for nbytes in self._failover.by_manager(sizes)
             for _, whole in restored_us(
-                number * self._round_us, nbytes, self._faults.restore_bytes_per_s
+                number * self._round_us + own.deployment_us,
+                nbytes,
+                self._faults.restore_bytes_per_s,
             ).values()
         ]
         running = -(-max(ends) // self._round_us)

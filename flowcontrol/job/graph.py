@@ -12,12 +12,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.job.control_start import start_us
 from flowcontrol.job.window_ratio import window_ratio
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.operators.table import AnyOperator, operators_of
 from flowcontrol.protocol.partitioners import pointwise_channels
 from flowcontrol.scenario import Edge, Phase, Scenario, Schedule, Stage
-from flowcontrol.scenario.schedule import Span, merged
+from flowcontrol.scenario.schedule import MICROSECONDS, Span, merged
+from flowcontrol.scenario.stage_models import Stall
 
 POINTWISE = ("forward", "rescale")
 
@@ -199,11 +201,23 @@ class JobVertex:
 
 
 def graph_of(scenario: Scenario) -> tuple[tuple[JobEdge, ...], tuple[JobVertex, ...]]:
-    """Return links in declared order, and tasks in topological order."""
+    """Return links in declared order, and tasks in topological order.
+
+    What a job's start takes stalls its sources: nobody else has anything to do before them.
+    """
+    start = start_us(scenario)
     links = tuple(_link(scenario, edge) for edge in scenario.edges if not edge.chain)
     chained = {edge.receiver for edge in scenario.edges if edge.chain}
     heads = [stage for stage in scenario.topological() if stage.name not in chained]
-    return links, tuple(_plan(scenario, links, head) for head in heads)
+    late = [_from(head, start) if head.is_source and start else head for head in heads]
+    return links, tuple(_plan(scenario, links, head) for head in late)
+
+
+def _from(source: Stage, start: int) -> Stage:
+    """Return a source that begins to work at a moment."""
+    every = tuple(range(source.parallelism))
+    wait = Stall(at_s=Fraction(0), for_s=Fraction(start, MICROSECONDS), subtasks=every)
+    return source.model_copy(update={"stalls": (wait, *source.stalls)})
 
 
 def _plan(scenario: Scenario, links: Sequence[JobEdge], head: Stage) -> JobVertex:

@@ -2,6 +2,7 @@
 
 from flowcontrol.job.buffers import Demand, demands_of, largest_sizes, size_buffers
 from flowcontrol.job.checkpoint_settings import settings_of
+from flowcontrol.job.control_start import check_start
 from flowcontrol.job.fault_settings import faults_of
 from flowcontrol.job.graph import graph_of
 from flowcontrol.job.job import Job
@@ -28,8 +29,9 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
     ------
     ScenarioError
         If a task manager has too few network buffers, with Flink's text and figures. Where
-        jobs start and stop, that is seen when they start. Or if the run could count to more than
-        64 bits hold (:mod:`flowcontrol.job.limits`).
+        jobs start and stop, that is seen when they start. If something is to happen to tasks
+        before they run (:mod:`flowcontrol.job.control_start`), or if the run could count to more
+        than 64 bits hold (:mod:`flowcontrol.job.limits`).
     ValueError
         If the round is no whole number of microseconds, or less than one.
     """
@@ -38,6 +40,7 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
     if not isinstance(given, int) or given < 1:
         raise ValueError(f"round_us is {given!r}: state whole microseconds, at least 1")
     rounds = -(-scenario.duration_us // round_us)
+    check_start(scenario)
     links, stages = graph_of(scenario)
     sized = largest_sizes if scenario.shares_memory else size_buffers
     sizes = sized(scenario, stages)

@@ -32,6 +32,8 @@ class Restart:
         Records in the channels at the failure.
     reprocessed : int
         Records that sources emit again.
+    deployment_us : int
+        What it takes to deploy its tasks again, microseconds.
     is_final : bool
         The strategy allowed no restart.
     is_superseded : bool
@@ -51,6 +53,7 @@ class Restart:
     sources: dict[int, tuple[int, int]] = field(default_factory=dict)
     in_flight: int = 0
     reprocessed: int = -1
+    deployment_us: int = 0
     is_final: bool = False
     is_superseded: bool = False
 

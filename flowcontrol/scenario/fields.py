@@ -212,6 +212,9 @@ PositiveMilliseconds = Annotated[
     float, Number("a time in ms", 0, MAX_SECONDS, is_low_allowed=False, step=_MILLI)
 ]
 Milliseconds = Annotated[float, Number("a time in ms", 0, MAX_SECONDS, step=_MILLI)]
+ControlMilliseconds = Annotated[float, Number("a time in ms", 0, 1000, step=_MILLI)]
+"""Of a call of the control plane: when one takes much longer than a second, slots are given up
+before a JobMaster confirms them."""
 EventSeconds = Annotated[
     Fraction, Number("a time in s", 0, MAX_SECONDS, step=_MILLI, grain=_WHOLE_MS)
 ]

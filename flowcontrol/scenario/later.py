@@ -254,10 +254,27 @@ def _key_groups(scenario: Scenario) -> Iterator[Refusal]:
             yield key_path(["options", _MAX_PARALLELISM]), f"{job}: {what}", "leave it out"
 
 
+def _control_latency(scenario: Scenario) -> Iterator[Refusal]:
+    """Others than Flink register and deploy otherwise, and a job that starts later has its own."""
+    cluster, system = scenario.cluster, scenario.system
+    if not cluster.control_latency_us:
+        return
+    place, shown = "cluster.control_latency_ms", f"{cluster.control_latency_ms:g} ms"
+    if scenario.jobs:
+        yield place, f"{shown}: the control plane of several jobs is", "state stages and edges"
+    elif system.counts_records:
+        what = f"{shown} with the transport {system.transport}: its control plane is"
+        yield place, what, "use flink, or leave it out"
+    elif system.throttle != "none":
+        what = f"{shown} with the throttle {system.throttle}: a start that takes time is"
+        yield place, what, "use none, or leave it out"
+
+
 LATER: Final = (
     Later("sources drawn in", "any", _drawn_in),
     Later("batch jobs", "any", _batch_jobs),
     Later("key groups", "any", _key_groups),
+    Later("control latency", "any", _control_latency),
     Later("throttles", "any", _throttles),
     Later("partition types", "any", _partition_types),
     Later("exclusive buffers", "any", _exclusive_buffers),

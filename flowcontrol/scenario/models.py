@@ -69,6 +69,7 @@ class Cluster(_Model):
         {
             *("disk_bytes_per_s", "serialization_bytes_per_s"),
             *("upload_bytes_per_s", "restore_bytes_per_s", "upload_slowdown"),
+            "control_latency_ms",
         }
     )
 
@@ -109,6 +110,18 @@ class Cluster(_Model):
         default=Fraction(0),
         description="share of its service that a task loses while its state is written; default 0",
     )
+
+    control_latency_ms: f.ControlMilliseconds = Field(
+        default=0.0,
+        description="of a call between client, JobManager and task managers, ms: the job runs when "
+        "it is registered, has its slots and is deployed, and restarts are deployed again; "
+        "default 0: all at once",
+    )
+
+    @property
+    def control_latency_us(self) -> int:
+        """Of a call of the control plane, microseconds."""
+        return _us(self.control_latency_ms, 1000)
 
     @property
     def network_latency_us(self) -> int:

@@ -65,6 +65,11 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "operators[1].max_parallelism",
         ["16: key groups of a number of one's own under hash", "leave it out"],
     ),
+    "control latency": (
+        [("cluster/control_latency_ms", 5), ("system", "storm")],
+        "cluster.control_latency_ms",
+        ["5 ms with the transport", "its control plane is", "use flink, or leave it out"],
+    ),
     "throttles": (
         [FAILED, ("system", {"throttle": "pid_rate"})],
         "system.throttle",

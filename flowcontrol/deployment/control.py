@@ -1,0 +1,134 @@
+"""The control plane of a job, from the start of its task managers to the return of its slots."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from flowcontrol.graphs.execution import ExecutionGraph, Subtask
+from flowcontrol.job.control_messages import ControlMessage, control_messages_of
+from flowcontrol.protocol.control import ControlPlane, ControlTask
+
+MICROSECONDS: Final = 1_000_000
+
+
+def control_trace(
+    eg: ExecutionGraph,
+    placed: Mapping[Subtask, tuple[int, int]],
+    checkpoints: int = 3,
+    duration_s: float = 60,
+    latency_ms: float = 0,
+) -> list[ControlMessage]:
+    """Return what goes between client, resource manager, JobMaster and task executors.
+
+    Parameters
+    ----------
+    eg : ExecutionGraph
+        The job.
+    placed : mapping of (str, int) to (int, int)
+        Task manager and slot of every subtask, as
+        :func:`~flowcontrol.deployment.assign_slots` returns it. A task manager without a slot in
+        use is not in the trace.
+    checkpoints : int, default 3
+        How many are taken, evenly spread over the time until the job is cancelled.
+    duration_s : float, default 60
+        When it is cancelled, seconds after the start of the task managers.
+    latency_ms : float, default 0
+        Of a call, and of its answer.
+
+    Returns
+    -------
+    list of ControlMessage
+        In order of time; of one time in the order in which they are made.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, if a subtask has no place or is unknown, or if the job does
+        not run yet when its first checkpoint is due.
+
+    Notes
+    -----
+    Names are Flink's, sizes those of :mod:`flowcontrol.protocol.control.calls`. All tasks
+    acknowledge a checkpoint as soon as the sources can have heard of it: how long barriers take
+    is a matter of the data plane.
+    """
+    _check(eg, placed, checkpoints, duration_s, latency_ms)
+    tasks = control_tasks(eg, placed)
+    end, latency = round(duration_s * MICROSECONDS), round(latency_ms * 1000)
+    plane = ControlPlane(tasks, latency)
+    plane.lead_resources()
+    for name in dict.fromkeys(task.executor for task in sorted(tasks, key=lambda t: t.place)):
+        plane.start_executor(name)
+    plane.submit()
+    first = end // (checkpoints + 1)
+    while not plane.is_running():
+        plane.step()
+        if plane.now >= first:
+            raise ValueError(
+                f"duration_s is {duration_s:g}: the job does not run yet at {first / 1e6:g} s: "
+                "choose a longer one"
+            )
+    for number in range(1, checkpoints + 1):
+        at = end * number // (checkpoints + 1)
+        plane.at(at, partial(_trigger, plane, number))
+        plane.at(at + latency, partial(_acknowledge, plane, number))
+    plane.at(end, partial(_cancel, plane))
+    plane.run(end)
+    while not plane.is_over():
+        plane.step()
+    return control_messages_of(plane.log)
+
+
+def control_tasks(
+    eg: ExecutionGraph, placed: Mapping[Subtask, tuple[int, int]]
+) -> list[ControlTask]:
+    """Return the subtasks of a job as its control plane sees them, in the order of the graph."""
+    regions = {task: number for number, own in enumerate(eg.regions()) for task in own}
+    readers = {edge.target for edge in eg.edges}
+    return [
+        ControlTask(
+            name,
+            subtask,
+            *placed[name, subtask],
+            region=regions[name, subtask],
+            is_source=name not in readers,
+            channels=len(eg.channels(name, subtask))
+            + sum(eg.subpartitions(edge, subtask) for edge in eg.edges if edge.source == name),
+            operators=len(eg.job.vertex(name).operators),
+        )
+        for name, subtask in eg.subtasks
+    ]
+
+
+def _trigger(plane: ControlPlane, checkpoint: int) -> None:
+    plane.do(plane.master.trigger(checkpoint))
+
+
+def _acknowledge(plane: ControlPlane, checkpoint: int) -> None:
+    for number in range(len(plane.tasks)):
+        plane.do(plane.acknowledge(number, checkpoint))
+
+
+def _cancel(plane: ControlPlane) -> None:
+    plane.do(plane.master.cancel())
+
+
+def _check(
+    eg: ExecutionGraph,
+    placed: Mapping[Subtask, tuple[int, int]],
+    checkpoints: int,
+    duration_s: float,
+    latency_ms: float,
+) -> None:
+    if checkpoints < 0:
+        raise ValueError(f"checkpoints is {checkpoints}: needs at least 0")
+    if not 0 < duration_s < float("inf"):
+        raise ValueError(f"duration_s is {duration_s}: needs more than 0")
+    if not 0 <= latency_ms < float("inf"):
+        raise ValueError(f"latency_ms is {latency_ms}: needs at least 0")
+    for task in eg.subtasks:
+        if task not in placed:
+            raise ValueError(f"subtask {task} has no place: assign_slots gives every one a slot")
+    for task in placed:
+        if task not in eg.subtasks:
+            raise ValueError(f"{task} is no subtask of the job")

@@ -1,0 +1,249 @@
+"""The control plane of one job: its endpoints, and the calls that are under way."""
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from flowcontrol.errors import ProtocolError
+from flowcontrol.protocol.control.calls import (
+    CLIENT,
+    DISPATCHER,
+    JOB_MASTER,
+    RESOURCE_MANAGER,
+    SIZES,
+    After,
+    Call,
+    ControlTask,
+    Effect,
+    Name,
+    Reply,
+    places_of,
+)
+from flowcontrol.protocol.control.fencing import check_token, new_token
+from flowcontrol.protocol.control.heartbeats import Heartbeats
+from flowcontrol.protocol.control.job_master import JobMaster
+from flowcontrol.protocol.control.resource_manager import CHECK_DELAY, ResourceManager
+from flowcontrol.protocol.control.states import JOB_ENDS, TaskStatus
+from flowcontrol.protocol.control.task_executor import SlotStatus, TaskExecutor
+
+UNREACHABLE: Final = "no such process"
+"""Why a call fails whose target has died."""
+
+Item = Effect | Callable[[], None]
+
+
+class ControlPlane:
+    """Delivers the calls of a job's endpoints, each a latency after it was made.
+
+    Parameters
+    ----------
+    tasks : sequence of ControlTask
+        All tasks of the job.
+    latency : int, default 0
+        Of a call and of its answer, microseconds.
+    check_delay : int, optional
+        Of the resource manager, as :class:`ResourceManager` takes it.
+    heartbeats : Heartbeats, optional
+        How resource manager and JobMaster ask for them.
+
+    Attributes
+    ----------
+    now : int
+        Microseconds.
+    log : list of (int, Call)
+        What was called when, in order of time.
+    refused : list of (int, Call, ProtocolError)
+        What was not executed, and why.
+    resources : ResourceManager
+        The resource manager.
+    job : JobMaster or None
+        The JobMaster; None: the job was not submitted yet.
+    executors : dict of str to TaskExecutor
+        Those that live, by endpoint.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[ControlTask],
+        latency: int = 0,
+        check_delay: int = CHECK_DELAY,
+        heartbeats: Heartbeats | None = None,
+    ) -> None:
+        self.now, self.log = 0, list[tuple[int, Call]]()
+        self.refused: list[tuple[int, Call, ProtocolError]] = []
+        self.tasks, self.latency = tasks, latency
+        self.resources = ResourceManager(places_of(tasks), check_delay, heartbeats)
+        self._heartbeats = heartbeats
+        self.job: JobMaster | None = None
+        self.executors: dict[str, TaskExecutor] = {}
+        self._agenda: list[tuple[int, int, Item]] = []
+        self._terms = {RESOURCE_MANAGER: 0, JOB_MASTER: 0, DISPATCHER: 1}
+        self._dispatcher = new_token(DISPATCHER, 1)
+        self._count = self._starts = 0
+
+    # ------------------------------------------------------------------ time
+
+    def at(self, us: int, what: Callable[[], None]) -> None:
+        """Have something happen at a moment, behind what is due at it so far."""
+        self._push(us, what)
+
+    def run(self, until: int | None = None) -> None:
+        """Have everything happen up to a moment, that included; None: until nothing is due."""
+        while self._agenda and (until is None or self._agenda[0][0] <= until):
+            self.step()
+        if until is not None:
+            self.now = max(self.now, until)
+
+    def step(self) -> None:
+        """Have the next thing happen."""
+        self.now, _, item = heappop(self._agenda)
+        if callable(item):
+            item()
+        elif isinstance(item, Call):
+            self._execute(item)
+        elif isinstance(item, Reply):
+            self._answer(item)
+        else:
+            self._act(item)
+
+    def do(self, effects: Sequence[Effect]) -> None:
+        """Take what an endpoint has caused."""
+        for one in effects:
+            if isinstance(one, After):
+                self._push(one.at, one)
+                continue
+            if isinstance(one, Call):
+                self.log.append((self.now, one))
+            self._push(self.now + self.latency, one)
+
+    def _push(self, us: int, item: Item) -> None:
+        self._count += 1
+        heappush(self._agenda, (us, self._count, item))
+
+    # ------------------------------------------------------------------ what happens
+
+    def lead_resources(self) -> None:
+        """Have a resource manager become the leader; the others hear of it at once."""
+        self._terms[RESOURCE_MANAGER] += 1
+        token = new_token(RESOURCE_MANAGER, self._terms[RESOURCE_MANAGER])
+        self.do(self.resources.lead(self.now, token))
+        for own in list(self.executors.values()):
+            self.do(own.hear_resource_leader(self.now, token))
+        if self.job is not None:
+            self.do(self.job.hear_resource_leader(self.now, token))
+
+    def start_executor(self, manager_name: str) -> TaskExecutor:
+        """Start the process of a task manager, which registers."""
+        self._starts += 1
+        slots = sorted({task.slot for task in self.tasks if task.executor == manager_name})
+        own = TaskExecutor(manager_name, self._starts, slots, self.tasks)
+        self.executors[manager_name] = own
+        if self.resources.token is not None:
+            self.do(own.hear_resource_leader(self.now, self.resources.token))
+        return own
+
+    def kill_executor(self, name: str) -> None:
+        """Have a process die: calls to it fail from now on."""
+        del self.executors[name]
+
+    def submit(self) -> None:
+        """Have a client submit the job."""
+        name = Name.SUBMIT_JOB
+        self.do([Call(CLIENT, DISPATCHER, name, self._dispatcher, SIZES[name])])
+
+    def lead_job(self) -> JobMaster:
+        """Have a JobMaster become the leader of the job, in the place of one that there is.
+
+        Task executors with slots of the job hear of it at once: what they ran fails, and their
+        slots wait for it.
+        """
+        self._terms[JOB_MASTER] += 1
+        token = new_token(JOB_MASTER, self._terms[JOB_MASTER])
+        if self.job is not None:
+            self.job.suspend()
+            self.resources.lose(JOB_MASTER)
+        self.job = JobMaster(self.tasks, token, self.job, self._heartbeats)
+        self.do(self.job.start(self.now))
+        if self.resources.token is not None:
+            self.do(self.job.hear_resource_leader(self.now, self.resources.token))
+        for own in list(self.executors.values()):
+            if self._terms[JOB_MASTER] > 1:
+                self.do(own.hear_job_leader(self.now, token))
+        return self.job
+
+    @property
+    def master(self) -> JobMaster:
+        """The JobMaster.
+
+        Raises
+        ------
+        ProtocolError
+            If the job was not submitted yet.
+        """
+        if self.job is None:
+            raise ProtocolError("there is no JobMaster: submit the job first")
+        return self.job
+
+    def acknowledge(self, number: int, checkpoint: int) -> list[Effect]:
+        """Have the attempt of a task that runs acknowledge a checkpoint."""
+        own = self.executors.get(self.tasks[number].executor)
+        running = [] if own is None else [one for one in own.tasks if one[0] == number]
+        return own.acknowledge(running[0], checkpoint) if own is not None and running else []
+
+    def is_over(self) -> bool:
+        """Tell whether the job has ended, and every slot is free that is there."""
+        is_ended = self.job is not None and self.job.status in JOB_ENDS
+        return is_ended and all(
+            slot.status == SlotStatus.FREE
+            for own in self.executors.values()
+            for slot in own.slots.values()
+        )
+
+    def is_running(self) -> bool:
+        """Tell whether every task runs, as its task executor knows."""
+        running = [
+            attempt[0]
+            for own in self.executors.values()
+            for attempt, status in own.tasks.items()
+            if status == TaskStatus.RUNNING
+        ]
+        return len(running) == len(self.tasks)
+
+    # ------------------------------------------------------------------ delivery
+
+    def _execute(self, call: Call) -> None:
+        try:
+            self.do(self._hear(call))
+        except ProtocolError as error:
+            self.refused.append((self.now, call, error))
+            value = (call.token, *call.args[1:2])
+            self.do([Reply(call.target, call.source, call.name, value, str(error))])
+
+    def _hear(self, call: Call) -> list[Effect]:
+        if call.target == RESOURCE_MANAGER:
+            return self.resources.hear(self.now, call)
+        if call.target == DISPATCHER:
+            check_token(DISPATCHER, call.name, call.token, self._dispatcher)
+            self.lead_job()
+            return []
+        if call.target == JOB_MASTER and self.job is not None:
+            return self.job.hear(self.now, call)
+        if call.target in self.executors:
+            return self.executors[call.target].hear(self.now, call)
+        raise ProtocolError(f"{call.target}: {UNREACHABLE}")
+
+    def _answer(self, reply: Reply) -> None:
+        if reply.target == RESOURCE_MANAGER:
+            self.do(self.resources.reply(self.now, reply))
+        elif reply.target == JOB_MASTER and self.job is not None:
+            self.do(self.job.reply(self.now, reply))
+        elif reply.target in self.executors:
+            self.do(self.executors[reply.target].reply(self.now, reply))
+
+    def _act(self, due: After) -> None:
+        if due.who == RESOURCE_MANAGER:
+            self.do(self.resources.act(self.now, due))
+        elif due.who == JOB_MASTER and self.job is not None:
+            self.do(self.job.act(self.now, due))
+        elif due.who in self.executors:
+            self.do(self.executors[due.who].act(self.now, due))
