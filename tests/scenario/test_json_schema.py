@@ -75,7 +75,7 @@ def test_it_is_a_schema() -> None:
     assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
 
 
-@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(CONF.rglob("*.yaml")), ids=lambda path: path.stem)
 def test_every_scenario_of_conf_satisfies_it(path: Path) -> None:
     assert wrong(read_yaml(path)) == []
     assert wrong(load_scenario(path).canonical()) == []
