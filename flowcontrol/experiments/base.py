@@ -1,5 +1,7 @@
 """The scenario that an experiment varies."""
 
+from dataclasses import replace
+
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock
@@ -47,4 +49,5 @@ def varied_base(given: Given, overrides: Overrides = ()) -> Base:
     if "jobs" in base.mapping:
         text = "several jobs: they cannot be varied yet; take a scenario with stages and edges"
         raise ScenarioError([Problem("jobs", text)], base.source)
-    return base
+    # Of many runs nobody reads the messages, and a system may have none.
+    return replace(base, mapping={k: v for k, v in base.mapping.items() if k != "trace"})

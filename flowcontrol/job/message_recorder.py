@@ -27,6 +27,7 @@ from flowcontrol.protocol.queues import (
     END_OF_PARTITION,
     is_event,
 )
+from flowcontrol.protocol.states import Message as Sent
 from flowcontrol.systems.tcp_frames import TCP_HEADER_BYTES
 
 _ENDS = (END_OF_DATA, END_OF_PARTITION)
@@ -51,6 +52,8 @@ class _Channel:
         How often consumption was resumed.
     ends : list of int
         Kinds of the ends that have arrived and that the task has not read.
+    waiting : set of (int, int)
+        Without credits: kind and checkpoint of the events that wait at the receiver.
     is_released : bool
         Nothing goes on it any more.
     """
@@ -61,6 +64,7 @@ class _Channel:
     announced: int = 0
     resumed: int = 0
     ends: list[int] = field(default_factory=list)
+    waiting: set[tuple[int, int]] = field(default_factory=set)
     is_released: bool = False
 
 
@@ -113,7 +117,7 @@ class FlinkRecorder:
             has_ended = out.state.is_finished == 1 and out.state.events == 0
             waits = any(one.message.kind == END_OF_PARTITION for one in out.under_way)
             is_there = any(one.kind == END_OF_PARTITION for one in into.queue)
-            own.sequence = out.state.sent + has_ended
+            own.sequence, own.waiting = out.state.sent + has_ended, _events(into)
             own.ends = [END_OF_PARTITION] if is_there else []
             own.is_released = has_ended and not (waits or is_there)
             if not own.is_released:
@@ -216,21 +220,20 @@ class FlinkRecorder:
 
     def _new_messages(
         self, name: ChannelId, out: SubpartitionState, into: InputChannelState, number: int
-    ) -> tuple[MessageUnderWay, ...]:
+    ) -> list[Sent]:
         """Return the messages that were sent in a round; note the ends among those that arrived."""
-        own = self._channels[name]
-        if self._is_tcp:
-            count = _delivered(own.under_way, out.under_way, into.state.arrived - own.arrived)
-        else:
-            count = _arrived(own.under_way, number)
-        own.ends += [one.message.kind for one in own.under_way[:count] if one.message.kind in _ENDS]
-        return out.under_way[len(own.under_way) - count :]
+        own, now = self._channels[name], [one.message for one in out.under_way]
+        before = [one.message for one in own.under_way]
+        arrived = before[: arrived_by(own.under_way, number)]
+        if self._is_tcp:  # a connection may hand on in a round what it was given in it
+            arrived = _delivered(into, into.state.arrived - own.arrived, own.waiting)
+            own.waiting = _events(into)
+        own.ends += [one.kind for one in arrived if one.kind in _ENDS]
+        return [*arrived, *now][len(before) :]
 
-    def _sent(
-        self, name: ChannelId, new: tuple[MessageUnderWay, ...], t_s: float
-    ) -> Iterator[Message]:
+    def _sent(self, name: ChannelId, new: list[Sent], t_s: float) -> Iterator[Message]:
         own = self._channels[name]
-        for message in (one.message for one in new):
+        for message in new:
             backlog = None if self._is_tcp else message.backlog
             if message.kind == BACKLOG_ANNOUNCEMENT:
                 frame = Frame.BACKLOG_ANNOUNCEMENT
@@ -324,7 +327,7 @@ class FlinkRecorder:
         )
 
 
-def _arrived(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
+def arrived_by(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
     """Return how many messages have arrived by a round: the oldest ones, one behind the other."""
     count = 0
     for one in under_way:
@@ -334,29 +337,30 @@ def _arrived(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
     return count
 
 
-def _delivered(
-    before: tuple[MessageUnderWay, ...], now: tuple[MessageUnderWay, ...], data: int
-) -> int:
-    """Return how many messages of a connection without credits were given to their channel.
+def _events(into: InputChannelState) -> set[tuple[int, int]]:
+    """Return the events that wait at a receiver: each has a checkpoint of its own, or is an end."""
+    return {(one.kind, one.checkpoint) for one in into.queue if one.kind != DATA}
+
+
+def _delivered(into: InputChannelState, data: int, waited: set[tuple[int, int]]) -> list[Sent]:
+    """Return what a connection without credits gave to a channel in a round, oldest first.
 
     Parameters
     ----------
-    before, now : tuple of MessageUnderWay
-        Those that were written and not given to it, a round ago and now, oldest first.
+    into : InputChannelState
+        The channel after the round: its task has not had its turn since.
     data : int
         Data that it was given.
-
-    Notes
-    -----
-    Of the events behind the last of these data, those that are not the oldest now; each has a
-    checkpoint of its own, or is the end.
+    waited : set of (int, int)
+        Events that waited a round ago.
     """
-    count = 0
-    while data > 0:
-        data -= before[count].message.kind == DATA
-        count += 1
-    while count < len(before) and before[count].message.kind != DATA:
-        if now and now[0].message == before[count].message:
+    found = list[Sent]()
+    for one in reversed(into.queue):
+        if one.kind == DATA:
+            if data <= 0:
+                break
+            data -= 1
+        elif (one.kind, one.checkpoint) in waited:
             break
-        count += 1
-    return count
+        found.append(one)
+    return found[::-1]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.job.job import Job
-from flowcontrol.job.message_recorder import FlinkRecorder
-from flowcontrol.job.messages import Message
+from flowcontrol.job.messages import FORWARD, Message
+from flowcontrol.job.record_messages import recorder_of
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.frames import Frame
 from flowcontrol.records import MESSAGES
@@ -34,9 +34,11 @@ class Window:
     edges: frozenset[str] = frozenset()
 
     def shows(self, message: Message) -> bool:
-        """Tell whether a message is within it."""
-        is_in_time = self.start_us / 1e6 <= message.t_s <= self.end_us / 1e6
-        return is_in_time and (not self.edges or message.edge in self.edges)
+        """Tell whether a message is within it; what a throttle says is of no edge in particular."""
+        if not self.start_us / 1e6 <= message.t_s <= self.end_us / 1e6:
+            return False
+        is_throttles = message.sender is None or message.receiver is None
+        return not self.edges or is_throttles or message.edge in self.edges
 
 
 def window_of(job: Job) -> Window | None:
@@ -72,7 +74,7 @@ def messages_of(job: Job, window: Window, states: Iterable[RoundState]) -> Itera
         States after the rounds from :func:`first_round` on, of whichever clock. They are taken up
         to the end of the window.
     """
-    recorder, first = FlinkRecorder(job), first_round(job, window)
+    recorder, first = recorder_of(job), first_round(job, window)
     for state in states:
         if state.start_us > window.end_us:
             return
@@ -137,10 +139,10 @@ def overhead(messages: Sequence[Message]) -> dict[str, Any]:
 
 def is_data(message: Message) -> bool:
     """Tell whether a message carries data, and no event."""
-    return message.name == Frame.BUFFER_RESPONSE and message.credit != 0
+    return message.bytes is not None and message.direction == FORWARD and message.credit != 0
 
 
 def wire_bytes(message: Message) -> int:
     """Return what a message weighs on a wire, bytes; what is not known counts as nothing."""
-    own = message.bytes if message.name == Frame.BUFFER_RESPONSE else None
+    own = 0 if message.name == Frame.NEW_BUFFER_SIZE else message.bytes
     return (message.header_bytes or 0) + (own or 0)

@@ -63,6 +63,17 @@ class Message:
 class Recorder(Protocol):
     """Somebody who is shown the state of a job after each round, and says what was sent in it."""
 
+    def begin(self, state: RoundState) -> None:
+        """Take a state as that of the round before the first one that is shown.
+
+        Parameters
+        ----------
+        state : RoundState
+            Of a job without checkpoints, failures and jobs that come and go: of those a recorder
+            has to be shown the first round too.
+        """
+        ...
+
     def look(self, state: RoundState) -> Sequence[Message]:
         """Return the messages of the round that has led to a state, in the order of the rules.
 

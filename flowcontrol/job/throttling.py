@@ -91,7 +91,7 @@ class SourceControl:
         if self._batches is not None:
             seen = seen._replace(is_empty=is_answered(self._batches, is_empty=seen.is_empty))
         if due or seen.is_empty:
-            self._tell(self.controller.observe(seen))
+            self._tell(self.controller.look(seen))
             if self._batches is not None and self.controller.found_nothing:
                 self._batches.end_without_rows()
 

@@ -55,9 +55,8 @@ def trace_problems(
         Name of every edge, and whether it is chained.
     """
     if system.transport in WITHOUT_MESSAGES:
-        text = (
-            f"transport {system.transport!r} has no messages: {WITHOUT_MESSAGES[system.transport]}"
-        )
+        why = WITHOUT_MESSAGES[system.transport]
+        text = f"transport {system.transport!r} has no messages, as {why}"
         yield Problem("trace", f"{text}: leave it out, or use another system")
     end = Fraction(repr(duration_s))
     if trace.to_s is not None and trace.to_s > end:

@@ -12,6 +12,8 @@ there, and a task takes up what it has got in the next round, as it does under c
 
 from collections.abc import Sequence
 
+from flowcontrol.protocol.frames import HEADER_BYTES as FRAMES
+from flowcontrol.protocol.frames import Frame
 from flowcontrol.protocol.queues import is_event
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive, send_message
@@ -30,8 +32,8 @@ from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable, may_be_served
 from flowcontrol.virtual.wheel import wake
 
-HEADER_BYTES = 43
-"""What a message weighs besides its data (reference section 13)."""
+HEADER_BYTES = FRAMES[Frame.BUFFER_RESPONSE]
+"""What a message weighs besides its data."""
 
 CONNECTION_CELLS = width(t.TcpConnection)
 

@@ -68,7 +68,7 @@ class Control:
             head.arrived,
             self._oldest_us(),
         )
-        self._tell(self.controller.observe(seen))
+        self._tell(self.controller.look(seen))
         if self._batches is not None and self.controller.found_nothing:
             self._batches.end_without_rows()
 

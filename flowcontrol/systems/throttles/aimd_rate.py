@@ -134,7 +134,8 @@ class AimdRate(c.Controller):
         if has_fallen == 1:
             self.fell_us = now_us
         if self.rate != before:
-            self.messages += len(job.sources)
+            for source in job.sources:
+                self._tell("rate", source)
 
     def _used(self, job: c.JobObservation) -> float:
         """Return the rate at which the sources have emitted within the window."""

@@ -150,6 +150,9 @@ class Controller(ABC):
     messages : int
         Control messages sent so far, counted once per receiver: claims, events, rates. What a
         message is, each controller says.
+    spoken : list of [str, str, int, int]
+        Those that it sent when it last observed: what it is (:mod:`..message_names`), the stage and
+        the subtask that hears it, or that says it to the controller; 1: it is heard.
     """
 
     has_log: ClassVar[bool] = False
@@ -164,6 +167,7 @@ class Controller(ABC):
         self._round_us = settings.round_us
         self._interval_us = self.look_us = max(interval_us, settings.round_us)
         self.messages = 0
+        self.spoken: list[list[Any]] = []
         self.found_nothing = False
 
     @property
@@ -219,7 +223,22 @@ class Controller(ABC):
             setattr(self, name, deepcopy(state[name]))
 
     def _names(self) -> tuple[str, ...]:
-        return ("messages", "look_us", *self._kept)
+        return ("messages", "spoken", "look_us", *self._kept)
+
+    def look(self, job: JobObservation) -> list[Command]:
+        """Observe, and note what is said then and not what was said before."""
+        self.spoken = []
+        return self.observe(job)
+
+    def _hear(self, what: str, one: SourceObservation | TaskObservation) -> None:
+        """Note a message from a task."""
+        self.messages += 1
+        self.spoken.append([what, one.stage, one.subtask, 0])
+
+    def _tell(self, what: str, one: SourceObservation | TaskObservation) -> None:
+        """Note a message to a task."""
+        self.messages += 1
+        self.spoken.append([what, one.stage, one.subtask, 1])
 
     def _is_due(self, job: JobObservation) -> bool:
         """Tell whether it is time for a look; the next is at a multiple, so none drifts."""

@@ -77,4 +77,6 @@ class FrontierLag(c.Controller):
         steps = frontier(self.first_open, self.ends, job.oldest_us) - self.first_open
         self.ends = self.ends[steps:]
         self.first_open += steps
-        self.messages += steps * len(job.sources)
+        for _ in range(steps):
+            for source in job.sources:
+                self._tell("step", source)

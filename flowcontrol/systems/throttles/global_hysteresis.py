@@ -155,7 +155,9 @@ class GlobalHysteresis(c.Controller):
             self._look(job)
         while self.pending and self.pending[0][0] <= job.now_us:
             _, heard = self.pending.pop(0)
-            self.messages += len(job.sources) if heard != self.heard else 0
+            if heard != self.heard:
+                for source in job.sources:
+                    self._tell("stop" if heard == 1 else "go", source)
             self.heard = heard
         may = may_emit(0, self.heard, 0, 0)
         return [c.GO if may == 1 else c.STOP] * len(job.sources)
@@ -168,7 +170,7 @@ class GlobalHysteresis(c.Controller):
             self.written_ms = [-1] * len(job.tasks)
         now_ms = job.now_us // 1000
         for number, task in enumerate(job.tasks):
-            self._claim(number, task.queued_bytes if self._by_bytes else task.queued, now_ms)
+            self._claim(number, task, now_ms)
         newest = max(self.written_ms, default=-1)
         said = is_throttled(newest, now_ms, self._timeout_ms)
         if said != self.said:
@@ -179,8 +181,9 @@ class GlobalHysteresis(c.Controller):
             self.pending = [[time, word] for time, word in self.pending if time < at]
             self.pending.append([at, said])
 
-    def _claim(self, number: int, waiting: int, now_ms: int) -> None:
+    def _claim(self, number: int, task: c.TaskObservation, now_ms: int) -> None:
         """Let a queue claim pressure, repeat its claim or take it back."""
+        waiting = task.queued_bytes if self._by_bytes else task.queued
         self.met[number] = streak(self.met[number], 1 if waiting >= self._high else 0)
         was = self.claims[number]
         claims = is_claimed(
@@ -190,7 +193,7 @@ class GlobalHysteresis(c.Controller):
         is_old = self._timeout_ms > 0 and now_ms - self.written_ms[number] >= self._update_ms
         if claims == 1 and (was == 0 or is_old):
             self.written_ms[number] = now_ms
-            self.messages += 1
+            self._hear("claim", task)
         elif claims == 0 and was == 1:
             self.written_ms[number] = -1
-            self.messages += 1
+            self._hear("relief", task)

@@ -175,7 +175,7 @@ class PidRate(Batches):
         )  # fmt: skip
         if is_result == 1:
             self.published = published_rate(self.rate, 0)
-            self.messages += 1
+            self._tell("rate", job.sources[0])
 
     def _form(self, job: c.JobObservation) -> None:
         """Form a batch if an interval is over; begin the oldest if none runs."""

@@ -199,11 +199,11 @@ class StepwiseSleep(c.Controller):
         answering: list[str] = []
         for number, (task, report) in enumerate(zip(job.tasks, reports, strict=True)):
             if report == START:
-                self.messages += 1
+                self._hear("start", task)
                 self.pressed[number] = 1
                 self._start(task, job, now_us)
             elif report == STOP:
-                self.messages += 1
+                self._hear("stop", task)
                 answering += self._stop(number, task, job, now_us)
         for spout in answering:
             self._end(spout, job)
@@ -226,7 +226,7 @@ class StepwiseSleep(c.Controller):
             if is_due == 1:
                 bolt["at_us"] = now_us
                 if is_widespread(len(bolt["tasks"]), tasks, self._share) == 1:
-                    self._hand_on(spout, job)
+                    self._hand_on("slower", spout, job)
                     sleep = self.sleeps.get(spout, [0, 0, 0])
                     self.sleeps[spout] = [*slower(sleep[0], sleep[1], sleep[2], execute_ms)]
                     if spout not in self.active:
@@ -246,29 +246,33 @@ class StepwiseSleep(c.Controller):
             newest_us = max(other["at_us"] for other in bolts.values())
             if is_stop_forwarded(now_us - newest_us, self._period_us) == 1:
                 bolt.update(at_us=now_us, says=STOP)
-                self._hand_on(spout, job)
+                self._hand_on("faster", spout, job)
                 self.sleeps[spout] = [*faster(*self.sleeps.get(spout, [0, 0, 0]))]
                 if self.sleeps[spout][0] == 0:
                     ended.append(spout)
         if not self._is_any_active(task.stage):
             self.pressed[number] = 0
-            self.messages += 1
+            self._tell("released", task)
         return ended
 
     def _end(self, spout: str, job: c.JobObservation) -> None:
         """Hear that a spout's tasks sleep no more; release the bolts below that waited for it."""
-        self._hand_on(spout, job)
+        for source in job.sources:
+            if source.stage == spout:
+                self._hear("awake", source)
         self.active = [other for other in self.active if other != spout]
         for stage in self.known.pop(spout, {}):
             if not self._is_any_active(stage):
                 for number, task in enumerate(job.tasks):
                     if task.stage == stage:
                         self.pressed[number] = 0
-                        self.messages += 1
+                        self._tell("released", task)
 
     def _is_any_active(self, stage: str) -> bool:
         return any(spout in self.active for spout in self._above[stage])
 
-    def _hand_on(self, spout: str, job: c.JobObservation) -> None:
-        """Count a message from or to each task of a spout."""
-        self.messages += sum(source.stage == spout for source in job.sources)
+    def _hand_on(self, what: str, spout: str, job: c.JobObservation) -> None:
+        """Tell each task of a spout."""
+        for source in job.sources:
+            if source.stage == spout:
+                self._tell(what, source)

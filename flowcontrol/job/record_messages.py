@@ -1,0 +1,167 @@
+"""The messages of channels that count records, and what a throttle says to sources and hears.
+
+As :mod:`flowcontrol.job.message_recorder`, of other systems than Flink.
+"""
+
+from collections.abc import Iterator
+
+from flowcontrol.job.channel_state import ChannelId, MessageUnderWay
+from flowcontrol.job.job import Job
+from flowcontrol.job.message_failures import Processes
+from flowcontrol.job.message_recorder import FlinkRecorder, arrived_by
+from flowcontrol.job.messages import BACKWARD, FORWARD, Message, Recorder
+from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol.queues import is_event
+from flowcontrol.systems.message_names import BARRIER, EVENT_NAMES, TRANSPORT_NAMES, throttle_names
+from flowcontrol.systems.transports.rules import first_grant
+from flowcontrol.systems.transports.transport import ChannelGrant
+
+
+def recorder_of(job: Job) -> Recorder:
+    """Return who notes the messages of a job's transport and of its throttle.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out; its transport has messages.
+    """
+    own = RecordRecorder(job) if job.record_transport is not None else FlinkRecorder(job)
+    return own if job.scenario.system.throttle == "none" else _Both(own, ThrottleRecorder(job))
+
+
+class RecordRecorder:
+    """Notes the messages of channels that count records.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out; its transport is one of TRANSPORT_NAMES.
+    """
+
+    def __init__(self, job: Job) -> None:
+        assert job.record_transport is not None
+        self._names = TRANSPORT_NAMES[job.scenario.system.transport]
+        self._processes, self._is_under_way = Processes(job), False
+        self._under_way: dict[ChannelId, tuple[MessageUnderWay, ...]] = {}
+        self._granted: dict[ChannelId, int] = {}
+        for link in job.links:
+            granted = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
+            for one in link.channels:
+                if not one.is_local:
+                    name = ChannelId(link.name, one.sender, one.receiver)
+                    self._under_way[name], self._granted[name] = (), granted
+
+    def begin(self, state: RoundState) -> None:
+        """Take a state as that of the round before the first one that is shown."""
+        self.look(state)
+
+    def look(self, state: RoundState) -> list[Message]:
+        """Return the messages of the round that has led to a state: each task's in turn."""
+        found, t_s = list[Message](), state.end_us / 1e6
+        begun = self._processes.look(state).begun
+        for task in state.tasks if self._is_under_way else ():
+            if (task.stage, task.subtask) in begun:
+                self._begin_anew(task)
+        self._is_under_way = True
+        for task in state.tasks:
+            found += self._sent(task, state.number, t_s)
+            found += self._granted_by(task, t_s)
+        return found
+
+    def _begin_anew(self, task: TaskState) -> None:
+        """Forget what was under way to a task, and what it had granted."""
+        for gate in task.gates:
+            for into in gate.channels:
+                name = ChannelId(gate.edge, into.sender, into.receiver)
+                if name in self._under_way:
+                    self._under_way[name], self._granted[name] = (), into.state.announced
+
+    def _sent(self, task: TaskState, number: int, t_s: float) -> Iterator[Message]:
+        for part in task.partitions:
+            for out in part.subpartitions:
+                name = ChannelId(part.edge, out.sender, out.receiver)
+                if name not in self._under_way:
+                    continue
+                before = self._under_way[name]
+                new = out.under_way[len(before) - arrived_by(before, number) :]
+                self._under_way[name] = out.under_way
+                for message in (one.message for one in new if task.is_running):
+                    is_data = is_event(message) == 0
+                    yield Message(
+                        t_s,
+                        *name,
+                        FORWARD,
+                        self._names.data if is_data else EVENT_NAMES.get(message.kind, BARRIER),
+                        credit=message.records if is_data else 0,
+                        bytes=message.nbytes,
+                    )
+
+    def _granted_by(self, task: TaskState, t_s: float) -> Iterator[Message]:
+        for gate in task.gates:
+            for into in gate.channels:
+                name = ChannelId(gate.edge, into.sender, into.receiver)
+                if name not in self._under_way:
+                    continue
+                before, granted = self._granted[name], into.state.announced
+                if granted == before or not task.is_running:
+                    continue
+                self._granted[name] = granted
+                if self._names.grant:
+                    more = granted - before
+                    yield Message(t_s, *name, BACKWARD, self._names.grant, credit=more)
+                elif self._names.stop:
+                    said = self._names.stop if granted < before else self._names.go
+                    yield Message(t_s, *name, BACKWARD, said)
+
+
+class ThrottleRecorder:
+    """Notes what a throttle says to the sources of a job, and what the tasks say to it.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out, with a throttle.
+    """
+
+    def __init__(self, job: Job) -> None:
+        system = job.scenario.system
+        self._sources = {plan.name for plan in job.stages if plan.is_source}
+        self._names = throttle_names(system.throttle, system.throttle_values)
+        self._heard = 0
+
+    def begin(self, state: RoundState) -> None:
+        """Take a state as that of the round before the first one that is shown."""
+        self.look(state)
+
+    def look(self, state: RoundState) -> list[Message]:
+        """Return what was said since the round before, in the order in which it was."""
+        own = next((one.controller for one in state.tasks if one.controller), None)
+        if own is None or own["messages"] == self._heard:
+            return []
+        spoken = own["spoken"][self._heard - own["messages"] :]
+        self._heard = own["messages"]
+        return [
+            Message(
+                state.end_us / 1e6,
+                stage,
+                subtask if stage in self._sources else None,
+                None if stage in self._sources else subtask,
+                BACKWARD,
+                self._names[what],
+            )
+            for what, stage, subtask, _ in spoken
+        ]
+
+
+class _Both:
+    """Two recorders as one: first what the first one notes."""
+
+    def __init__(self, *recorders: Recorder) -> None:
+        self._recorders = recorders
+
+    def begin(self, state: RoundState) -> None:
+        for one in self._recorders:
+            one.begin(state)
+
+    def look(self, state: RoundState) -> list[Message]:
+        return [message for one in self._recorders for message in one.look(state)]
