@@ -162,7 +162,11 @@ EVENT_TIME: Mapping[str, Table] = MappingProxyType({TIME.name: TIME})
 """Tables that a run writes besides if records of its scenario have event times, or a stage a window
 (``Scenario.has_stamps``)."""
 
-TRACE: Mapping[str, Table] = MappingProxyType({MESSAGES.name: MESSAGES})
+CONTROL_MESSAGES = _TABLES["control_messages"]
+
+TRACE: Mapping[str, Table] = MappingProxyType(
+    {MESSAGES.name: MESSAGES, CONTROL_MESSAGES.name: CONTROL_MESSAGES}
+)
 """Tables that a run writes besides if its scenario has a ``trace``."""
 
 FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *TRACE})

@@ -40,6 +40,7 @@ PLACES = {
     "delivery": "`delivery` likewise",
     "time": "`time` in the folder of a run with event time or windows",
     "messages": "`messages` in the folder of a run with a trace",
+    "control_messages": "`control_messages` likewise",
     "output": "`output/<stage>` in the folder of a run, of each stage with a window",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",

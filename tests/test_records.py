@@ -13,6 +13,7 @@ from flowcontrol.records import (
     CHECKPOINT_RESULTS,
     CHECKPOINT_TASKS,
     CHECKPOINTS,
+    CONTROL_MESSAGES,
     DELIVERY,
     FAULT_TOLERANCE,
     FOLDERS,
@@ -62,6 +63,7 @@ CONTRACT = {
     "messages": (
         "t_s edge sender receiver direction name sequence_number credit backlog bytes header_bytes"
     ),
+    "control_messages": "t_s source target name bytes fencing_token",
     "output": "window_start window_end key emitted_s",
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
@@ -78,9 +80,20 @@ NULLABLE = {
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
     "messages": "sender receiver sequence_number credit backlog bytes header_bytes",
+    "control_messages": "fencing_token",
     "output": "window_start window_end",
 }
-RUNS = (STAGES, CHANNELS, LATENCY, CHECKPOINTS, CHECKPOINT_TASKS, RESTARTS, DELIVERY, MESSAGES)
+RUNS = (
+    STAGES,
+    CHANNELS,
+    LATENCY,
+    CHECKPOINTS,
+    CHECKPOINT_TASKS,
+    RESTARTS,
+    DELIVERY,
+    MESSAGES,
+    CONTROL_MESSAGES,
+)
 TABLES = [*RUNS, RESULTS_OF_WINDOWS, LEDGER, STATE]
 
 

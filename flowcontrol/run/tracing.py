@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.job import Job
+from flowcontrol.job.control_table import control_table
 from flowcontrol.job.message_table import Window, messages_of, messages_table, overhead, window_of
 from flowcontrol.job.messages import Message
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.run import Run
-from flowcontrol.records import MESSAGES
+from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
 
 
 def add_trace(run: Run, summary: dict[str, Any]) -> None:
@@ -23,7 +24,7 @@ def add_trace(run: Run, summary: dict[str, Any]) -> None:
     Parameters
     ----------
     run : Run
-        Its tables get ``messages``.
+        Its tables get ``messages`` and ``control_messages``.
     summary : dict
         Gets ``trace``: the window, and what flow control costs in it.
     """
@@ -32,6 +33,7 @@ def add_trace(run: Run, summary: dict[str, Any]) -> None:
         return
     found = run.again(window)
     run.tables[MESSAGES.name] = messages_table(found)
+    run.tables[CONTROL_MESSAGES.name] = control_table(run, window)
     times = {"from_s": window.start_us / 1e6, "to_s": window.end_us / 1e6}
     summary["trace"] = {**times, "edges": list(trace.edges) or None, **overhead(found)}
 

@@ -6,10 +6,11 @@ from functools import partial
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.control_table import control_table
 from flowcontrol.job.message_table import messages_table, window_of
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.run import Run
-from flowcontrol.records import MESSAGES
+from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.virtual.aside_figures import aside_figures
 from flowcontrol.virtual.kinds import partition_figures
@@ -72,6 +73,7 @@ def simulate(
     run, window = run_job(job, progress=progress, track=track), window_of(job)
     if window is not None and run.again is not None:
         run.tables[MESSAGES.name] = messages_table(run.again(window))
+        run.tables[CONTROL_MESSAGES.name] = control_table(run, window)
     return run
 
 

@@ -217,6 +217,8 @@ class ControlPlane:
         except ProtocolError as error:
             self.refused.append((self.now, call, error))
             value = (call.token, *call.args[1:2])
+            if call.name == Name.REQUEST_SLOT:
+                value = call.args[:1]
             self.do([Reply(call.target, call.source, call.name, value, str(error))])
 
     def _hear(self, call: Call) -> list[Effect]:

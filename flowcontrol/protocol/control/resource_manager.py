@@ -76,6 +76,7 @@ class ResourceManager:
     def _forget(self) -> None:
         self.executors: dict[str, int] = {}
         self.slots: dict[Place, bool] = {}
+        self._asked: set[Place] = set()
         self.required = 0
         self.job_leader: str | None = None
         self.monitors: dict[str, HeartbeatMonitor] = {}
@@ -132,7 +133,9 @@ class ResourceManager:
         return []
 
     def reply(self, now: int, reply: Reply) -> list[Effect]:
-        """Take notice of a call that was not executed: a heartbeat, or a request for a slot."""
+        """Take the answer to a request for a slot, or notice of a call that was not executed."""
+        if reply.name == Name.REQUEST_SLOT:
+            self._asked -= {place for place in self._asked if place == (reply.source, *reply.value)}
         monitor = self.monitors.get(reply.source)
         is_heartbeat = reply.name == Name.HEARTBEAT_FROM_RESOURCE_MANAGER
         if reply.error and is_heartbeat and monitor is not None and monitor.fail(now):
@@ -153,6 +156,7 @@ class ResourceManager:
         self.executors.pop(who, None)
         self.monitors.pop(who, None)
         self.slots = {place: taken for place, taken in self.slots.items() if place[0] != who}
+        self._asked = {place for place in self._asked if place[0] != who}
         if who == JOB_MASTER:
             self.job_leader, self.required = None, 0
 
@@ -160,7 +164,8 @@ class ResourceManager:
         if who not in self.executors:
             return []
         self._answered(now, who)
-        self.slots |= {(who, slot): taken for slot, taken in slots.items()}
+        for slot, taken in slots.items():  # a request that is under way is newer than the report
+            self.slots[who, slot] = taken or (who, slot) in self._asked
         return list(self._check_later(now))
 
     def _answered(self, now: int, who: str) -> None:
@@ -180,6 +185,7 @@ class ResourceManager:
         for place in self._places:
             if self._missing() > 0 and self.slots.get(place) is False:
                 self.slots[place] = True
+                self._asked.add(place)
                 args = place[1], self.job_leader
                 size = SIZES[Name.REQUEST_SLOT]
                 yield Call(RESOURCE_MANAGER, place[0], Name.REQUEST_SLOT, self.token, size, args)

@@ -258,7 +258,7 @@ class TaskExecutor:
                 f"registered with {self.resource_leader}"
             )
         index, leader = call.args
-        found = list[Effect]()
+        found: list[Effect] = [Reply(self.name, RESOURCE_MANAGER, call.name, (index,))]
         if self.slots[index].status == SlotStatus.FREE:
             found.append(self._keep(now, index))
         if leader != self.job_leader:

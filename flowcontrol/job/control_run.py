@@ -1,0 +1,267 @@
+"""The control plane of a run, played beside its tables: when it began, restarted and ended.
+
+The rules say who calls whom; the tables ``checkpoints``, ``checkpoint_tasks`` and ``restarts`` say
+when. Calls of both clocks are equal where their tables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from flowcontrol.job.control_messages import ControlMessage, control_messages_of
+from flowcontrol.job.control_start import start_us
+from flowcontrol.job.failover import Failover
+from flowcontrol.job.job import Job
+from flowcontrol.protocol.control import (
+    CHECK_DELAY,
+    ControlPlane,
+    ControlTask,
+    Heartbeats,
+    TaskStatus,
+    endpoint_of,
+)
+from flowcontrol.protocol.control.states import JOB_ENDS, JobStatus
+from flowcontrol.scenario.fault_models import Failure
+
+Rows = list[dict[str, Any]]
+
+
+def has_control_plane(job: Job) -> bool:
+    """Tell whether a job's control plane is known: one job, of Flink."""
+    return not (job.scenario.jobs or job.scenario.system.counts_records)
+
+
+def control_tasks_of(job: Job) -> list[ControlTask]:
+    """Return the subtasks of a job as its control plane sees them, in the order of the job.
+
+    A slot of a task manager holds one subtask of each stage: the first one there the first slot.
+    """
+    regions, found = Failover(job).regions, list[ControlTask]()
+    for plan in job.stages:
+        taken: dict[int, int] = {}
+        for index, manager in enumerate(plan.stage.placement):
+            slot = taken.get(manager, 0)
+            taken[manager] = slot + 1
+            channels = sum(len(link.incoming(index)) for link in plan.inputs)
+            channels += sum(len(link.outgoing(index)) for link in plan.outputs)
+            region, operators = regions[len(found)], len(plan.members)
+            found.append(
+                ControlTask(
+                    plan.name, index, manager, slot, region, plan.is_source, channels, operators
+                )
+            )
+    return found
+
+
+def control_messages(
+    job: Job, tables: Mapping[str, Rows], failed_us: int | None = None
+) -> list[ControlMessage]:
+    """Return the calls of a run's control plane, from its start to the return of all slots.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    tables : mapping of str to list of dict
+        Rows of ``checkpoints``, ``checkpoint_tasks`` and ``restarts``; those that a run has not
+        are left out.
+    failed_us : int, optional
+        When the job failed for good, microseconds.
+
+    Returns
+    -------
+    list of ControlMessage
+        In order of time; none of a job whose control plane is not known.
+
+    Notes
+    -----
+    A call that the tables know of, as an acknowledgement, is made so early that it arrives when
+    they say. The job is cancelled at the end of the run, unless it had stopped or failed.
+    """
+    if not has_control_plane(job):
+        return []
+    return control_messages_of(_Played(job, tables, failed_us).run().log)
+
+
+class _Played:
+    """A control plane to which happens what the tables of a run say."""
+
+    def __init__(self, job: Job, tables: Mapping[str, Rows], failed_us: int | None) -> None:
+        self._job, self._tables, self._failed_us = job, tables, failed_us
+        scenario = job.scenario
+        self._latency, beats = scenario.cluster.control_latency_us, scenario.heartbeat
+        self._plane = ControlPlane(
+            control_tasks_of(job),
+            self._latency,
+            CHECK_DELAY if self._latency else 0,
+            Heartbeats(beats.interval_us, beats.timeout_us, beats.rpc_failures),
+        )
+        self._stop = next((one for one in scenario.savepoints if one.stop), None)
+
+    def run(self) -> ControlPlane:
+        """Play all of it."""
+        plane, end = self._plane, self._job.scenario.duration_us
+        plane.lead_resources()
+        for task in sorted(plane.tasks, key=lambda task: task.manager):
+            if task.executor not in plane.executors:
+                plane.start_executor(task.executor)
+        plane.submit()
+        for us, what in [*self._checkpoints(), *self._restarts()]:
+            if us <= end:
+                plane.at(us, what)
+        if self._failed_us is not None:
+            plane.at(self._failed_us, self._behind(self._fail))
+        plane.run(start_us(self._job.scenario))
+        for own in plane.executors.values():
+            own.is_held = True  # from now on the tables say when a task has its state
+        plane.at(end, self._behind(self._cancel))
+        plane.run(end)
+        while not self._is_over():
+            plane.step()
+        return plane
+
+    def _behind(self, what: Callable[[], None]) -> Callable[[], None]:
+        """Return what happens behind all that is due at its moment."""
+        return lambda: self._plane.at(self._plane.now, what)
+
+    def _is_over(self) -> bool:
+        job = self._plane.job
+        return job is None or job.token is None or self._plane.is_over()
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def _checkpoints(self) -> Iterator[tuple[int, Callable[[], None]]]:
+        numbers = {(task.vertex, task.subtask): n for n, task in enumerate(self._plane.tasks)}
+        for row in self._tables.get("checkpoints", ()):
+            number, at = row["checkpoint_id"], _us(row["triggered_s"])
+            yield at, partial(self._trigger, number)
+            if row["ended_s"] is not None:
+                is_complete = row["status"] == "completed"
+                ends = partial(self._end_checkpoint, number, is_complete=is_complete)
+                yield _us(row["ended_s"]), self._behind(self._behind(ends))
+                if is_complete and self._stops(row):
+                    yield _us(row["ended_s"]), self._behind(self._behind(self._finish))
+        for row in self._tables.get("checkpoint_tasks", ()):
+            if row["state_bytes"] is None:
+                continue  # it has finished, and said nothing
+            task = numbers[row["stage"], row["subtask"]]
+            at = max(0, _us(row["acknowledged_s"]) - self._latency)
+            yield at, partial(self._acknowledge, task, row["checkpoint_id"])
+
+    def _stops(self, row: Mapping[str, Any]) -> bool:
+        return (
+            self._stop is not None
+            and row["kind"] == "savepoint"
+            and _us(row["triggered_s"]) >= self._stop.at_us
+        )
+
+    def _trigger(self, checkpoint: int) -> None:
+        self._plane.do(self._plane.master.trigger(checkpoint))
+
+    def _acknowledge(self, task: int, checkpoint: int) -> None:
+        self._plane.do(self._plane.acknowledge(task, checkpoint))
+
+    def _end_checkpoint(self, checkpoint: int, *, is_complete: bool) -> None:
+        own = self._plane.master
+        self._plane.do(own.complete(checkpoint) if is_complete else own.abort(checkpoint))
+
+    def _finish(self) -> None:
+        """Have all tasks finish that run: the job has stopped with a savepoint."""
+        for own in self._plane.executors.values():
+            for attempt, status in list(own.tasks.items()):
+                if status == TaskStatus.RUNNING:
+                    self._plane.do(own.end(attempt, TaskStatus.FINISHED))
+
+    # ------------------------------------------------------------------ failures
+
+    def _restarts(self) -> Iterator[tuple[int, Callable[[], None]]]:
+        failures = {failure.victim: failure for failure in self._job.scenario.failures}
+        for row in self._tables.get("restarts", ()):
+            if row["detected_s"] is None:
+                continue
+            failed, detected = _us(row["failed_s"]), _us(row["detected_s"])
+            causes = [failures.get(cause) for cause in row["cause"].split(" and ")]
+            for cause in causes:
+                if cause is None or cause.job_manager:
+                    continue
+                if cause.task_manager is not None:
+                    yield failed, partial(self._kill, endpoint_of(cause.task_manager))
+                else:
+                    yield max(failed, detected - self._latency), partial(self._fail_task, cause)
+            yield detected, self._behind(partial(self._detect, causes))
+            if row["restarted_s"] is not None:
+                new_leader = any(cause is not None and cause.job_manager for cause in causes)
+                begins = partial(self._restart, new_leader=new_leader)
+                yield _us(row["restarted_s"]), self._behind(self._behind(begins))
+            if row["running_s"] is not None:
+                yield _us(row["running_s"]), self._behind(self._behind(self._behind(self._begin)))
+
+    def _kill(self, name: str) -> None:
+        if name in self._plane.executors:
+            self._plane.kill_executor(name)
+
+    def _fail_task(self, cause: Failure) -> None:
+        for number, task in enumerate(self._plane.tasks):
+            own = self._plane.executors.get(task.executor)
+            if own is None or (task.vertex, task.subtask) != self._victim(cause):
+                continue
+            for attempt in [one for one in own.tasks if one[0] == number]:
+                self._plane.do(own.end(attempt, TaskStatus.FAILED))
+
+    def _victim(self, cause: Failure) -> tuple[str, int]:
+        assert cause.stage is not None and cause.subtask is not None
+        return self._job.stage(cause.stage).name, cause.subtask
+
+    def _detect(self, causes: list[Failure | None]) -> None:
+        """Have the JobMaster give up what has failed; a process takes the place of a dead one."""
+        plane = self._plane
+        for cause in causes:
+            if cause is None:
+                plane.do(plane.master.fail(plane.now, range(len(plane.tasks))))
+            elif cause.job_manager:
+                plane.master.suspend()
+                for own in plane.executors.values():
+                    plane.do(own.lose_job(plane.now))
+            elif cause.task_manager is not None:
+                name = endpoint_of(cause.task_manager)
+                plane.do(plane.master.lose(plane.now, name))
+                if name not in plane.executors and self._has_tasks(name):
+                    plane.start_executor(name).is_held = True
+
+    def _has_tasks(self, name: str) -> bool:
+        return any(task.executor == name for task in self._plane.tasks)
+
+    def _restart(self, *, new_leader: bool) -> None:
+        plane = self._plane
+        if new_leader:
+            plane.lead_job()
+            return
+        own = plane.master
+        tasks = own.restarting()
+        if own.status == JobStatus.RESTARTING and tasks and own.is_cancelled():
+            plane.do(own.restart(plane.now, tasks))
+
+    def _begin(self) -> None:
+        """Have all tasks run that have restored their state."""
+        for own in self._plane.executors.values():
+            for attempt, status in list(own.tasks.items()):
+                if status == TaskStatus.INITIALIZING:
+                    self._plane.do(own.run(attempt))
+
+    # ------------------------------------------------------------------ ends
+
+    def _fail(self) -> None:
+        own = self._plane.master
+        if own.status in {JobStatus.RUNNING, JobStatus.RESTARTING}:
+            self._plane.do(own.fail_job())
+
+    def _cancel(self) -> None:
+        own = self._plane.master
+        if own.status not in {*JOB_ENDS, JobStatus.CANCELLING}:
+            self._plane.do(own.cancel())
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1e6)
