@@ -16,7 +16,7 @@ from flowcontrol.job.control_start import start_us
 from flowcontrol.job.window_ratio import window_ratio
 from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.operators.table import AnyOperator, operators_of
-from flowcontrol.protocol.partitioners import pointwise_channels
+from flowcontrol.protocol.partitioners import pointwise_channels, pointwise_subpartition
 from flowcontrol.scenario import Edge, Phase, Scenario, Schedule, Stage
 from flowcontrol.scenario.schedule import MICROSECONDS, Span, merged
 from flowcontrol.scenario.stage_models import Stall
@@ -267,7 +267,9 @@ def _link(scenario: Scenario, edge: Edge) -> JobEdge:
     channels, local = [], scenario.system.transport == "local"
     for index in range(sender.parallelism):
         if edge.partitioner in POINTWISE:
-            targets = pointwise_channels(index, sender.parallelism, receiver.parallelism)
+            widths = sender.parallelism, receiver.parallelism
+            targets = pointwise_channels(index, *widths)
+            targets.sort(key=lambda one: pointwise_subpartition(one, *widths))
         else:
             targets = list(range(receiver.parallelism))
         here = sender.placement[index]

@@ -32,6 +32,8 @@ def test_most_partitioners_link_all_to_all(jobs: ModuleType, partitioner: str) -
         ("rescale", 4, 2, [(0, 0), (1, 0), (2, 1), (3, 1)]),
         ("rescale", 2, 3, [(0, 0), (0, 1), (1, 2)]),
         ("rescale", 3, 2, [(0, 0), (1, 1), (2, 1)]),
+        # The second sender's first subpartition is read by receiver 4 (4 mod 2), as in Flink.
+        ("rescale", 2, 5, [(0, 0), (0, 1), (0, 2), (1, 4), (1, 3)]),
     ],
 )
 def test_pointwise_partitioners_link_some(
