@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flowcontrol.run.plan import plan
     from flowcontrol.run.rounds import rounds
     from flowcontrol.scenario import Scenario, load_scenario
+    from flowcontrol.stepview.step import step
 
 __all__ = [
     "FlowControlError",
@@ -49,6 +50,7 @@ __all__ = [
     "load_scenario",
     "plan",
     "rounds",
+    "step",
     "sweep",
 ]
 
@@ -66,6 +68,7 @@ _LAZY = {
     "load_scenario": "flowcontrol.scenario",
     "plan": "flowcontrol.run.plan",
     "rounds": "flowcontrol.run",
+    "step": "flowcontrol.stepview.step",
     "sweep": "flowcontrol.experiments.sweep.sweep",
 }
 

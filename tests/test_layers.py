@@ -50,8 +50,9 @@ ALLOWED = {
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
     | SYSTEMS,
+    "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
-    | {"link", "spark", "run"}
+    | {"link", "spark", "run", "stepview"}
     | {f"experiments/{name}" for name in ("capacity", "sweep", "compare")},
     "__main__": {"cli"},
 }

@@ -15,6 +15,7 @@ from flowcontrol.cli.command import (
 )
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare import compare
+from flowcontrol.experiments.compare.plan import split_names
 from flowcontrol.experiments.follow import shown_late
 
 
@@ -42,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _compare(options: argparse.Namespace) -> int:
     result = compare(
         options.scenario,
-        systems=None if options.systems is None else _names(options.systems),
+        systems=None if options.systems is None else split_names(options.systems),
         overrides=options.set,
         clock=options.clock or "virtual",
         out=options.out,
@@ -57,10 +58,6 @@ def _compare(options: argparse.Namespace) -> int:
     if failed:
         say(f"failed: {', '.join(failed)}; run the same command again to retry these")
     return FAILED if failed else 0
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _processes(options: argparse.Namespace) -> int | None:

@@ -41,6 +41,7 @@ COMMANDS: Final = (
     Command("emulate", "run a scenario: rates, latency, buffers, the bottleneck"),
     Command("sweep", "run many variants of a scenario, into one table"),
     Command("compare", "run a scenario under several systems' flow control"),
+    Command("step", "step through a run: every buffer, credit and message of a round"),
     Command("capacity", "find the highest rate that a source can sustain"),
     Command("plan", "show the network buffers of a scenario"),
     Command("systems", "list the known systems"),

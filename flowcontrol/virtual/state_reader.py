@@ -1,6 +1,10 @@
 """The kernel's memory read after a round, as the typed state that both clocks have in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from flowcontrol.job import Channel, Job, JobEdge, JobVertex
 from flowcontrol.job import channel_state as cs
@@ -83,6 +87,7 @@ class StateReader:
         self._job, self._memory, self._controller = job, memory, controller
         self._coordination, self._log = coordination, results
         self._results: dict[int, tuple[Result, ...]] = {}
+        self._carried: dict[int, dict[int, cs.MessageUnderWay]] = {}
         self._is_tcp = memory.head.is_tcp == 1
         self._counts_records = job.record_transport is not None
         self._load()
@@ -139,7 +144,20 @@ class StateReader:
         self._outs = memory.copies(memory.outs, Subpartition)
         self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
         self._after = memory.runs["next"]
-        self._on_wires = _messages_on_wires(memory) if self._is_tcp else {}
+        self._on_wires = self._messages_on_wires() if self._is_tcp else {}
+
+    def _messages_on_wires(self) -> dict[int, list[cs.MessageUnderWay]]:
+        """Return what connections without credits carry, by number of the channel at its sender."""
+        memory, found = self._memory, dict[int, list[cs.MessageUnderWay]]()
+        for place, row in enumerate(_connections(memory)):
+            wire = memory.copy(row.phases, TcpConnection)
+            ring = memory.table(row.phases + width(TcpConnection), row.phase_count, TcpMessage)
+            carried = list(_with_messages(ring, wire, self._carried.get(place, {}), memory))
+            self._carried[place] = {number: way for number, _, way in carried}
+            for _, channel, way in carried:
+                if channel != NOBODY:
+                    found.setdefault(channel, []).append(way)
+        return found
 
     def _counters(self) -> dict[str, list[int]]:
         """Return what only grows: by task, and by channel at its receiver and its sender."""
@@ -368,6 +386,28 @@ class StateReader:
         return tuple(cs.MessageUnderWay(plain(sent), sent.round) for sent in under_way)
 
 
+def _with_messages(
+    ring: Any, wire: TcpConnection, before: dict[int, cs.MessageUnderWay], memory: Memory
+) -> Iterator[tuple[int, int, cs.MessageUnderWay]]:
+    """Yield what a connection carries: number, channel at its sender, and the message.
+
+    A socket may hold a thousand messages, of which a round changes a few: the others are those of
+    the state before.
+    """
+    numbers = np.arange(wire.delivered, wire.written)
+    rows = ring[numbers % len(ring)]
+    rounds = np.where(numbers < wire.entered, rows["round"], -1).tolist()
+    channels = rows["channel"].tolist()
+    for place, number in enumerate(numbers.tolist()):
+        way = before.get(number)
+        if way is None:
+            [sent] = memory.copies(rows[[place]], TcpMessage)
+            way = cs.MessageUnderWay(plain(sent), rounds[place])
+        elif way.arrives != rounds[place]:
+            way = replace(way, arrives=rounds[place])
+        yield number, channels[place], way
+
+
 def _connection_states(job: Job, memory: Memory) -> tuple[rs.ConnectionState, ...]:
     """Return the connections, in their order behind the tasks."""
     pairs = connections_of(job)
@@ -385,21 +425,6 @@ def _connection_states(job: Job, memory: Memory) -> tuple[rs.ConnectionState, ..
         turns = tuple(names[out] for out in waiting)
         found.append(rs.ConnectionState(here, there, edge, row.ready, turns, tcp))
     return tuple(found)
-
-
-def _messages_on_wires(memory: Memory) -> dict[int, list[cs.MessageUnderWay]]:
-    """Return what connections without credits carry, by number of the channel at its sender."""
-    found: dict[int, list[cs.MessageUnderWay]] = {}
-    for row in _connections(memory):
-        wire = memory.copy(row.phases, TcpConnection)
-        ring = memory.table(row.phases + width(TcpConnection), row.phase_count, TcpMessage)
-        for number in range(wire.delivered, wire.written):
-            [sent] = memory.copies(ring[[number % row.phase_count]], TcpMessage)
-            arrives = sent.round if number < wire.entered else -1
-            if sent.channel != NOBODY:
-                under_way = cs.MessageUnderWay(plain(sent), arrives)
-                found.setdefault(sent.channel, []).append(under_way)
-    return found
 
 
 def _connections(memory: Memory) -> list[f.KernelTask]:

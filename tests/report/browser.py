@@ -22,7 +22,8 @@ SWITCHES = (
     "--disable-extensions", "--disable-background-networking", "--remote-debugging-pipe",
 )  # fmt: skip
 KEYS = {
-    "ArrowRight": 39, "ArrowLeft": 37, "Home": 36, "End": 35, "Tab": 9, "Enter": 13, " ": 32,
+    "ArrowRight": 39, "ArrowLeft": 37, "ArrowUp": 38, "ArrowDown": 40, "Home": 36, "End": 35,
+    "Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "n": 78, "p": 80, "?": 191, "+": 187, "-": 189,
 }  # fmt: skip
 STARTER = """
 import os, sys
@@ -30,7 +31,7 @@ os.dup2(int(sys.argv[1]), 3)
 os.dup2(int(sys.argv[2]), 4)
 os.execv(sys.argv[3], sys.argv[3:])
 """
-TEXTS = {"Enter": "\r", " ": " "}
+TEXTS = {"Enter": "\r", **{key: key for key in " np?+-"}}
 
 
 def program() -> str | None:
@@ -142,7 +143,7 @@ class Browser:
 
     def press(self, key: str) -> None:
         """Press a key on what has the focus."""
-        shared = {"key": key, "code": key if len(key) > 1 else "Space"}
+        shared = {"key": key, "code": "Space" if key == " " else key}
         for kind in ("keyDown", "keyUp"):
             text = {"text": TEXTS[key]} if kind == "keyDown" and key in TEXTS else {}
             self.call(

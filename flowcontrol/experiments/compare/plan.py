@@ -50,6 +50,11 @@ class Comparison:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def split_names(text: str) -> list[str]:
+    """Return the names of a list with commas, as ``--systems`` has it."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
     """Return the named systems; by default all presets.
 
