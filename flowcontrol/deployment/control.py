@@ -7,6 +7,7 @@ from typing import Final
 from flowcontrol.graphs.execution import ExecutionGraph, Subtask
 from flowcontrol.job.control_messages import ControlMessage, control_messages_of
 from flowcontrol.protocol.control import ControlPlane, ControlTask
+from flowcontrol.protocol.control.durations import MOST_LATENCY
 
 MICROSECONDS: Final = 1_000_000
 
@@ -33,7 +34,7 @@ def control_trace(
     duration_s : float, default 60
         When it is cancelled, seconds after the start of the task managers.
     latency_ms : float, default 0
-        Of a call, and of its answer.
+        Of a call, and of its answer, at most 1000.
 
     Returns
     -------
@@ -124,8 +125,9 @@ def _check(
         raise ValueError(f"checkpoints is {checkpoints}: needs at least 0")
     if not 0 < duration_s < float("inf"):
         raise ValueError(f"duration_s is {duration_s}: needs more than 0")
-    if not 0 <= latency_ms < float("inf"):
-        raise ValueError(f"latency_ms is {latency_ms}: needs at least 0")
+    if not 0 <= latency_ms * 1000 <= MOST_LATENCY:
+        most = MOST_LATENCY // 1000
+        raise ValueError(f"latency_ms is {latency_ms}: needs 0 to {most}")
     for task in eg.subtasks:
         if task not in placed:
             raise ValueError(f"subtask {task} has no place: assign_slots gives every one a slot")

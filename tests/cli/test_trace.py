@@ -80,7 +80,8 @@ def test_a_live_run_is_run_again_by_its_own_subtasks(
     monkeypatch.setitem(run_emulate._CLOCKS, "live", begin)
     live = run_emulate.emulate(file, out="live", clock="live", quiet=True)
     virtual = run_emulate.emulate(file, out="virtual", clock="virtual", quiet=True)
-    assert live.tables["messages"].equals(virtual.tables["messages"])
+    for name in ("messages", "control_messages"):
+        assert live.tables[name].equals(virtual.tables[name])
     assert live.summary["trace"] == virtual.summary["trace"]
 
 

@@ -16,6 +16,7 @@ from flowcontrol.protocol.control import (
     JobStatus,
     Name,
     Registration,
+    Reply,
     TaskStatus,
     check_token,
     endpoint_of,
@@ -256,6 +257,15 @@ class Asked:
         """Have a task executor notice that its JobMaster does not ask it any more."""
         own = self.plane.executors[endpoint_of(int(manager))]
         self.plane.do(own.lose_job(self.plane.now))
+        self.plane.run(self.plane.now)
+
+    def unheard(self, who: str, manager: str) -> None:
+        """Have a heartbeat to a task executor fail, which lives."""
+        names = {"resources": Name.HEARTBEAT_FROM_RESOURCE_MANAGER}
+        target = RESOURCE_MANAGER if who == "resources" else JOB_MASTER
+        name = names.get(who, Name.HEARTBEAT_FROM_JOB_MANAGER)
+        source = endpoint_of(int(manager))
+        self.plane.do([Reply(source, target, name, (), "timed out")])
         self.plane.run(self.plane.now)
 
     def idle(self, until: str) -> str:

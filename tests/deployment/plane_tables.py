@@ -255,6 +255,20 @@ declareRequiredResources 1772, 2 x offerSlots 2298, 2 x submitTask 15000, \
         restores = checkpoint 4
         """,
     ),
+    "one that is given up and lives registers anew": (
+        PAIR,
+        """
+        begin = runs at 0.05
+        unheard resources 1 = nothing
+        unheard resources 1 = registerTaskExecutor 3195, sendSlotReport 2669
+        status b0 = RUNNING #0
+        unheard job 1 = nothing
+        unheard job 1 = cancelTask 1341, declareRequiredResources 1772, \
+updateTaskExecutionState 3852, registerTaskManager 1571, offerSlots 2298
+        status = RESTARTING
+        restart = 2 x submitTask 15000, 4 x updateTaskExecutionState 1675
+        """,
+    ),
     "a slot waits ten seconds for its JobMaster": (
         PAIR,
         """

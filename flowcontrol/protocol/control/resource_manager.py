@@ -140,6 +140,7 @@ class ResourceManager:
         is_heartbeat = reply.name == Name.HEARTBEAT_FROM_RESOURCE_MANAGER
         if reply.error and is_heartbeat and monitor is not None and monitor.fail(now):
             self.lose(reply.source)
+            return [self._disconnect(reply.source), *self._check_later(now)]
         return list(self._check_later(now)) if reply.error else []
 
     def act(self, now: int, due: After) -> list[Effect]:
@@ -159,6 +160,10 @@ class ResourceManager:
         self._asked = {place for place in self._asked if place[0] != who}
         if who == JOB_MASTER:
             self.job_leader, self.required = None, 0
+
+    def _disconnect(self, who: str) -> Reply:
+        """Return the word that somebody was given up, so that it registers anew if it lives."""
+        return Reply(RESOURCE_MANAGER, who, "disconnect", (self.token,))
 
     def _report(self, now: int, who: str, slots: dict[int, bool]) -> list[Effect]:
         if who not in self.executors:
@@ -194,7 +199,7 @@ class ResourceManager:
         for who, monitor in list(self.monitors.items()):
             if monitor.is_dead(now):
                 self.lose(who)
-                yield Reply(RESOURCE_MANAGER, who, "disconnect", (self.token,))
+                yield self._disconnect(who)
                 continue
             size = ASKS_JOB_MASTER if who == JOB_MASTER else ASKS_TASK_MANAGER
             name, token = Name.HEARTBEAT_FROM_RESOURCE_MANAGER, self.token
