@@ -27,7 +27,8 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
     scenario : Scenario or mapping
         A scenario as read; or keys and values of its file, of which only ``operators`` (or
         ``stages``), ``edges`` and ``options`` are looked at, so that the others may be left out.
-        A stage is an operator that begins a chain, unless its edge says ``chain: true``.
+        A stage is an operator that begins a chain, unless its edge says ``chain: true``. Stages
+        that were read and have hybrid results are a batch job, whose edges all state their type.
 
     Raises
     ------
@@ -53,6 +54,9 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
             replace(node, chaining="always" if node.name in chained else "head") for node in nodes
         ]
     options = read_graph_options(mapping.get("options"))
+    if isinstance(scenario, Scenario) and not scenario.operators:
+        hybrid = any(edge.partition_type.startswith("hybrid") for edge in edges)
+        options = replace(options, is_batch=options.is_batch or hybrid)
     return build_stream_graph(nodes, [edge_of(edge) for edge in edges], options)
 
 
