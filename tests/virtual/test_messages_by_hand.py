@@ -148,3 +148,20 @@ def test_a_task_manager_that_dies_says_nothing(manager: int, expected: list[str]
     failures = [{"at_s": 1, "task_manager": manager}]
     names = [name for _, _, name in around(laid_out(**FAILING, failures=failures))]
     assert names == expected
+
+
+def test_barriers_have_sequence_numbers_among_the_data() -> None:
+    """They use no credit, block the sender, and each is answered when it is aligned."""
+    stages = [STAGES[0], {**STAGES[1], "service_rate": 2000}]
+    job = laid_out(stages=stages, options={"execution.checkpointing.interval": "500ms"})
+    found = messages(job)
+    sent = [one for one in found if one.name == "BufferResponse"]
+    assert [one.sequence_number for one in sent] == list(range(len(sent)))
+    barriers = [place for place, one in enumerate(sent) if one.credit == 0]
+    assert [(sent[place].bytes, sent[place].backlog) for place in barriers] == [(38, 0)] * len(
+        barriers
+    )
+    assert len(barriers) >= 2
+    assert barriers[-1] < len(sent) - 1
+    resumed = sum(one.name == "ResumeConsumption" for one in found)
+    assert len(barriers) - 1 <= resumed <= len(barriers)
