@@ -211,6 +211,14 @@ FENCING = {
         send heartbeatFromJobManager JobMaster resources own = executed
         """,
     ),
+    "a task that runs is not run again": (
+        PAIR,
+        """
+        begin = runs at 0.05
+        send submitTask JobMaster 0 own 0 7 = refused: TaskExecutor 0 runs task 0 already, as (0, 0)
+        status a0 = RUNNING #0
+        """,
+    ),
     "a task executor is not fenced, and looks at the leader": (
         PAIR,
         """
