@@ -31,7 +31,7 @@ from flowcontrol.report.messages import message_section, message_sentences
 from flowcontrol.report.restarts import restart_section, restart_sentences
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.stage_table import stage_table
-from flowcontrol.report.timeline import player, player_note
+from flowcontrol.report.timeline import player, player_note, step_note
 from flowcontrol.scenario import Scenario
 
 _SCRIPTS = ("stages.js", "player.js")
@@ -85,6 +85,7 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         graph=job_graph(summary, scenario),
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
+        step_note=step_note(run),
         charts="".join(map(chart_section, charts)),
         event_time=event_time_section(summary, scenario) + "".join(map(chart_section, of_time)),
         checkpoints=checkpoint_section(tables, summary)

@@ -31,6 +31,10 @@ _PLAYER: Final = (
 )
 
 
+_STEPPED_S: Final = 0.5
+"""Emulated time of a run through which the command steps, s."""
+
+
 def player(run: RunData) -> str:
     """Return the slider over the samples with its data, as markup; empty without samples.
 
@@ -83,7 +87,28 @@ def timeline(run: RunData) -> dict[str, Any]:
         for content in found:
             for name, text in content.items():
                 slots[f"e{index}.{name}"].append(text)
+    if times:
+        slots["step.command"] = [step_command(run, at) for at in times]
     return {"times": [f"{seconds(at)} s" for at in times], "slots": dict(slots)}
+
+
+def step_note(run: RunData) -> str:
+    """Return the command that steps through the run at the slider's time, as markup."""
+    times = _sample_times(run)
+    if not times:
+        return ""
+    command = escape(step_command(run, times[0]))
+    return (
+        '<p class="how">Every buffer and message before the time on the slider, round by round: '
+        f'<code data-slot="step.command">{command}</code>, with the path of the scenario\'s '
+        "file.</p>"
+    )
+
+
+def step_command(run: RunData, at_s: float) -> str:
+    """Return the command that shows the rounds before a moment of a run, s."""
+    start = max(0.0, at_s - min(_STEPPED_S, run.scenario.sample_interval_s))
+    return f"flowcontrol step {run.scenario.name}.yaml --from {start:.10g} --to {at_s:.10g}"
 
 
 def _sample_times(run: RunData) -> list[float]:

@@ -1,5 +1,5 @@
 // What one points at: its numbers, and the rules that acted on it in the round.
-const UNITS = { _us: "µs", _ms: "ms", _ns: "ns", bytes: "bytes", records: "records" };
+const UNITS = { _us: "µs", _ms: "ms", _ns: "ns" };
 const HIDDEN = new Set(["rules", "out", "wire", "queue", "told", "reading"]);
 const details = { element: null, panel: null, kind: "", name: "", cell: null };
 
@@ -9,11 +9,12 @@ function unitOf(name) {
 }
 
 function wordsOf(name) {
-  return name.replace(/_(us|ms|ns)$/, "").replace(/_/g, " ").replace(/^is /, "");
+  return name.replace(/_(us|ms|ns)$/, "").replace(/_/g, " ");
 }
 
 function valueOf(name, value) {
   if (value === null) return "none";
+  if (name === "may_emit" && value < 0) return "any";
   if (Array.isArray(value)) return value.length ? value.join(", ") : "none";
   if (name.startsWith("is_")) return value ? "yes" : "no";
   return typeof value === "number" ? short(value) + unitOf(name) : String(value);

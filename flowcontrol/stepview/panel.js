@@ -67,7 +67,7 @@ class Panel {
       const wire = state.connections[name];
       const isTcp = wire.kernel_bytes !== undefined;
       const words = [`connection ${name}: `];
-      if (isTcp) words.push(wire.is_writable ? "writable" : "✖ not writable", ", ", wire.auto_read ? "read" : "✖ NOT READ", `, ${wire.staged} staged, ${short(wire.held_bytes)}B of ${short(wire.kernel_bytes)}B in the sockets`);
+      if (isTcp) words.push(wire.is_writable ? "writable" : "✖ not writable", ", ", wire.auto_read ? "read" : "✖ NOT READ", `, ${wire.staged} staged, ${bytes(wire.held_bytes)} of ${bytes(wire.kernel_bytes)} in the sockets`);
       else words.push(`${wire.waiting} channels wait for their turn`);
       setText(element, words.join(""));
       setClass(element, "stopped", isTcp && !(wire.auto_read && wire.is_writable));
@@ -88,7 +88,7 @@ class Panel {
     this.updates.push((state) => {
       const own = state.managers[number];
       const taken = own.total - own.free;
-      setText(text, own.total ? `network pool ${taken} of ${own.total}` : "no network pool");
+      setText(text, own.total ? `network pool ${taken}/${own.total}` : "no network pool");
       const width = own.total ? Math.round((taken / own.total) * 100) + "%" : "0";
       if (used.width !== width) used.style.width = used.width = width;
     });
@@ -246,6 +246,10 @@ function short(number) {
     if (Math.abs(number) >= power) return (number / power).toFixed(1).replace(/\.0$/, "") + " " + letter;
   }
   return String(number);
+}
+
+function bytes(number) {
+  return number < 10000 ? `${number} B` : short(number) + "B";
 }
 
 function notesOf(own) {

@@ -63,7 +63,7 @@ def test_a_page_is_written_and_replaced(file, capsys):
     assert main(words) == 0
     page = Path("out/lanes-steps.html")
     assert capsys.readouterr().out == (
-        f"21 rounds of 5 ms, 1 to 1.1 s, under flink; 0 events to jump to.\npage: {page}\n"
+        f"21 rounds of 5 ms, 1 to 1.1 s, under flink; 3 events to jump to.\npage: {page}\n"
     )
     first = page.read_text()
     assert "http" not in first.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")

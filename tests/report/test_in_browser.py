@@ -101,6 +101,14 @@ def test_every_place_of_the_graph_is_that_of_the_sample(shown: Any) -> None:
         }
 
 
+def test_the_command_that_steps_is_of_the_time_on_the_slider(shown: Any, fan: Any) -> None:
+    command = "document.querySelector('[data-slot=\"step.command\"]').textContent"
+    name = fan.scenario.name
+    assert shown.evaluate(command) == f"flowcontrol step {name}.yaml --from 4.5 --to 5"
+    slide(shown, 20)
+    assert shown.evaluate(command) == f"flowcontrol step {name}.yaml --from 99.5 --to 100"
+
+
 def test_play_ends_at_the_last_sample_and_whole_run_goes_back(shown: Any) -> None:
     slide(shown, 18)
     shown.evaluate(f"{PLAY}.click()")

@@ -12,7 +12,7 @@ import pytest
 from flowcontrol.report import timeline as made
 from flowcontrol.report.graph import job_graph
 from flowcontrol.report.rundata import RunData
-from flowcontrol.report.timeline import player, player_note, timeline
+from flowcontrol.report.timeline import player, player_note, step_note, timeline
 from flowcontrol.scenario.system import preset_system
 from modules import load
 
@@ -89,7 +89,8 @@ def test_every_slot_of_the_graph_has_a_value_at_every_sample(
     drawn = [node.get("data-slot") for node in root.iter() if node.get("data-slot")]
     found = timeline(data_of(run))
     assert len(drawn) == len(set(drawn))
-    assert set(drawn) == set(found["slots"])
+    assert 'data-slot="step.command"' in step_note(data_of(run))
+    assert {*drawn, "step.command"} == set(found["slots"])
     assert {len(values) for values in found["slots"].values()} == {len(found["times"])}
 
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.stepview import names
 from flowcontrol.stepview.film import Film
 from flowcontrol.stepview.moments import Moments, moments
 from flowcontrol.stepview.page import step_page
-from modules import load
+from flowcontrol.stepview.step import step
+from modules import ROOT, load
 
 browsing = load("tests/report/browser.py")
 jobs = load("tests/stepview/jobs.py")
@@ -93,18 +95,18 @@ def expanded(state: dict[str, Any]) -> dict[str, Any]:
 
 def test_state_gives_every_round_as_it_is(opened: Any, film: Film) -> None:
     assert opened.evaluate("window.flowcontrol.rounds") == 600
-    for step in (0, 1, 49, 50, 51, 333, 599):
-        found = opened.evaluate(f"window.flowcontrol.state({step})")
-        assert found["round"] == step
-        assert found["systems"]["own"] == expanded(film.states[step]), step
+    for at in (0, 1, 49, 50, 51, 333, 599):
+        found = opened.evaluate(f"window.flowcontrol.state({at})")
+        assert found["round"] == at
+        assert found["systems"]["own"] == expanded(film.states[at]), at
     assert opened.errors == []
 
 
 def test_what_is_drawn_is_the_state(shown: Any, film: Film) -> None:
     """Credits and the kinds of all buffers at both ends, however one gets to a round."""
-    for step in (0, 1, 2, 300, 299, 598, 599, 17):
-        shown.evaluate(f"window.flowcontrol.go({step})")
-        for name, channel in film.states[step]["channels"].items():
+    for at in (0, 1, 2, 300, 299, 598, 599, 17):
+        shown.evaluate(f"window.flowcontrol.go({at})")
+        for name, channel in film.states[at]["channels"].items():
             drawn = shown.evaluate(
                 f"""['out', 'in'].map((end) => {{
                     const row = document.querySelector(
@@ -125,7 +127,7 @@ def test_what_is_drawn_is_the_state(shown: Any, film: Film) -> None:
             wire = shown.evaluate(
                 f"document.querySelectorAll('.token[data-channel=\"{name}\"]:not([hidden])').length"
             )
-            assert bool(wire) == bool(channel["wire"] or channel["told"]), (step, name)
+            assert bool(wire) == bool(channel["wire"] or channel["told"]), (at, name)
 
 
 def test_keys_are_those_of_a_player(shown: Any, film: Film) -> None:
@@ -191,8 +193,8 @@ def test_buttons_do_what_they_say(shown: Any, film: Film) -> None:
 
 
 def test_messages_move_between_two_rounds(shown: Any, film: Film) -> None:
-    step = next(i for i, own in enumerate(film.states) if own["channels"]["A->B:0:1"]["wire"])
-    shown.evaluate(f"window.flowcontrol.go({step}); document.getElementById('speed').value = '1'")
+    at = next(i for i, own in enumerate(film.states) if own["channels"]["A->B:0:1"]["wire"])
+    shown.evaluate(f"window.flowcontrol.go({at}); document.getElementById('speed').value = '1'")
     before = shown.evaluate(MOVED)
     shown.evaluate("window.flowcontrol.play(true)")
     shown.evaluate("new Promise((done) => setTimeout(done, 250))")
@@ -203,12 +205,12 @@ def test_messages_move_between_two_rounds(shown: Any, film: Film) -> None:
 
 def test_numbers_and_rules_come_by_keyboard_alone(shown: Any, film: Film) -> None:
     """Tab leads to every task, pool and channel; up and down to each buffer in it."""
-    step = next(
+    at = next(
         i
         for i, own in enumerate(film.states)
         if "no_credit" in own["channels"]["A->B:0:1"]["rules"]
     )
-    shown.evaluate(f"window.flowcontrol.go({step}); document.getElementById('help').focus()")
+    shown.evaluate(f"window.flowcontrol.go({at}); document.getElementById('help').focus()")
     reached: dict[str, str] = {}
     shown.evaluate("document.querySelector('[data-do=help]').focus()")
     for _ in range(60):
@@ -222,7 +224,7 @@ def test_numbers_and_rules_come_by_keyboard_alone(shown: Any, film: Film) -> Non
         if name == "channels A->B:0:1 out":
             break
     text = reached["channels A->B:0:1 out"]
-    channel = film.states[step]["channels"]["A->B:0:1"]
+    channel = film.states[at]["channels"]["A->B:0:1"]
     assert "Channel A->B:0:1" in text
     assert f"backlog{channel['backlog']}" in text
     assert "the credit is 0" in text
@@ -257,12 +259,21 @@ def test_nothing_is_wider_than_the_window(shown: Any, width: int, is_dark: bool)
     assert small >= 11
 
 
-DEFICIENCIES = ("none", "achromatopsia", "deuteranopia", "protanopia", "tritanopia")
+DEFICIENCIES = (
+    "achromatopsia",
+    *(
+        pytest.param(kind, marks=pytest.mark.long)
+        for kind in ("deuteranopia", "protanopia", "tritanopia")
+    ),
+)
 
 
 @pytest.mark.parametrize("kind", DEFICIENCIES)
 def test_every_kind_is_told_apart_without_colours(shown: Any, kind: str, tmp_path: Path) -> None:
-    """As Chromium shows it to who sees no such colours, no two kinds of the legend look alike."""
+    """As Chromium shows it to who sees no such colours, no two kinds of the legend look alike.
+
+    Without any colour at all is the hardest; the long form sees the others too.
+    """
     shown.call("Emulation.setEmulatedVisionDeficiency", type=kind)
     shown.evaluate("document.getElementById('legend').open = true")
     kinds = list(names.table("kinds.yaml"))
@@ -313,3 +324,67 @@ def test_a_page_of_2000_rounds_with_16_channels_is_small_and_smooth(
     assert median(frames) <= 16, sorted(frames)[-10:]
     found = browser.evaluate("window.flowcontrol.state(1999)")
     assert json.loads(json.dumps(found))["systems"]["own"] == expanded(own.states[-1])
+
+
+def test_systems_beside_each_other_show_who_starves(browser: Any, tmp_path: Path) -> None:
+    """The question of head-of-line.yaml: B[0] starves without credits, and not with them."""
+    path = ROOT / "conf" / "head-of-line.yaml"
+    found = step(
+        path, 3, 3.2, systems=["flink-1.4", "flink"], overrides={"round_ms": 5},
+        out=tmp_path / "page.html", quiet=True,
+    )  # fmt: skip
+    browser.show(1280)
+    browser.open(found.page)
+    browser.evaluate("window.flowcontrol.ready.then(() => 1)")
+    states = [browser.evaluate(f"window.flowcontrol.state({i})") for i in range(41)]
+    assert browser.evaluate("window.flowcontrol.rounds") == 41
+    assert states[-1]["t_s"] == 3.2
+    taken = {
+        name: sum(state["systems"][name]["tasks"]["B[0]"]["taken"] for state in states)
+        for name in ("flink-1.4", "flink")
+    }
+    idle = {
+        name: sum(state["systems"][name]["tasks"]["B[0]"]["idle_us"] for state in states)
+        for name in taken
+    }
+    assert taken["flink-1.4"] < 60 < 180 < taken["flink"]
+    assert idle["flink-1.4"] > 150_000
+    wires = states[-1]["systems"]["flink-1.4"]["connections"]
+    assert wires["0->1 A->B"]["staged"] > 0
+    assert states[-1]["systems"]["flink-1.4"]["channels"]["A->B:0:0"]["queued"] == 0
+    tops = browser.evaluate(
+        "Array.from(document.querySelectorAll('.panel'), (one) => [one.dataset.system,"
+        " one.getBoundingClientRect().top])"
+    )
+    assert [name for name, _ in tops] == ["flink-1.4", "flink"]
+    assert tops[0][1] == tops[1][1]
+
+
+USUAL = ("flink", "flink-1.4", "storm-1", "jstorm-2.1", "heron", "arroyo", "structured-streaming")
+"""Systems whose kernels other tests compile, too."""
+
+
+@pytest.mark.parametrize(
+    "systems", [USUAL, pytest.param(tuple(PRESETS), marks=pytest.mark.long)], ids=len
+)
+def test_every_system_is_drawn(browser: Any, tmp_path: Path, systems: tuple[str, ...]) -> None:
+    path = ROOT / "conf" / "head-of-line.yaml"
+    found = step(
+        path, 3, 3.05, systems=systems, overrides={"round_ms": 5}, out=tmp_path / "page.html",
+        quiet=True,
+    )  # fmt: skip
+    browser.show(1280)
+    browser.errors.clear()
+    browser.open(found.page)
+    browser.evaluate("window.flowcontrol.ready.then(() => 1)")
+    browser.evaluate("window.flowcontrol.go(10)")
+    drawn = browser.evaluate(
+        "Array.from(document.querySelectorAll('.panel'), (one) => [one.dataset.system,"
+        " one.querySelectorAll('[data-channel][data-end]').length,"
+        " one.querySelectorAll('.cell:not([hidden]), .token:not([hidden])').length > 0])"
+    )
+    assert drawn == [[name, 4, True] for name in systems]
+    assert browser.errors == []
+    for own in found.films:
+        state = browser.evaluate("window.flowcontrol.state(10)")["systems"][own.system]
+        assert state == expanded(own.states[10]), own.system
