@@ -42,8 +42,6 @@ def test_a_question_and_its_answer_follow_each_stop():
         assert "\nshow(" in stop
 
 
-@pytest.mark.slow
-@pytest.mark.long  # tests/conf/test_tour.py has the same runs and figures in the quick form
 def test_the_notebook_runs_and_shows_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "runs"
