@@ -14,6 +14,7 @@
 import os
 from pathlib import Path
 
+import yaml
 from pyspark.sql import SparkSession
 
 import flowcontrol
@@ -50,20 +51,48 @@ def show(shown, name):
 # MAGIC %md
 # MAGIC ## The scenario
 # MAGIC
-# MAGIC `duration` shortens the run: emulated seconds. `out` is the folder of the results.
+# MAGIC That of `conf/experiment.yaml`. `duration` shortens the run: emulated seconds. `out` is the folder of the results.
 
 # COMMAND ----------
 
 duration_s = parameter("duration", "100")
 out = Path(parameter("out", "out/experiment-notebook")).absolute()
 
-checkout = next(
-    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
-)
-experiment = checkout / "conf" / "experiment.yaml"
+experiment = yaml.safe_load("""\
+schema: 1
+name: experiment
+duration_s: 100
+round_ms: 200
+sample_interval_s: 1
+seed: 1
+system: flink
+cluster:
+  task_managers: 2
+options:
+  taskmanager.memory.segment-size: 4kb
+  taskmanager.network.memory.buffers-per-channel: 16
+  taskmanager.network.memory.floating-buffers-per-gate: 10
+  taskmanager.network.memory.max-buffers-per-channel: 32
+  execution.buffer-timeout.interval: 200ms
+stages:
+  - name: producer
+    emit_rate:
+      - {at_s: 0, rate: 600}
+      - {at_s: 40, rate: 1000}
+    record_bytes: 200
+  - name: consumer
+    service_rate:
+      - {at_s: 0, rate: 1200}
+      - {at_s: 20, rate: 300}
+      - {at_s: 40, rate: 1200}
+      - {at_s: 60, rate: 300}
+      - {at_s: 80, rate: 1200}
+edges:
+  - {from: producer, to: consumer, partitioner: rebalance}
+""")
 changes = {"duration_s": float(duration_s)}
-for stage in flowcontrol.load_scenario(experiment).stages:
-    print(f"{stage.name}: {stage.parallelism} subtask(s), {stage.record_bytes} bytes a record")
+for stage in experiment["stages"]:
+    print(f"{stage['name']}: {stage.get('parallelism', 1)} subtask(s)")
 
 # COMMAND ----------
 

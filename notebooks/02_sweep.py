@@ -13,6 +13,7 @@
 import os
 from pathlib import Path
 
+import yaml
 from pyspark.sql import SparkSession
 
 import flowcontrol
@@ -59,9 +60,35 @@ duration_s = parameter("duration", "60")
 points = int(parameter("points", "19"))
 out = Path(parameter("out", "out/sweep-notebook")).absolute()
 
-checkout = next(
-    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
-)
+chain = yaml.safe_load("""\
+schema: 1
+name: three-stages
+duration_s: 60
+round_ms: 200
+sample_interval_s: 1
+cluster:
+  task_managers: 3
+options:
+  taskmanager.memory.segment-size: 8kb
+  taskmanager.network.memory.buffers-per-channel: 8
+  execution.buffer-timeout.interval: 200ms
+stages:
+  - name: source
+    emit_rate: 1000
+    record_bytes: 200
+  - name: map
+    service_rate: 1500
+    selectivity: 0.5
+    record_bytes: 400
+  - name: sink
+    service_rate:
+      - {at_s: 0, rate: 600}
+      - {at_s: 20, rate: 150}
+      - {at_s: 40, rate: 600}
+edges:
+  - {from: source, to: map, partitioner: rebalance}
+  - {from: map, to: sink, partitioner: rebalance}
+""")
 vary = {
     "options.taskmanager.network.memory.buffers-per-channel": [1, 2, 4, 8],
     "stages.sink.service_rate": f"100:1000:{points}",
@@ -78,7 +105,7 @@ vary = {
 # COMMAND ----------
 
 result = flowcontrol.sweep(
-    checkout / "conf" / "three-stages.yaml",
+    chain,
     vary,
     replications=3,
     overrides={"duration_s": float(duration_s)},

@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 import flowcontrol
 
@@ -58,10 +59,35 @@ sink_rate = float(parameter("sink_rate", "200"))
 out = Path(parameter("out", "out/checkpoints-notebook")).absolute()
 out.mkdir(parents=True, exist_ok=True)
 
-checkout = next(
-    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
-)
-scenario = checkout / "conf" / "checkpoint-aligned.yaml"
+scenario = yaml.safe_load("""\
+schema: 1
+name: checkpoint-aligned
+duration_s: 40
+round_ms: 100
+sample_interval_s: 1
+cluster:
+  task_managers: 2
+options:
+  taskmanager.memory.segment-size: 4kb
+  execution.buffer-timeout.interval: 100ms
+  execution.checkpointing.interval: 8s
+stages:
+  - name: source
+    total_rate: 800
+    record_bytes: 200
+    placement: [0]
+  - name: map
+    parallelism: 2
+    total_rate: 1000
+    placement: [0, 1]
+  - name: sink
+    parallelism: 2
+    total_rate: 200
+    placement: [0, 1]
+edges:
+  - {from: source, to: map, partitioner: rebalance}
+  - {from: map, to: sink, partitioner: rebalance}
+""")
 
 OPTIONS = "options.execution.checkpointing."
 UNALIGNED = {f"{OPTIONS}unaligned.enabled": True}
@@ -152,8 +178,40 @@ show(figure, "parts")
 
 # COMMAND ----------
 
+fails = yaml.safe_load("""\
+schema: 1
+name: checkpoint-fails
+duration_s: 40
+round_ms: 100
+sample_interval_s: 1
+cluster:
+  task_managers: 2
+options:
+  taskmanager.memory.segment-size: 4kb
+  execution.buffer-timeout.interval: 100ms
+  execution.checkpointing.interval: 8s
+  execution.checkpointing.timeout: 3s
+  execution.checkpointing.tolerable-failed-checkpoints: 4
+stages:
+  - name: source
+    total_rate: 800
+    record_bytes: 200
+    placement: [0]
+  - name: map
+    parallelism: 2
+    total_rate: 1000
+    placement: [0, 1]
+  - name: sink
+    parallelism: 2
+    total_rate: 200
+    placement: [0, 1]
+edges:
+  - {from: source, to: map, partitioner: rebalance}
+  - {from: map, to: sink, partitioner: rebalance}
+""")
+
 late = flowcontrol.emulate(
-    checkout / "conf" / "checkpoint-fails.yaml",
+    fails,
     clock="virtual",
     overrides={"stages.sink.total_rate": sink_rate},
     out=out / "late",
@@ -173,7 +231,42 @@ for sentence in late.summary["checkpoints"]["sentences"]:
 
 # COMMAND ----------
 
-recovery = checkout / "conf" / "recovery.yaml"
+recovery = yaml.safe_load("""\
+schema: 1
+name: recovery
+duration_s: 60
+round_ms: 10
+sample_interval_s: 1
+cluster:
+  task_managers: 2
+options:
+  taskmanager.memory.segment-size: 4kb
+  execution.buffer-timeout.interval: 10ms
+  execution.checkpointing.interval: 10s
+  restart-strategy.type: fixed-delay
+  restart-strategy.fixed-delay.attempts: 3
+  restart-strategy.fixed-delay.delay: 2s
+failures:
+  - {at_s: 34, stage: map, subtask: 0}
+stages:
+  - name: source
+    parallelism: 2
+    arrival_rate: 150
+    emit_rate: 500
+    record_bytes: 200
+    placement: [0, 1]
+  - name: map
+    parallelism: 2
+    service_rate: 250
+    record_bytes: 200
+    placement: [0, 1]
+  - name: sink
+    placement: [1]
+edges:
+  - {from: source, to: map, partitioner: rebalance}
+  - {from: map, to: sink, partitioner: rebalance}
+""")
+
 failed = flowcontrol.emulate(recovery, clock="virtual", out=out / "failed", overwrite=True)
 for sentence in failed.summary["restarts"]["sentences"]:
     print(sentence)
@@ -236,8 +329,45 @@ show(ages, "ages")
 
 # COMMAND ----------
 
+two_phase = yaml.safe_load("""\
+schema: 1
+name: two-phase-commit
+duration_s: 60
+round_ms: 10
+sample_interval_s: 0.5
+cluster:
+  task_managers: 2
+options:
+  taskmanager.memory.segment-size: 4kb
+  execution.buffer-timeout.interval: 10ms
+  execution.checkpointing.interval: 10s
+  restart-strategy.type: fixed-delay
+  restart-strategy.fixed-delay.attempts: 3
+  restart-strategy.fixed-delay.delay: 2s
+failures:
+  - {at_s: 34, stage: map, subtask: 0}
+stages:
+  - name: source
+    parallelism: 2
+    arrival_rate: 150
+    emit_rate: 500
+    record_bytes: 200
+    placement: [0, 1]
+  - name: map
+    parallelism: 2
+    service_rate: 250
+    record_bytes: 200
+    placement: [0, 1]
+  - name: sink
+    guarantee: exactly-once
+    placement: [1]
+edges:
+  - {from: source, to: map, partitioner: rebalance}
+  - {from: map, to: sink, partitioner: rebalance}
+""")
+
 committed = flowcontrol.emulate(
-    checkout / "conf" / "two-phase-commit.yaml",
+    two_phase,
     clock="virtual",
     out=out / "committed",
     overwrite=True,

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
+import yaml
 
 import flowcontrol
 from flowcontrol.protocol import SparkAggregation, WatermarkGenerator, WindowOperator
@@ -60,10 +61,39 @@ slow_rate = float(parameter("slow_rate", "50"))
 out = Path(parameter("out", "out/event-time-notebook")).absolute()
 out.mkdir(parents=True, exist_ok=True)
 
-checkout = next(
-    folder for folder in (Path.cwd(), Path.cwd().parent) if (folder / "conf").is_dir()
-)
-scenario = checkout / "conf" / "watermark-lag.yaml"
+scenario = yaml.safe_load("""\
+schema: 1
+name: watermark-lag
+duration_s: 90
+round_ms: 50
+sample_interval_s: 1
+cluster:
+  task_managers: 2
+options:
+  taskmanager.memory.segment-size: 8kb
+  execution.buffer-timeout.interval: 50ms
+stages:
+  - name: orders
+    total_arrival_rate: 600
+    total_rate: 1500
+    record_bytes: 200
+    event_time: {out_of_orderness_s: 2}
+    watermark: {delay_s: 2}
+    placement: [0]
+  - name: count
+    total_rate: 3000
+    window: {kind: tumbling, size_s: 5}
+    placement: [1]
+  - name: sink
+    total_rate:
+      - {at_s: 0, rate: 2000}
+      - {at_s: 30, rate: 50}
+      - {at_s: 60, rate: 2000}
+    placement: [0]
+edges:
+  - {from: orders, to: count, partitioner: hash, key_distribution: {kind: uniform, keys: 500}}
+  - {from: count, to: sink, partitioner: forward}
+""")
 runs = {
     rate: flowcontrol.emulate(
         scenario,

@@ -7,6 +7,9 @@ import runpy
 from pathlib import Path
 
 import pytest
+import yaml
+
+from flowcontrol.scenario.yaml_file import read_yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))
@@ -41,6 +44,18 @@ def test_cells_hold_either_text_or_code(path):
 def test_every_cell_of_code_compiles_alone(path):
     for number, cell in enumerate(path.read_text().split(CELL)):
         compile(cell, f"{path.name}, cell {number}", "exec")
+
+
+@on_each
+def test_it_needs_no_file_and_its_scenarios_are_those_of_conf(path):
+    """On Databricks a notebook may stand alone."""
+    text = path.read_text()
+    assert not re.search(r"""["']conf["'/]""", text)
+    found = re.findall(r'yaml\.safe_load\("""\\\n(.*?)"""\)', text, re.DOTALL)
+    assert found or path.stem == "tour", "its jobs are mappings: see its own test"
+    for inline in found:
+        scenario = yaml.safe_load(inline)
+        assert scenario == read_yaml(ROOT / "conf" / f"{scenario['name']}.yaml")
 
 
 @pytest.mark.spark
