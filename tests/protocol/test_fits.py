@@ -189,7 +189,7 @@ NOT_IN_A_RUN = {
     ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
     partitioners.murmur, partitioners.java_hash, partitioners.key_group_range,
     partitioners.default_max_parallelism, partitioners.pointwise_channels,
-    partitioners.smooth_round_robin,
+    partitioners.pointwise_senders, partitioners.smooth_round_robin,
     partitioners.integer_weights, debloating.time_to_consume_ms, rows.fifo,
     half_return_credit._parameters, hop_hysteresis._parameters, Given.rounds,
 }  # fmt: skip
