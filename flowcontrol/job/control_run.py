@@ -24,6 +24,8 @@ from flowcontrol.protocol.control import (
 )
 from flowcontrol.protocol.control.states import JOB_ENDS, JobStatus
 from flowcontrol.scenario.fault_models import Failure
+from flowcontrol.scenario.models import Scenario
+from flowcontrol.scenario.operators import place
 
 Rows = list[dict[str, Any]]
 
@@ -36,14 +38,17 @@ def has_control_plane(job: Job) -> bool:
 def control_tasks_of(job: Job) -> list[ControlTask]:
     """Return the subtasks of a job as its control plane sees them, in the order of the job.
 
-    A slot of a task manager holds one subtask of each stage: the first one there the first slot.
+    Operators are where their slots are. Of stages a slot of a task manager holds one subtask of
+    each: the first one there the first slot.
     """
     regions, found = Failover(job).regions, list[ControlTask]()
+    places = _places_of_operators(job.scenario)
     for plan in job.stages:
         taken: dict[int, int] = {}
         for index, manager in enumerate(plan.stage.placement):
             slot = taken.get(manager, 0)
             taken[manager] = slot + 1
+            manager, slot = places.get((plan.stage.name, index), (manager, slot))
             channels = sum(len(link.incoming(index)) for link in plan.inputs)
             channels += sum(len(link.outgoing(index)) for link in plan.outputs)
             region, operators = regions[len(found)], len(plan.members)
@@ -53,6 +58,22 @@ def control_tasks_of(job: Job) -> list[ControlTask]:
                 )
             )
     return found
+
+
+def _places_of_operators(scenario: Scenario) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return task manager and slot of each subtask, by operator; of stages none."""
+    if not scenario.operators:
+        return {}
+    found = (scenario.operators, scenario.edges, scenario.cluster, scenario.options)
+    placed = place(*found, problems=[])
+    if placed is None:
+        raise ValueError("the scenario's operators have no places: read it before it is laid out")
+    return {
+        (name, index): placed.places[vertex.name, index]
+        for vertex in placed.graph.job.vertices
+        for name in vertex.operators
+        for index in range(vertex.parallelism)
+    }
 
 
 def control_messages(

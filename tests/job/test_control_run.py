@@ -92,6 +92,31 @@ def test_every_slot_is_returned_at_the_end(latency_ms: int) -> None:
     assert (last["name"], last["bytes"]) == ("declareRequiredResources", 1195)
 
 
+def test_operators_of_several_groups_have_slots_of_their_own() -> None:
+    """Five slots of one task manager, where two subtasks of each stage would share two."""
+    operators = [
+        {"name": "s", "parallelism": 2, "emit_rate": 5, "record_bytes": 9, "slot_group": "g"},
+        {"name": "a", "parallelism": 2, "slot_group": "h"},
+        {"name": "b", "slot_group": "default"},
+    ]
+    edges = [{"from": "s", "to": "a"}, {"from": "a", "to": "b", "partitioner": "rebalance"}]
+    scenario = parse_scenario(
+        {
+            "schema": 1,
+            "name": "groups",
+            "duration_s": 2,
+            "round_ms": 100,
+            "cluster": {"task_managers": 1, "slots": 5},
+            "operators": operators,
+            "edges": edges,
+            "trace": {},
+        }
+    )
+    found = simulate(scenario)
+    assert [task.slot for task in control_tasks_of(found.job)] == [0, 1, 2, 3, 4]
+    assert len(calls(found, "requestSlot")) == len(calls(found, "freeSlot")) == 5
+
+
 def test_a_job_that_stops_with_a_savepoint_finishes() -> None:
     found = run(0, savepoints=[{"at_s": 1.5, "stop": True}])
     [ended] = [
