@@ -51,4 +51,18 @@
     show(0);
   });
   player.hidden = false;
+
+  const copy = document.querySelector("button.copy");
+  if (!copy) return;
+  copy.addEventListener("click", async () => {
+    const command = copy.parentElement.querySelector("code");
+    getSelection().selectAllChildren(command);  // where the clipboard is refused, Ctrl+C does it
+    try {
+      await navigator.clipboard.writeText(command.textContent);
+      copy.textContent = "Copied";
+    } catch {
+      copy.textContent = "Selected: copy it with Ctrl+C";
+    }
+  });
+  copy.hidden = false;
 })();

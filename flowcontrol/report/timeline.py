@@ -101,7 +101,7 @@ def step_note(run: RunData) -> str:
     return (
         '<p class="how">Every buffer and message before the time on the slider, round by round: '
         f'<code data-slot="step.command">{command}</code>, with the path of the scenario\'s '
-        "file.</p>"
+        'file. <button type="button" class="copy" hidden>Copy the command</button></p>'
     )
 
 

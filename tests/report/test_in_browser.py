@@ -109,6 +109,22 @@ def test_the_command_that_steps_is_of_the_time_on_the_slider(shown: Any, fan: An
     assert shown.evaluate(command) == f"flowcontrol step {name}.yaml --from 99.5 --to 100"
 
 
+def test_its_button_copies_the_command_or_selects_it(shown: Any) -> None:
+    """A browser may refuse the clipboard; then the command is selected all the same."""
+    slide(shown, 20)
+    pressed = shown.evaluate(
+        "new Promise((done) => { const copy = document.querySelector('button.copy');"
+        " const before = copy.textContent; copy.click(); const look = setInterval(() => {"
+        " if (copy.textContent !== before) {"
+        " clearInterval(look); done([before, getSelection().toString(), copy.textContent]); }"
+        " }, 20); })"
+    )
+    assert pressed[0] == "Copy the command"
+    assert pressed[1].startswith("flowcontrol step ")
+    assert pressed[1].endswith(" --from 99.5 --to 100")
+    assert pressed[2].startswith(("Copied", "Selected"))
+
+
 def test_play_ends_at_the_last_sample_and_whole_run_goes_back(shown: Any) -> None:
     slide(shown, 18)
     shown.evaluate(f"{PLAY}.click()")
