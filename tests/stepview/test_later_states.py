@@ -29,6 +29,6 @@ def test_states_from_a_round_on_are_those_of_the_whole_run(
     job = jobs.job_of(getattr(jobs, name), **changes)
     whole = list(islice(step(job), 420))
     for first in (1, 2, 250):
-        assert list(islice(step(job, first), 420 - first)) == whole[first:]
+        assert list(islice(step(job, first=first), 420 - first)) == whole[first:]
     way = whole[-1].channel("A->B", 0, 0)[0].under_way
     assert way or name == "BARRIERS"
