@@ -166,6 +166,9 @@ def deployment_of(base: Base) -> Deployment:
 
 
 def _of_stages(scenario: Scenario) -> Deployment:
+    if scenario.jobs:
+        text = f"the graphs are those of one job, not of {len(scenario.jobs)}: keep one of them"
+        raise ScenarioError([Problem("jobs", f"{text}, as stages and edges")], scenario.name)
     try:
         graph = execution_graph(job_graph(stream_graph(scenario)))
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -67,14 +66,14 @@ def read_window(
     Raises
     ------
     ScenarioError
-        If one is no number or outside of the run, or the end is not behind the beginning.
+        If one is no number or outside of the run, or the end is not after the beginning.
     """
     problems: list[Problem] = []
     limits = f"needs a number of seconds, at least 0 and at most the run's {duration_s:g}"
     start = _second("--from", from_s, duration_s, limits, problems)
     end = _second("--to", to_s, duration_s, limits, problems)
     if not problems and end <= start:
-        text = f"{end:g} is not behind --from {start:g}: the end of the time to show comes later"
+        text = f"{end:g} is not after --from {start:g}: choose a later time, up to {duration_s:g}"
         problems.append(Problem("--to", text))
     if problems:
         raise ScenarioError(problems, source)
@@ -87,7 +86,8 @@ def _second(
     try:
         number = float(value)
     except ValueError:
-        number = math.nan
+        problems.append(Problem(place, f"{value!r} is not a number: {limits}"))
+        return 0.0
     if not 0 <= number <= most:
         shown = repr(value) if isinstance(value, str) else f"{value:g}"
         problems.append(Problem(place, f"{shown} is out of range: {limits}"))

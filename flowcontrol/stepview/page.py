@@ -36,7 +36,8 @@ def step_page(title: str, films: Sequence[Film], moments: Moments) -> str:
         title=escape(title),
         mark=f'{MARK} {escape(__version__)}">',
         about=escape(
-            f"{moments.steps:,} rounds of {moments.step_us / 1000:g} ms, {start:g} to {end:g} s of "
+            f"{moments.steps:,} {'round' if moments.steps == 1 else 'rounds'} of "
+            f"{moments.step_us / 1000:g} ms, {start:g} to {end:g} s of "
             f"emulated time, under {', '.join(one.system for one in films)}."
         ),
         css=asset(names.PACKAGE, "page.css") + _colours(),

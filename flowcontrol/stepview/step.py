@@ -69,7 +69,8 @@ class StepResult(Result):
         events = sum(len(one.events) for one in self.films)
         systems = ", ".join(one.system for one in self.films)
         return (
-            f"{self.moments.steps:,} rounds of {self.moments.step_us / 1000:g} ms, {start:g} to "
+            f"{self.moments.steps:,} {'round' if self.moments.steps == 1 else 'rounds'} of "
+            f"{self.moments.step_us / 1000:g} ms, {start:g} to "
             f"{end:g} s, under {systems}; {events:,} events to jump to."
         )
 

@@ -226,7 +226,7 @@ def test_refused(
 def test_several_jobs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, said = run([str(ROOT / "conf" / "two-jobs.yaml"), "--out", str(tmp_path)], capsys)
     assert status == 2
-    assert "jobs: a stream graph is that of one job" in said
+    assert "\n  jobs: the graphs are those of one job, not of 3: keep one" in said
 
 
 def test_a_folder_of_graphs_is_replaced_only_when_asked(

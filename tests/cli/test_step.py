@@ -29,12 +29,15 @@ def file(tmp_path, monkeypatch):
 
 
 REFUSED = [
-    (["--from", "x", "--to", "2"], ["--from: 'x'", "at most the run's 6"]),
+    (["--from", "x", "--to", "2"], ["--from: 'x' is not a number", "at most the run's 6"]),
     (["--from", "1", "--to", "60"], ["--to: '60' is out of range"]),
-    (["--from", "2", "--to", "2"], ["--to: 2 is not behind --from 2"]),
+    (["--from", "2", "--to", "2"], ["--to: 2 is not after --from 2: choose a later time, up to 6"]),
     (["--from", "1", "--to", "2", "--systems", "flnk"], ["--systems", "did you mean 'flink'"]),
     (["--from", "1", "--to", "2", "--systems", "flink,flink"], ["--systems", "repeated"]),
-    (["--from", "1", "--to", "2", "--systems", ","], ["names no system"]),
+    (
+        ["--from", "1", "--to", "2", "--systems", ","],
+        ["names no system: name one, or leave it out\n"],
+    ),
     (["--from", "1", "--to", "2", "--out", "lanes.yaml"], ["--out", "no page of steps"]),
     (["--from", "1", "--to", "2", "--out", "."], ["--out"]),
     (
@@ -69,6 +72,11 @@ def test_a_page_is_written_and_replaced(file, capsys):
     assert "http" not in first.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
     assert main(words) == 0
     assert page.read_text() == first
+
+
+def test_one_round_is_one(file, capsys):
+    assert main([str(file), "--from", "1", "--to", "1.001", "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("1 round of 5 ms, 1 to 1 s, under flink;")
 
 
 def test_two_systems_stand_beside_each_other(file):

@@ -34,6 +34,14 @@ MOVED = (
 )
 
 
+SQUEEZED = (
+    "Array.from(document.querySelectorAll('.channel .label'))"
+    ".filter((one) => one.scrollWidth > one.clientWidth)"
+    ".map((one) => one.parentElement.textContent)"
+)
+"""Channels whose name does not fit beside their figures."""
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with browsing.Browser(PROGRAM, tmp_path_factory.mktemp("profile")) as opened:
@@ -384,6 +392,7 @@ def test_every_system_is_drawn(browser: Any, tmp_path: Path, systems: tuple[str,
         " one.querySelectorAll('.cell:not([hidden]), .token:not([hidden])').length > 0])"
     )
     assert drawn == [[name, 4, True] for name in systems]
+    assert browser.evaluate(SQUEEZED) == []
     assert browser.errors == []
     for own in found.films:
         state = browser.evaluate("window.flowcontrol.state(10)")["systems"][own.system]

@@ -16,7 +16,7 @@ REFUSED = [
     ("-1", "3", ["--from: '-1'"]),
     (1.0, 7.0, ["--to: 7 is out of range", "at most the run's 6"]),
     ("nan", "inf", ["--from: 'nan'", "--to: 'inf'"]),
-    (3, 3, ["--to: 3 is not behind --from 3"]),
+    (3, 3, ["--to: 3 is not after --from 3"]),
 ]
 
 

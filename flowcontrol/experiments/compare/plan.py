@@ -86,7 +86,7 @@ def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
         else:
             found.append(system)
     if not names:
-        problems.append(Problem("--systems", "names no system: leave it out for all of them"))
+        problems.append(Problem("--systems", "names no system: name one, or leave it out"))
     if problems:
         raise ScenarioError(problems, "command")
     return tuple(found)
