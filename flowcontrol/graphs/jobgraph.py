@@ -148,7 +148,8 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     Raises
     ------
     ValueError
-        If there are hybrid results and the options do not allow them.
+        If there are hybrid results and the options do not allow them, or two vertices would have
+        one name, by which everything here finds them.
 
     Notes
     -----
@@ -158,6 +159,7 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     chains = _Chains(graph)
     heads = [node for node in graph.nodes if chains.head[node.name] == node.name]
     vertices = {head.name: chains.vertex(head) for head in heads}
+    _check_names(vertices)
     edges = {
         i: _job_edge(graph, edge, vertices[chains.head[edge.source]], vertices[edge.target])
         for i, edge in enumerate(graph.edges)
@@ -170,6 +172,17 @@ def build_job_graph(graph: StreamGraph) -> JobGraph:
     if graph.options.is_batch:
         made = _with_region_groups(made)
     return _with_index_prefixes(made) if graph.options.index_prefix else made
+
+
+def _check_names(vertices: dict[str, JobVertex]) -> None:
+    heads: dict[str, str] = {}
+    for head, vertex in vertices.items():
+        if vertex.name in heads:
+            raise ValueError(
+                f"operators: {heads[vertex.name]!r} and {head!r} become two vertices of one name, "
+                f"{vertex.name!r}: rename one of them"
+            )
+        heads[vertex.name] = head
 
 
 class _Chains:

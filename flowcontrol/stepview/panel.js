@@ -154,7 +154,7 @@ class Panel {
   gate(name) {
     const box = make("div", "gate");
     const edge = name.slice(0, name.lastIndexOf(":in:"));
-    box.append(make("div", "side", `gate of ${edge}`), this.pool("gates", name, "floating"));
+    box.append(make("div", "side", `gate of ${edge}`), this.pool("gates", name, this.system.has_credit ? "floating" : "local pool"));
     for (const channel of this.system.channels) if (channel.gate === name) box.append(this.inRow(channel));
     return box;
   }

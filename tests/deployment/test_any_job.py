@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,3 +106,23 @@ def one_end(graph: Any) -> None:
         read = [channel for t in range(receivers) for channel in graph.gate(edge, t)]
         made = [(s, k) for s in range(senders) for k in range(graph.subpartitions(edge, s))]
         assert sorted(read) == made
+
+
+@pytest.mark.parametrize(
+    ("names", "edges", "vertex"),
+    [
+        (["s", "Source: s"], [("s", "Source: s", "hash")], "Source: s"),
+        (["s", "a", "b", "a -> b"], [("s", "a", "hash"), ("a", "b", "forward"),
+                                     ("b", "a -> b", "hash")], "a -> b"),
+    ],
+)  # fmt: skip
+def test_two_vertices_of_one_name_are_refused(
+    names: list[str], edges: list[tuple[str, str, str]], vertex: str
+) -> None:
+    """An operator may have the name that a source, or a chain, gets as a vertex."""
+    graph = {
+        "operators": [{"name": name} for name in names],
+        "edges": [{"from": a, "to": b, "partitioner": kind} for a, b, kind in edges],
+    }
+    with pytest.raises(ValueError, match=f"two vertices of one name, '{vertex}': rename one"):
+        job_graph(stream_graph(graph))
