@@ -179,7 +179,7 @@ def _check_names(vertices: dict[str, JobVertex]) -> None:
     for head, vertex in vertices.items():
         if vertex.name in heads:
             raise ValueError(
-                f"operators: {heads[vertex.name]!r} and {head!r} become two vertices of one name, "
+                f"{heads[vertex.name]!r} and {head!r} become two vertices of one name, "
                 f"{vertex.name!r}: rename one of them"
             )
         heads[vertex.name] = head

@@ -15,8 +15,9 @@ from flowcontrol.job.channel_state import (
     NewBufferSize,
     SubpartitionState,
 )
+from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
-from flowcontrol.job.message_failures import Processes
+from flowcontrol.job.message_failures import Processes, TaskKey
 from flowcontrol.job.messages import BACKWARD, FORWARD, Direction, Message
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.frames import HEADER_BYTES, Frame
@@ -82,6 +83,9 @@ class FlinkRecorder:
         self._header: Mapping[Frame, int] = TCP_HEADER_BYTES if self._is_tcp else HEADER_BYTES
         self._trip = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
         self._processes = Processes(job)
+        # Before its control plane has deployed the job, nobody requests anything.
+        self._runs_from_us = start_us(job.scenario)
+        self._to_begin: list[TaskKey] = []
         self._channels: dict[ChannelId, _Channel] = {}
         self._open: dict[tuple[str, int, int], int] = {}
         self._pairs: dict[ChannelId, tuple[int, int]] = {}
@@ -137,8 +141,12 @@ class FlinkRecorder:
         for key in changes.stopped:
             has_failed, died = key in changes.failed, tasks[key].task_manager in changes.died
             found += self._stop(tasks[key], start_s, has_failed=has_failed, died=died)
-        for key in changes.begun:
-            found += self._begin(tasks[key], start_s)
+        self._to_begin += changes.begun
+        if state.end_us > self._runs_from_us:
+            at_s = max(start_s, self._runs_from_us / 1e6)
+            for key in self._to_begin:
+                found += self._begin(tasks[key], at_s)
+            self._to_begin.clear()
         ins = {
             ChannelId(gate.edge, into.sender, into.receiver): into
             for task in state.tasks

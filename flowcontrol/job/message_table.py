@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.messages import FORWARD, Message
 from flowcontrol.job.record_messages import recorder_of
@@ -56,6 +57,8 @@ def first_round(job: Job, window: Window) -> int:
     than the end of a partition, a recorder has to see the run from its beginning.
     """
     if job.checkpoints is not None or job.faults is not None or job.scenario.jobs:
+        return 0
+    if start_us(job.scenario) > 0:  # what is requested when the job is deployed
         return 0
     number = -(-window.start_us // job.round_us) - 1  # a message counts from the end of its round
     return max(0, min(number - 1, job.rounds - 1))

@@ -61,6 +61,22 @@ def test_sources_emit_from_then_on(latency_ms: int) -> None:
     ]
 
 
+@pytest.mark.parametrize("from_s", [0, 0.1])
+@pytest.mark.parametrize("latency_ms", START)
+def test_partitions_are_requested_then(latency_ms: int, from_s: float) -> None:
+    """Nobody requests anything of a task that is not deployed; data comes later still."""
+    run = simulate(scenario(latency_ms, trace={"from_s": from_s, "to_s": 1.5}))
+    rows = run.tables["messages"].to_pylist()
+    requests = [row["t_s"] for row in rows if row["name"] == "PartitionRequest"]
+    start_s = START[latency_ms] / 1000
+    assert requests == ([start_s] if start_s >= from_s else [])
+    first = next(row["t_s"] for row in rows if row["name"] == "BufferResponse")
+    assert first >= max(from_s, start_s)
+    numbers = [row["sequence_number"] for row in rows if row["name"] == "BufferResponse"]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert (numbers[0] == 0) == (start_s >= from_s)
+
+
 def test_checkpoints_begin_an_interval_after_it_runs() -> None:
     run = simulate(scenario(20, options=FAULTS["options"]))
     assert run.tables["checkpoints"].column("triggered_s").to_pylist()[:3] == [0.63, 1.03, 1.43]
