@@ -6,25 +6,10 @@ a pointwise edge are those of ``VertexInputInfoComputationUtils``.
 
 from collections.abc import Collection, Sequence
 
+from flowcontrol.protocol.partitioners import pointwise_senders
+
 ALL = "all"
 POINTWISE = "pointwise"
-
-
-def pointwise_senders(subtask: int, senders: int, receivers: int) -> range:
-    """Return which subtasks of the sending vertex a subtask reads over a pointwise edge.
-
-    Parameters
-    ----------
-    subtask : int
-        Of the receiving vertex, from 0.
-    senders, receivers : int
-        Parallelism of both; if they are equal, a subtask reads the one of its own index.
-    """
-    if senders >= receivers:
-        return range(subtask * senders // receivers, (subtask + 1) * senders // receivers)
-    # Sender i serves the receivers from ceil(i * receivers / senders) on.
-    only = subtask * senders // receivers
-    return range(only, only + 1)
 
 
 def checkpoint_plan(
