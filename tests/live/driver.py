@@ -14,12 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
 from flowcontrol.job import Job
 from flowcontrol.job.row_keys import NO_KEYS
+from flowcontrol.ledger import exchange
 from flowcontrol.ledger.commit import Writer
+from flowcontrol.live import planner
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import staged_rows
@@ -256,3 +259,15 @@ def die_everywhere(job: Job, runs: ModuleType, tmp_path: Path, at: range | None 
     assert kinds["before"] == kinds["after"] >= rounds * sides
     assert kinds["noted"] == rounds * len(job.stages)
     assert whole.starts == 1
+
+
+def run_drawn(job: Job, root: Path, patch: pytest.MonkeyPatch, *, trims: int, at: int) -> list[str]:
+    """Run a job as it is laid out, whatever its scenario would give; say ``died`` if it did.
+
+    The driver dies at every place of a round and goes on. Logs are trimmed every few rounds.
+    """
+    patch.setattr(exchange, "TRIM_EVERY", trims)
+    patch.setattr(planner, "build_physical_graph", lambda _: job)
+    crashes = dying_in({at})
+    Driver(job, root, crashes).run()
+    return ["died"] if crashes.places else []

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from flowcontrol import audit
 from flowcontrol.job import Job
 from flowcontrol.ledger import exchange
-from flowcontrol.live import planner
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
 from flowcontrol.protocol.event_time.stamps import ID_BITS
@@ -125,13 +124,10 @@ def test_random_jobs_are_those_of_the_reference_run(
     def look(job: Job, trims: int, at: int) -> None:
         assume(job.links)
         note(job.scenario.to_yaml())
-        monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
-        monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
-        root, crashes = tmp_path / "run", driver.dying_in({at})
-        driver.Driver(job, root, crashes).run()
+        root = tmp_path / "run"
+        seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
         runs.assert_is_reference(job, root)
         seen.update(happened(runs.comparable(runs.live_tables(job, root), latency=True)))
-        seen.update(["died"] if crashes.places else [])
         shutil.rmtree(root)
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)

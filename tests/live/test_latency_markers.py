@@ -23,7 +23,6 @@ from flowcontrol.job import Job
 from flowcontrol.job.alignment_control import alignment_control
 from flowcontrol.job.reference import new_subtasks, run_rounds
 from flowcontrol.ledger import exchange
-from flowcontrol.live import planner
 from flowcontrol.live.elements import StageElements
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.protocol.event_time.marks import MARKER, channel_of_mark, pending_mark
@@ -178,12 +177,9 @@ def test_random_jobs_are_those_of_the_reference_run(
     def look(job: Job, trims: int, at: int) -> None:
         assume(job.links)
         note(job.scenario.to_yaml())
-        monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
-        monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
-        root, crashes = tmp_path / "run", driver.dying_in({at})
-        driver.Driver(job, root, crashes).run()
+        root = tmp_path / "run"
+        seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
         seen.update(happened(job, assert_is_reference(job, root, runs)))
-        seen.update(["died"] if crashes.places else [])
         shutil.rmtree(root)
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)

@@ -23,7 +23,6 @@ from flowcontrol import audit
 from flowcontrol.job import Job
 from flowcontrol.job.window_table import window_stages
 from flowcontrol.ledger import exchange
-from flowcontrol.live import planner
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, TIMEOUTABLE, UNALIGNED
 from flowcontrol.protocol.event_time.bounds import MIN_TIME
 from flowcontrol.protocol.sides import KIND_RESTORED
@@ -169,10 +168,8 @@ def test_random_jobs_are_those_of_the_reference_run(
             own = replace(job.checkpoints, interval_us=every * job.round_us)
             job = replace(job, checkpoints=own)
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
-        monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
-        monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
-        root, crashes = tmp_path / "run", driver.dying_in({at})
-        driver.Driver(job, root, crashes).run()
+        root = tmp_path / "run"
+        seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
         ledgers = held.assert_is_reference(job, root, runs)
         failing.assert_tables_are_the_references(job, root)
         tables = runs.live_results(job, root), run_job(job).tables
@@ -180,7 +177,6 @@ def test_random_jobs_are_those_of_the_reference_run(
             one, other = (found[table].to_pandas() for found in tables)
             pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
         seen.update(happened(job, ledgers))
-        seen.update(["died"] if crashes.places else [])
         shutil.rmtree(root)
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)

@@ -22,7 +22,6 @@ from flowcontrol.errors import LedgerError
 from flowcontrol.job import Job
 from flowcontrol.job.window_table import window_stages
 from flowcontrol.ledger import exchange
-from flowcontrol.live import planner
 from flowcontrol.run import RunResult
 from flowcontrol.virtual.clock import run_job
 from modules import load
@@ -208,12 +207,9 @@ def test_random_windows_are_those_of_the_reference_run(
     def look(job: Job, trims: int, at: int) -> None:
         assume(job.links and held.has_equal_inputs(job))
         note(job.scenario.to_yaml())
-        monkeypatch.setattr(exchange, "TRIM_EVERY", trims)
-        monkeypatch.setattr(planner, "build_physical_graph", lambda _: job)
-        root, crashes = tmp_path / "run", driver.dying_in({at})
-        driver.Driver(job, root, crashes).run()
+        root = tmp_path / "run"
+        seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
         seen.update(happened(held.assert_is_reference(job, root, runs)))
-        seen.update(["died"] if crashes.places else [])
         shutil.rmtree(root)
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)
