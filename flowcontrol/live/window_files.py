@@ -1,7 +1,8 @@
 """The windows of a stage at rest: a file a subtask and round in which they have changed.
 
 A ledger's row of the task names the round of the file that has its windows. So the file is there
-before the row, and the two newest that rows name stay: a batch may run again.
+before the row, and the two newest that rows name stay: a batch may run again. A driver that dies
+behind the row of the last round leaves an older one, which no later round deletes.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def test_random_jobs_are_those_of_the_reference_run(
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
         root = tmp_path / "run"
         seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
-        ledgers = held.assert_is_reference(job, root, runs)
+        ledgers = held.assert_is_reference(job, root, runs, died_in=at)
         failing.assert_tables_are_the_references(job, root)
         tables = runs.live_results(job, root), run_job(job).tables
         for table in tables[0]:

@@ -209,7 +209,7 @@ def test_random_windows_are_those_of_the_reference_run(
         note(job.scenario.to_yaml())
         root = tmp_path / "run"
         seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
-        seen.update(happened(held.assert_is_reference(job, root, runs)))
+        seen.update(happened(held.assert_is_reference(job, root, runs, died_in=at)))
         shutil.rmtree(root)
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)
