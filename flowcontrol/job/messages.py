@@ -31,7 +31,7 @@ class Message:
     direction : {"forward", "backward"}
         From sender to receiver, or back.
     name : str
-        What it is called: of Flink a :class:`~flowcontrol.protocol.frames.Frame`.
+        What it is called: of Flink one of ``flowcontrol.protocol.frames.Frame``.
     sequence_number : int or None
         Of a BufferResponse: data and events of the channel that were sent before it in the same
         attempt.
