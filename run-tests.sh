@@ -27,5 +27,5 @@ export FLOWCONTROL_JARS=$FC_STATE/jars
 if (($# > 0)) && [[ $* != --long ]]; then
     exec "$FC_PYTHON" -m pytest "$@"
 fi
-say "running every check, usually $([[ $* == --long ]] && echo hours || echo '14 minutes on two cores')"
+say "running every check, usually $([[ $* == --long ]] && echo hours || echo '20 minutes on two cores')"
 exec "$FC_PYTHON" scripts/checks.py "$@"
