@@ -43,6 +43,7 @@ COMMANDS: Final = (
     Command("compare", "run a scenario under several systems' flow control"),
     Command("step", "step through a run: every buffer, credit and message of a round"),
     Command("capacity", "find the highest rate that a source can sustain"),
+    Command("advise", "try out what would help: parallelism, buffers, checkpoints, placement"),
     Command("plan", "show the network buffers of a scenario"),
     Command("deploy", "show Flink's graphs and slots of a scenario"),
     Command("systems", "list the known systems"),
