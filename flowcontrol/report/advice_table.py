@@ -21,6 +21,9 @@ FEW_ROWS: Final = 3
 _NAME: Final = 36
 """Characters of the name of a change in a line; more go on in the next."""
 
+_NARROW: Final = 72
+"""Characters of a console below which names have half as many."""
+
 
 def print_advice(found: Mapping[str, Any], console: Console) -> None:
     """Print the changes that help most, and those that save something.
@@ -33,8 +36,9 @@ def print_advice(found: Mapping[str, Any], console: Console) -> None:
         Where to.
     """
     ranked = sorted(shown_figures(found), key=lambda figure: figure.rank)
-    most = range(len(ranked), 0, -1)
-    print_widest(console, (_table(found, ranked[:count]) for count in most))
+    width = _NAME if console.width >= _NARROW else _NAME // 2
+    most = range(len(ranked), -1, -1)
+    print_widest(console, (_table(found, ranked[:count], width) for count in most))
     left = len(found["proposals"]) - len(_first(found))
     if left > 0:
         console.print(Text(f"{left} more changes were run; the page has them all."))
@@ -43,10 +47,10 @@ def print_advice(found: Mapping[str, Any], console: Console) -> None:
         console.print(Text(text))
 
 
-def _table(found: Mapping[str, Any], ranked: Sequence[ShownFigure]) -> Table:
+def _table(found: Mapping[str, Any], ranked: Sequence[ShownFigure], width: int) -> Table:
     figures = [figure for figure in shown_figures(found) if figure in ranked]
     table = plain_table()
-    table.add_column("Change", overflow="fold", min_width=20, max_width=_NAME)
+    table.add_column("Change", overflow="fold", min_width=width // 2, max_width=width)
     for head in (*(figure.head for figure in figures), "Better"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_row(AS_IT_IS, *figure_texts(found["before"], figures), "")

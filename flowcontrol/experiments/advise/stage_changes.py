@@ -163,6 +163,13 @@ def placement_changes(subject: Subject) -> Iterator[Change]:
             keys = ((("cluster", "task_managers"), new + 1), (path, [new] * stage.parallelism))
             name = f"{limits} on a task manager of its own"
             yield Change("placement", name, keys, "others share its task managers")
+    managers = scenario.cluster.task_managers
+    together = {s.name: [i % managers for i in range(s.parallelism)] for s in scenario.stages}
+    moved = [s for s in scenario.stages if list(s.placement) != together[s.name]]
+    if moved:
+        own = ((subject.path(s.name, "placement"), together[s.name]) for s in moved)
+        name = "subtasks of the same number on one task manager"
+        yield Change("placement", name, tuple(own), "as slot sharing places them")
     for edge in scenario.edges:
         sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
         is_even = sender.parallelism == receiver.parallelism
