@@ -132,6 +132,22 @@ class BackPressureSampler:
             known.start_ms, known.taken = now_ms, {}
         return known.result
 
+    def result(self, vertex: str, now_ms: int) -> Stats | None:
+        """Return the latest result as :meth:`ask` does, without a question: no set begins.
+
+        Parameters
+        ----------
+        vertex : str
+            Its name.
+        now_ms : int
+            The moment.
+        """
+        known = self._vertices.get(vertex)
+        if known is None:
+            return None
+        self._close(known, now_ms)
+        return known.result
+
     def sample(self, vertex: str, subtask: int, blocked: bool, now_ms: int) -> None:
         """Offer what a subtask is doing at a moment; it counts if a sample of it is due.
 
