@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis.frames import Tables, result_frame
-from flowcontrol.analysis.pressure import LOW_ABOVE
 from flowcontrol.analysis.subtasks import NEVER_IDLE
 from flowcontrol.analysis.wording import throttle_name
+from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flowcontrol.analysis.pressure import Pressure, worst_pressure
+from flowcontrol.analysis.pressure import worst_pressure
+from flowcontrol.protocol.monitoring.levels import Pressure
 
 _TABLES: Final = ("edges", "stages", "processes")
 _FIGURES: Final = (
