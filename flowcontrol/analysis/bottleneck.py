@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.analysis.frames import Tables, end_of, result_frame
-from flowcontrol.analysis.limits import Interval, find_limits
+from flowcontrol.analysis.limits import Interval, Limits, find_limits
 from flowcontrol.analysis.subtasks import Limiting, limiting_subtasks
 from flowcontrol.analysis.wording import Evidence, describe, throttle_name
 from flowcontrol.scenario import Scenario
@@ -77,7 +77,7 @@ class Bottleneck:
         }
 
 
-def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
+def find_bottleneck(tables: Tables, scenario: Scenario, limits: Limits | None = None) -> Bottleneck:
     """Find the bottleneck of a run.
 
     Parameters
@@ -86,6 +86,8 @@ def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
         ``stages`` and ``channels`` of the run.
     scenario : Scenario
         The scenario that was run.
+    limits : sequence, optional
+        Those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
 
     Returns
     -------
@@ -98,11 +100,11 @@ def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
     The rule is the reading of Flink's task metrics: a blocked sink shows as busy, what feeds it
     as back-pressured; the first busy stage that is not itself blocked is the cause.
     """
-    limits: dict[str, list[Interval]] = defaultdict(list)
-    for interval, names in find_limits(tables, scenario):
+    found: dict[str, list[Interval]] = defaultdict(list)
+    for interval, names in limits if limits is not None else find_limits(tables, scenario):
         for name in names[:1]:
-            limits[name].append(interval)
-    return _verdict(limits, tables, scenario)
+            found[name].append(interval)
+    return _verdict(found, tables, scenario)
 
 
 def _verdict(

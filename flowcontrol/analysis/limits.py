@@ -7,7 +7,7 @@ Of several independent parts of a job, as two branches before they meet, each ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -57,7 +57,11 @@ class Interval:
     behind: frozenset[str] = frozenset()
 
 
-def find_limits(tables: Tables, scenario: Scenario) -> list[tuple[Interval, list[str]]]:
+Limits = Sequence[tuple[Interval, Sequence[str]]]
+"""What limited in each interval: names of stages, edges or the throttle, that of the job first."""
+
+
+def find_limits(tables: Tables, scenario: Scenario) -> Limits:
     """Return what limited a run, interval by interval.
 
     Parameters
@@ -96,7 +100,8 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
             limit = _limit(interval, scenario, order, edges)
             if limit is not None:
                 found[limit] = None
-    return list(found)
+    free = [name for name in interval.behind if interval.blocked.get(name, 0.0) <= NOTICEABLE]
+    return list(found | dict.fromkeys(sorted(free, key=lambda name: order[name])))
 
 
 def _intervals(

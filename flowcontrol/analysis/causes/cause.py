@@ -36,6 +36,8 @@ class Cause:
         What helps, in a few words.
     limited_s : float, s
         Emulated time for which it limited; 0 if nothing did.
+    beside : tuple of str
+        Other stages that stood still with it, as all of a task manager do.
     """
 
     stage: str | None
@@ -46,6 +48,7 @@ class Cause:
     reason: str = ""
     advice: str = ""
     limited_s: float = 0.0
+    beside: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
         """Return it as it stands in summary.json."""
@@ -58,4 +61,5 @@ class Cause:
             "reason": self.reason,
             "advice": self.advice,
             "limited_s": self.limited_s,
+            **({"beside": list(self.beside)} if self.beside else {}),
         }

@@ -2,53 +2,89 @@
 
 from __future__ import annotations
 
-from flowcontrol.analysis.bottleneck import Bottleneck, find_bottleneck
-from flowcontrol.analysis.causes.cause import Cause, Word
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from flowcontrol.analysis.causes.cause import Cause
+from flowcontrol.analysis.causes.disturbances import Disturbances, disturbances_of
+from flowcontrol.analysis.causes.exchanges import exchange_causes
+from flowcontrol.analysis.causes.pace import throttled, unlimited
+from flowcontrol.analysis.causes.run import Run, Times
+from flowcontrol.analysis.causes.stages import LASTING, stage_causes
 from flowcontrol.analysis.frames import Tables
+from flowcontrol.analysis.limits import Limits, find_limits
+from flowcontrol.analysis.wording import throttle_name
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.partitions import SPILLING
 
 
-def find_causes(tables: Tables, scenario: Scenario) -> list[Cause]:
+def find_causes(tables: Tables, scenario: Scenario, limits: Limits | None = None) -> list[Cause]:
     """Return why a run was slow.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
-        ``stages`` and ``channels`` of the run.
+        ``stages`` and ``channels`` of the run; ``checkpoint_tasks``, ``time`` and ``processes`` if
+        it has them.
     scenario : Scenario
         What was run. Only what a user of a real job knows of it is read: graph, placement,
         machines and options, no rates and nothing that was planted.
+    limits : sequence, optional
+        Those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
 
     Returns
     -------
     list of Cause
-        The strongest first; one with the cause ``none`` if nothing limited.
+        The strongest first: what limited for longest. One with the cause ``none`` or ``source`` if
+        nothing limited.
     """
-    found = find_bottleneck(tables, scenario)
-    stage, word = _word(found, scenario)
-    subtask = found.subtasks[0] if len(found.subtasks) == 1 else None
+    run = Run(tables, scenario, find_limits(tables, scenario) if limits is None else limits)
+    stages = {stage.name for stage in scenario.stages}
+    disturbed = {name: disturbances_of(run, name) for name in run.limited if name in stages}
+    found: list[Cause] = []
+    for name, times in run.limited.items():
+        if run.length(times) >= LASTING * run.total_s:
+            found.extend(_causes_of(run, name, times, disturbed))
+    return _ordered(run, _merged(found)) or [unlimited(run)]
+
+
+def _causes_of(
+    run: Run, name: str, times: Times, disturbed: Mapping[str, Disturbances]
+) -> Iterator[Cause]:
+    """Yield why a stage, an edge or a throttle limits."""
+    scenario = run.scenario
+    edges = {edge.name: edge for edge in scenario.edges}
+    if name in edges:
+        yield from exchange_causes(run, edges[name], times)
+    elif name == throttle_name(scenario):
+        yield throttled(run, times)
+    else:
+        yield from stage_causes(run, name, times, disturbed)
+
+
+def _merged(causes: list[Cause]) -> list[Cause]:
+    """Return causes with those of one stage, subtask and word as one, its evidence together."""
+    found: dict[tuple[str | None, int | None, str], Cause] = {}
+    for cause in causes:
+        key = (cause.stage, cause.subtask, cause.cause)
+        if key in found:
+            evidence = dict.fromkeys([*found[key].evidence, *cause.evidence])
+            longest = max(found[key], cause, key=lambda one: one.limited_s)
+            cause = replace(longest, evidence=tuple(evidence))
+        found[key] = cause
+    stalls = [one for one in found.values() if one.cause == "stall"]
+    longest_first = sorted(stalls, key=lambda one: -one.limited_s)
+    told = {name for one in longest_first for name in one.beside}
+    firsts = {one.stage for one in longest_first[:1]}
     return [
-        Cause(
-            stage=stage,
-            subtask=subtask,
-            cause=word,
-            evidence=(found.sentence,),
-            confidence=0.5,
-            reason="the place is known, what it waits for is not measured",
-            limited_s=found.limited_s,
-        )
+        one
+        for one in found.values()
+        if one.cause != "stall" or one.stage in firsts or one.stage not in told
     ]
 
 
-def _word(found: Bottleneck, scenario: Scenario) -> tuple[str | None, Word]:
-    """Return stage and word for a bottleneck."""
-    if found.throttle is not None:
-        return None, "throttle"
-    for edge in scenario.edges:
-        if edge.name == found.edge:
-            is_disk = edge.partition_type in SPILLING
-            return edge.receiver, "disk" if is_disk else "network"
-    if found.stage is None:
-        return None, "none"
-    return found.stage, "source" if scenario.stage(found.stage).reads_log else "operator"
+def _ordered(run: Run, causes: list[Cause]) -> list[Cause]:
+    """Return causes by how long they limited; of equal ones those of the bottleneck first."""
+    firsts = [names[0] for _, names in run.limits if names]
+    return sorted(
+        causes, key=lambda one: (-round(one.limited_s, 6), -firsts.count(one.stage or ""))
+    )
