@@ -5,6 +5,16 @@
 
 from flowcontrol.analysis.causes.cause import WORDS, Cause, Word
 from flowcontrol.analysis.causes.find import find_causes
+from flowcontrol.analysis.causes.pools import PoolReading, pool_readings
 from flowcontrol.analysis.causes.root_cause import Finding, root_cause
 
-__all__ = ["WORDS", "Cause", "Finding", "Word", "find_causes", "root_cause"]
+__all__ = [
+    "WORDS",
+    "Cause",
+    "Finding",
+    "PoolReading",
+    "Word",
+    "find_causes",
+    "pool_readings",
+    "root_cause",
+]

@@ -49,29 +49,29 @@ def work_of(run: Run, stage: str, subtasks: Sequence[int], times: Times) -> Work
     times : frozenset of float, s
         Samples in whose intervals they do.
     """
-    processes, cores = run.frame("processes"), getattr(run.scenario.cluster, "cores", None)
+    processes = run.frame("processes")
     if processes is None:
         return Work("operator")
     placement = run.scenario.stage(stage).placement
     own = subtasks or range(len(placement))
     machines = sorted({placement[subtask] for subtask in own})
     rows = processes[processes["task_manager"].isin(machines) & processes["t_s"].isin(times)]
-    load = float(rows["cpu_share"].mean()) if len(rows) else float("nan")
-    if load != load:
+    means = rows.groupby("task_manager")[["load", "cpu_share"]].mean()
+    if means["load"].isna().any() or means.empty:
         return Work("operator")
+    computing, share = float(means["load"].sum()), float(means["cpu_share"].mean())
     noun = "task manager" if len(machines) == 1 else "task managers"
-    shown = join_words([str(one) for one in machines])
-    text = f"The load of the cores of {noun} {shown} was {percent(load)}"
+    where = f"{noun} {join_words([str(one) for one in machines])}"
+    text = f"The tasks of {where} used {computing:.2f} processors"
+    if share == share:
+        text += f", {percent(share)} of what there is"
     text += f" (processes, {run.span(times)})"
-    if load >= FULL:
+    if share >= FULL:
         return Work("cpu", f"{text}.", is_measured=True)
-    if cores is None:
-        return Work("operator", f"{text}.")
-    computing = load * float(cores) * len(machines)
     busy = _busy(run, stage, own, times)
     if busy > 0 and computing <= WAITS * busy:
-        more = f"its subtasks there were busy {busy:.1f} s/s and all tasks computed {computing:.2f}"
-        return Work("external", f"{text}: {more}.", is_measured=True)
+        more = f"{stage} alone was busy for {busy:.2f} s in a second there, and so waits"
+        return Work("external", f"{text}; {more}.", is_measured=True)
     others = sum(
         _busy(run, other.name, [i for i, at in enumerate(other.placement) if at in machines], times)
         for other in run.scenario.stages

@@ -197,3 +197,40 @@ def uneven_channels_and_one_that_hangs(rng: random.Random) -> Job:
     ]
     planted = {("channel_skew", "map", hot), ("stall", "count", None)}
     return scenario(stages, edges), planted, {"map", "count"}
+
+
+@planted
+def full_cores_and_calls_outside(rng: random.Random) -> Job:
+    r, q = offered(rng), offered(rng)
+    stages = [
+        *(source(r, "orders", placement=[0]), source(q, "clicks", placement=[0])),
+        stage("bill", r * rng.uniform(1.5, 2), 4, placement=[1] * 4),
+        stage("lookup", q * slow(rng), 2, placement=[2, 2], cpu=0.1),
+        stage("sink", 4 * (r + q), placement=[0]),
+    ]
+    edges = [
+        *(edge("orders", "bill"), edge("clicks", "lookup")),
+        *(edge("bill", "sink"), edge("lookup", "sink")),
+    ]
+    cluster = {"task_managers": 3, "cores": round(2 * slow(rng), 2)}
+    planted = {("cpu", "bill", None), ("external", "lookup", None)}
+    return scenario(stages, edges, cluster=cluster), planted, {"bill", "lookup"}
+
+
+@planted
+def calls_outside_and_hot_key(rng: random.Random) -> Job:
+    r, q, hot = offered(rng), offered(rng), rng.randrange(4)
+    shares = weights(rng, 4, hot, rng.uniform(0.45, 0.6))
+    stages = [
+        *(source(r, "orders", placement=[0]), source(q, "clicks", placement=[0])),
+        stage("lookup", r * slow(rng), 2, placement=[1, 1], cpu=0.1),
+        stage("count", q * 1.3, 4, placement=[2] * 4),
+        stage("sink", 4 * (r + q), placement=[0]),
+    ]
+    edges = [
+        *(edge("orders", "lookup"), edge("clicks", "count", "hash", channel_weights=shares)),
+        *(edge("lookup", "sink"), edge("count", "sink")),
+    ]
+    planted = {("external", "lookup", None), ("key_skew", "count", hot)}
+    cluster = {"task_managers": 3, "cores": 4}
+    return scenario(stages, edges, cluster=cluster), planted, {"lookup", "count"}

@@ -257,6 +257,73 @@ def alignment_behind_a_far_barrier(rng: random.Random) -> Job:
     return made, {("checkpoint", "join", None)}, {"near->join"}
 
 
+# ---- processors
+
+
+@planted
+def too_few_cores(rng: random.Random) -> Job:
+    r = offered(rng)
+    stages = [
+        *(source(r, placement=[0]), stage("map", r * rng.uniform(1.5, 2), 4, placement=[1] * 4)),
+        stage("sink", 4 * r, placement=[0]),
+    ]
+    cluster = {"task_managers": 2, "cores": round(4 * slow(rng) / 2, 2)}
+    made = scenario(stages, chain("source", "map", "sink"), cluster=cluster)
+    return made, {("cpu", "map", None)}, {"map"}
+
+
+@planted
+def neighbours_that_take_the_cores(rng: random.Random) -> Job:
+    """Either of the two jobs would do on the cores that both share."""
+    r = offered(rng)
+    stages = [
+        *(source(r, "orders", placement=[0]), source(r, "clicks", placement=[0])),
+        *(stage("bill", r * 1.25, placement=[1]), stage("count", r * 8, placement=[1])),
+        stage("sink", 9 * r, placement=[0]),
+    ]
+    edges = [
+        *(edge("orders", "bill"), edge("clicks", "count")),
+        *(edge("bill", "sink"), edge("count", "sink")),
+    ]
+    cluster = {"task_managers": 2, "cores": round(rng.uniform(0.5, 0.7), 2)}
+    return scenario(stages, edges, cluster=cluster), {("cpu", "bill", None)}, {"bill"}
+
+
+@planted
+def calls_to_a_database(rng: random.Random) -> Job:
+    r = offered(rng)
+    stages = [
+        *(source(r, placement=[0]), stage("map", r * quick(rng), placement=[0], cpu=0.5)),
+        stage(
+            "lookup", r * slow(rng), 3, placement=[1, 1, 2], cpu=round(rng.uniform(0.05, 0.3), 2)
+        ),
+    ]
+    cluster = {"task_managers": 3, "cores": 2}
+    made = scenario(stages, chain("source", "map", "lookup"), cluster=cluster)
+    return made, {("external", "lookup", None)}, {"lookup"}
+
+
+@planted
+def one_subtask_behind_a_lock(rng: random.Random) -> Job:
+    r, which = offered(rng), rng.randrange(3)
+    rates = [round(r * quick(rng) / 3) for _ in range(3)]
+    rates[which] = round(r / 3 * slow(rng))
+    lookup = {"name": "lookup", "parallelism": 3, "service_rate": rates, "cpu": 0.15}
+    stages = [source(r, placement=[0]), {**lookup, "placement": [1, 2, 3]}]
+    cluster = {"task_managers": 4, "cores": 2}
+    made = scenario(stages, chain("source", "lookup"), cluster=cluster)
+    return made, {("external", "lookup", which)}, {"lookup"}
+
+
+@planted
+def slow_and_computing(rng: random.Random) -> Job:
+    r = offered(rng)
+    stages = [source(r, placement=[0]), stage("score", r * slow(rng), 2, placement=[1, 1])]
+    cluster = {"task_managers": 2, "cores": 4}
+    made = scenario(stages, chain("source", "score"), cluster=cluster)
+    return made, {("operator", "score", None)}, {"score"}
+
+
 # ---- sources and throttles
 
 
