@@ -59,6 +59,10 @@ def test_what_is_planted_is_named_and_nothing_else(planted: Any) -> None:
         assert one.reason
         assert one.evidence
         assert all(text.endswith(".") for text in one.evidence)
+    edges = {f"{edge['from']}->{edge['to']}": edge["to"] for edge in planted.job(0)[0]["edges"]}
+    places = {place for one in verdict.found for place in (one.stage, *one.beside)}
+    if verdict.place not in {None, "throttle"}:
+        assert edges.get(verdict.place, verdict.place) in places
     times = [one.limited_s for one in verdict.found]
     assert times == sorted(times, reverse=True)
 
