@@ -39,6 +39,7 @@ PLACES = {
     "restarts": "`restarts` likewise",
     "delivery": "`delivery` likewise",
     "time": "`time` in the folder of a run with event time or windows",
+    "processes": "`processes` in the folder of a run with `cluster.cores`, `cpu` or stalls",
     "messages": "`messages` in the folder of a run with a trace",
     "control_messages": "`control_messages` likewise",
     "samples": "`samples` in the folder of a run with `monitoring.sampling`",
@@ -74,6 +75,7 @@ def page() -> str:
         EVENT_TIME,
         FAULT_TOLERANCE,
         LEDGER,
+        MACHINES,
         MONITORING,
         QUERY_PROGRESS,
         RESULTS,
@@ -84,8 +86,8 @@ def page() -> str:
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
-    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values(), *TRACE.values())
-    runs += (*MONITORING.values(),)
+    kinds = (RESULTS, FAULT_TOLERANCE, EVENT_TIME, MACHINES, TRACE, MONITORING)
+    runs = [one for kind in kinds for one in kind.values()]
     found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [

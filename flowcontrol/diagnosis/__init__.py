@@ -1,12 +1,14 @@
 """Why a job is slow: how its systems watch it, what the figures mean, what a real job was.
 
 The objects of the reference's section 9, by its names, each loaded when it is first asked for.
-What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`.
+What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`, causes in
+:mod:`flowcontrol.analysis.causes`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flowcontrol.analysis.causes import Finding, root_cause
     from flowcontrol.protocol.monitoring import (
         BackPressureSampler,
         MeterView,
@@ -14,13 +16,22 @@ if TYPE_CHECKING:
         pressure_level,
     )
 
-__all__ = ["BackPressureSampler", "MeterView", "data_skew", "pressure_level"]
+__all__ = [
+    "BackPressureSampler",
+    "Finding",
+    "MeterView",
+    "data_skew",
+    "pressure_level",
+    "root_cause",
+]
 
 _LAZY = {
     "BackPressureSampler": "flowcontrol.protocol.monitoring",
+    "Finding": "flowcontrol.analysis.causes",
     "MeterView": "flowcontrol.protocol.monitoring",
     "data_skew": "flowcontrol.protocol.monitoring",
     "pressure_level": "flowcontrol.protocol.monitoring",
+    "root_cause": "flowcontrol.analysis.causes",
 }
 
 

@@ -9,9 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from flowcontrol.analysis.causes import pool_readings
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.files import write_atomically
 from flowcontrol.report.advice import advice_section
+from flowcontrol.report.causes import cause_section, pool_section
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.checkpoint_charts import checkpoint_charts
 from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
@@ -79,7 +81,8 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         run=run_line(summary, scenario),
         sentence=summary["sentence"],
         headline_class=" limited" if is_limited else "",
-        below="".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
+        below=cause_section(summary)
+        + "".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join([*key_figures(summary, scenario), *event_time_figures(summary)]),
         player=player(run),
@@ -94,7 +97,10 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         + restart_section(summary)
         + delivery_section(summary)
         + "".join(map(chart_section, of_readers)),
-        table=stage_table(run, summary) + partition_section(summary) + message_section(summary),
+        table=stage_table(run, summary)
+        + pool_section(pool_readings(tables, scenario))
+        + partition_section(summary)
+        + message_section(summary),
         advice=advice_section(summary.get("advice")),
         scenario=_scenario_section(scenario),
     )

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.advice import advice_sentences
+from flowcontrol.report.causes import cause_lines
 from flowcontrol.report.checkpoints import checkpoint_sentences
 from flowcontrol.report.deliveries import delivery_sentences
 from flowcontrol.report.event_time import event_time_lines
@@ -198,7 +199,7 @@ def print_summary(
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
-    for sentence in [*lag_sentences(summary), *hot_sentences(summary)]:
+    for sentence in [*cause_lines(summary), *lag_sentences(summary), *hot_sentences(summary)]:
         console.print(Text(sentence))
     for line in [*event_time_lines(summary), *partition_lines(summary)]:
         console.print(Text(line))

@@ -70,7 +70,7 @@ class Cluster(_Model):
         {
             *("disk_bytes_per_s", "serialization_bytes_per_s"),
             *("upload_bytes_per_s", "restore_bytes_per_s", "upload_slowdown"),
-            "control_latency_ms",
+            *("control_latency_ms", "cores"),
         }
     )
 
@@ -117,6 +117,11 @@ class Cluster(_Model):
         description="of a call between client, JobManager and task managers, ms: the job runs when "
         "it is registered, has its slots and is deployed, and restarts are deployed again; "
         "default 0: all at once",
+    )
+
+    cores: f.Cores | None = f.or_none(
+        "processors of each task manager, shared fairly by the threads of its tasks, of all slots; "
+        "1.5 are one and a half; default: as many as needed"
     )
 
     @property
@@ -301,6 +306,16 @@ class Scenario(ScenarioHead):
     def has_stamps(self) -> bool:
         """Whether records carry a stamp, an event time and an id from which their key follows."""
         return self.has_event_time or any(stage.window is not None for stage in self.stages)
+
+    @property
+    def counts_processors(self) -> bool:
+        """Whether a run follows what its tasks use of the processors."""
+        return self.cluster.cores is not None or any(one.cpu is not None for one in self.stages)
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether a run has the table ``processes``."""
+        return self.counts_processors or any(stage.stalls for stage in self.stages)
 
     @property
     def is_batch(self) -> bool:

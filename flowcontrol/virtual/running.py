@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
@@ -12,6 +12,7 @@ from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
+from flowcontrol.job.process_table import process_table
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
@@ -35,6 +36,7 @@ from flowcontrol.virtual.jobs import JobRun, Timeline
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.processor_memory import used_of
 from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.sampling import Samples
@@ -87,6 +89,9 @@ class Running:
         Reads what that has of sources that wait for one another.
     samples : Samples or None
         Samples the tasks' back pressure.
+    used : list of list of int
+        At each sample, what each task manager's processors had done so far; of a job that counts
+        them.
     """
 
     job: Job
@@ -104,6 +109,7 @@ class Running:
     batches: Batches | None = None
     paused: PausedTime | None = None
     samples: Samples | None = None
+    used: list[list[int]] = field(default_factory=list)
 
     @classmethod
     def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
@@ -201,6 +207,8 @@ class Running:
                 held, paused = self.windows.read(), self.paused.read()
                 marks = watermarks_of(self.memory)
                 self.time.add(t_s, *marks, held, paused, rounds=last + 1)
+            if self.job.scenario.counts_processors:
+                self.used.append(used_of(self.memory))
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
@@ -235,6 +243,8 @@ class Running:
         if self.samples is not None:
             self.samples.take()
             tables["samples"] = self.samples.sampling.table()
+        if self.job.scenario.has_processes:
+            tables["processes"] = process_table(self.job, self.job.rounds, self.used)
         tables |= self.tables.results.tables(self.job, self.keys)
         return tables
 

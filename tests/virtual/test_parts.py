@@ -69,6 +69,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ),
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
     ),
+    "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",
         ("failures=[{at_s: 14, stage: map, subtask: 0}]",),

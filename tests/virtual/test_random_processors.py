@@ -1,0 +1,105 @@
+"""Random jobs on few processors: the kernel's state is the reference run's after every round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from flowcontrol.job.round_state import RoundState
+from flowcontrol.operators.states import READER, SERVER, SOURCE
+from flowcontrol.scenario import Scenario, parse_scenario
+
+EXAMPLES = settings.default.max_examples
+MOST_RUNS = 12
+
+EVENTS = {
+    "waits",
+    "waits for most of a round",
+    "waits for nothing",
+    "source waits",
+    "reader waits",
+    "chain waits",
+    "blocked while others wait",
+    "stands still while it waits",
+    "needs none",
+    "part of a unit",
+}
+"""What must have happened in some of the runs."""
+
+
+@st.composite
+def on_processors(draw: Any, scenario: Scenario) -> Scenario:
+    """The same job on few processors, of which stages need a part of their time."""
+    mapping = scenario.canonical()
+    mapping["cluster"]["cores"] = draw(st.sampled_from([1, 0.5, 1.5, 2, 1 / 3, 0.07, 9]))
+    for stage in mapping["stages"]:
+        is_rated = "service_rate" in stage or "emit_rate" in stage or "total_rate" in stage
+        if is_rated and draw(st.sampled_from([True, True, False])):
+            stage["cpu"] = draw(st.sampled_from([1, 0.5, 0.1, 1 / 3, 0, 1]))
+    return parse_scenario(mapping)
+
+
+def happened(job: Any, kinds: dict[str, int], state: RoundState) -> Iterator[str]:
+    """Tell what a state shows."""
+    whole = state.end_us - state.start_us
+    waits = [one for one in state.tasks if one.processor is not None and one.processor.behind > 0]
+    for task in waits:
+        yield "waits"
+        plan = job.stage(task.stage)
+        kind = kinds[task.stage]
+        yield from ["source waits"] if kind == SOURCE else []
+        yield from ["reader waits"] if kind == READER else []
+        yield from ["chain waits"] if len(plan.members) > 1 else []
+        if task.processor is not None and task.processor.behind > 6 * 10**11:
+            yield "waits for most of a round"
+        rates = plan.rates(task.subtask)
+        if rates is not None and rates.integral(state.end_us) == rates.integral(state.start_us):
+            yield "stands still while it waits"
+    for task in state.tasks:
+        if task.processor is None:
+            yield "needs none"
+            continue
+        if task.processor.done > 0:
+            yield "part of a unit"
+        if waits and task.backpressured_us == whole:
+            yield "blocked while others wait"
+        if task.processor.behind == 0 and task.busy_us > 0:
+            yield "waits for nothing"
+
+
+def kinds_of(job: Any) -> dict[str, int]:
+    found = {}
+    for plan in job.stages:
+        found[plan.name] = SERVER
+        if plan.is_source:
+            found[plan.name] = READER if plan.stage.reads_log else SOURCE
+    return found
+
+
+def test_the_kernel_does_what_the_reference_run_does(
+    clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
+) -> None:
+    seen: Counter[str] = Counter()
+    shape = random_jobs.Shape(is_virtual=True)
+
+    @settings(max_examples=EXAMPLES)
+    @given(
+        scenario=random_jobs.scenarios(shape).flatmap(on_processors),
+        every=st.sampled_from([2, 3, 10, 1000]),
+    )
+    def look(scenario: Scenario, every: int) -> None:
+        note(scenario.to_yaml())
+        job = random_jobs.laid_out(scenario)
+        assume(job.links)
+        kinds = kinds_of(job)
+        watch = lambda state: seen.update(set(happened(job, kinds, state)))  # noqa: E731
+        clocks.compare(job, every=(1, every), look=watch)
+
+    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
+    print(dict(seen))
+    assert EVENTS - set(seen) == set()
