@@ -48,13 +48,14 @@ ALLOWED = {
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/compare": KIT | {"spark", "run"},
+    "calibration": BASE | {"files", "folders", "ledger", "link", "analysis", "report", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
     | {"deployment"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
-    | {"link", "spark", "run", "stepview"}
+    | {"link", "spark", "run", "stepview", "calibration"}
     | {f"experiments/{name}" for name in ("capacity", "sweep", "compare")},
     "__main__": {"cli"},
 }
