@@ -358,11 +358,11 @@ def _options(
     """
     exclusive = settings.exclusive_buffers * -(-settings.channels // receivers)
     pool = exclusive * receivers + settings.floating_buffers
-    usual = min(pool, max(receivers + 1, round(held.buffers)))
+    usual = min(pool, max(receivers + 1, round(held.buffers) + 1))
     exclusive = min(exclusive, (usual - 1) // receivers)
     floating = usual - exclusive * receivers
     prefix = "taskmanager.network.memory"
-    text = f"mean of released - consumed, of a pool of {pool} by link.json"
+    text = f"mean of released - consumed, and the open one, of a pool of {pool} by link.json"
     found = {
         f"{prefix}.buffers-per-channel": (exclusive, text),
         f"{prefix}.floating-buffers-per-gate": (floating, text),
