@@ -16,6 +16,7 @@ from flowcontrol.errors import (
 from flowcontrol.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from flowcontrol.experiments.advise.advise import advise
     from flowcontrol.experiments.capacity import capacity
     from flowcontrol.experiments.compare.compare import compare
     from flowcontrol.experiments.sweep.sweep import sweep
@@ -43,6 +44,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Violation",
+    "advise",
     "audit",
     "capacity",
     "compare",
@@ -61,6 +63,7 @@ _LAZY = {
     "RunResult": "flowcontrol.run",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",
+    "advise": "flowcontrol.experiments.advise.advise",
     "audit": "flowcontrol.ledger.audit",
     "capacity": "flowcontrol.experiments.capacity",
     "compare": "flowcontrol.experiments.compare.compare",

@@ -12,6 +12,7 @@ import yaml
 
 import flowcontrol
 from flowcontrol import Result, RunError, Scenario, ScenarioError, load_scenario
+from remembered import simulate
 
 SMALL: dict[str, Any] = {
     "schema": 1,
@@ -49,6 +50,10 @@ def compare(given: Any, **more: Any) -> Result:
     return flowcontrol.compare(given, systems, processes=1, overwrite=True, **more)
 
 
+def advise(given: Any, **more: Any) -> Result:
+    return flowcontrol.advise(given, overwrite=True, simulate=simulate, **more)
+
+
 def capacity(given: Any, **more: Any) -> Result:
     return flowcontrol.capacity(given, "source", tolerance=0.1, **more)
 
@@ -58,6 +63,7 @@ CALLS: dict[str, tuple[Call, dict[str, set[str]]]] = {
     "emulate": (emulate, {"stages": {"rate_in"}, "channels": {"credit"}, "latency": {"p50_ms"}}),
     "sweep": (sweep, {"results": {"sink_service_rate", "rate_in"}}),
     "compare": (compare, {"results": {"system", "of_limit"}, "rates": {"produced"}}),
+    "advise": (advise, {"proposals": {"gain", "throughput_after"}}),
     "capacity": (capacity, {"probes": {"rate", "is_sustained"}}),
     "plan": (flowcontrol.plan, {"grants": {"edge", "required", "granted"}}),
 }

@@ -44,6 +44,7 @@ COMMANDS: Final = (
     Command("step", "step through a run: every buffer, credit and message of a round"),
     Command("calibrate", "make a scenario of a job that runs, and predict it"),
     Command("capacity", "find the highest rate that a source can sustain"),
+    Command("advise", "try out what would help: parallelism, buffers, checkpoints, placement"),
     Command("plan", "show the network buffers of a scenario"),
     Command("deploy", "show Flink's graphs and slots of a scenario"),
     Command("systems", "list the known systems"),

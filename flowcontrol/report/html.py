@@ -11,6 +11,7 @@ from typing import Any
 
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.files import write_atomically
+from flowcontrol.report.advice import advice_section
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.checkpoint_charts import checkpoint_charts
 from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
@@ -94,6 +95,7 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         + delivery_section(summary)
         + "".join(map(chart_section, of_readers)),
         table=stage_table(run, summary) + partition_section(summary) + message_section(summary),
+        advice=advice_section(summary.get("advice")),
         scenario=_scenario_section(scenario),
     )
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.advice import advice_sentences
 from flowcontrol.report.checkpoints import checkpoint_sentences
 from flowcontrol.report.deliveries import delivery_sentences
 from flowcontrol.report.event_time import event_time_lines
@@ -211,6 +212,8 @@ def print_summary(
         *message_sentences(summary),
         *job_sentences(summary),
     ]:
+        console.print(Text(sentence))
+    for sentence in advice_sentences(summary):
         console.print(Text(sentence))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"
