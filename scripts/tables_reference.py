@@ -41,6 +41,8 @@ PLACES = {
     "time": "`time` in the folder of a run with event time or windows",
     "messages": "`messages` in the folder of a run with a trace",
     "control_messages": "`control_messages` likewise",
+    "samples": "`samples` in the folder of a run with `monitoring.sampling`",
+    "metrics": "`metrics` in the folder of a run, unless its scenario says `metrics: false`",
     "output": "`output/<stage>` in the folder of a run, of each stage with a window",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",
@@ -72,6 +74,7 @@ def page() -> str:
         EVENT_TIME,
         FAULT_TOLERANCE,
         LEDGER,
+        MONITORING,
         QUERY_PROGRESS,
         RESULTS,
         RESULTS_OF_WINDOWS,
@@ -82,6 +85,7 @@ def page() -> str:
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
     runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values(), *TRACE.values())
+    runs += (*MONITORING.values(),)
     found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [

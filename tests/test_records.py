@@ -20,9 +20,11 @@ from flowcontrol.records import (
     LATENCY,
     LEDGER,
     MESSAGES,
+    METRICS,
     RESTARTS,
     RESULTS,
     RESULTS_OF_WINDOWS,
+    SAMPLES,
     STAGES,
     STATE,
     Column,
@@ -64,6 +66,8 @@ CONTRACT = {
         "t_s edge sender receiver direction name sequence_number credit backlog bytes header_bytes"
     ),
     "control_messages": "t_s source target name bytes fencing_token",
+    "samples": "t_s stage subtask ratio level",
+    "metrics": "t_s scope name value",
     "output": "window_start window_end key emitted_s",
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
@@ -93,6 +97,8 @@ RUNS = (
     DELIVERY,
     MESSAGES,
     CONTROL_MESSAGES,
+    SAMPLES,
+    METRICS,
 )
 TABLES = [*RUNS, RESULTS_OF_WINDOWS, LEDGER, STATE]
 

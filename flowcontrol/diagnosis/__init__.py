@@ -1,0 +1,33 @@
+"""Why a job is slow: how its systems watch it, what the figures mean, what a real job was.
+
+The objects of the reference's section 9, by its names, each loaded when it is first asked for.
+What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from flowcontrol.protocol.monitoring import (
+        BackPressureSampler,
+        MeterView,
+        data_skew,
+        pressure_level,
+    )
+
+__all__ = ["BackPressureSampler", "MeterView", "data_skew", "pressure_level"]
+
+_LAZY = {
+    "BackPressureSampler": "flowcontrol.protocol.monitoring",
+    "MeterView": "flowcontrol.protocol.monitoring",
+    "data_skew": "flowcontrol.protocol.monitoring",
+    "pressure_level": "flowcontrol.protocol.monitoring",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
