@@ -50,13 +50,14 @@ ALLOWED = {
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/advise": KIT | {"graphs"},
     "experiments/compare": KIT | {"spark", "run"},
+    "calibration": BASE | {"files", "folders", "ledger", "link", "analysis", "report", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
     | {"deployment", "experiments", "experiments/advise"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
-    | {"link", "spark", "run", "stepview"}
+    | {"link", "spark", "run", "stepview", "calibration"}
     | {f"experiments/{name}" for name in ("advise", "capacity", "sweep", "compare")},
     "__main__": {"cli"},
 }
