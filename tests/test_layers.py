@@ -50,7 +50,9 @@ ALLOWED = {
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/advise": KIT | {"graphs"},
     "experiments/compare": KIT | {"spark", "run"},
-    "calibration": BASE | {"files", "folders", "ledger", "link", "analysis", "report", "run"},
+    "calibration": BASE
+    | {"files", "folders", "ledger", "link", "analysis", "report", "run"}
+    | {"experiments/advise"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
     | {"deployment", "experiments", "experiments/advise"}
