@@ -30,6 +30,7 @@ ALLOWED = {
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
     "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
+    "metrics": {"deployment", "protocol", "records", "scenario"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},
@@ -51,7 +52,7 @@ ALLOWED = {
     "experiments/compare": KIT | {"spark", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment"}
+    | {"deployment", "metrics"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT

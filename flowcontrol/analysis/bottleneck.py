@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.frames import Tables, end_of, result_frame
+from flowcontrol.analysis.pressure import LOW_ABOVE
 from flowcontrol.analysis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
 from flowcontrol.analysis.wording import Evidence, describe, throttle_name
-from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 

@@ -30,6 +30,7 @@ from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
+from flowcontrol.run.monitoring import add_monitoring
 from flowcontrol.run.remedies import add_remedies
 from flowcontrol.run.tracing import add_trace, run_again
 from flowcontrol.scenario import Scenario
@@ -216,6 +217,7 @@ def _run(
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
         add_trace(run, summary)
+        add_monitoring(run, summary)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
