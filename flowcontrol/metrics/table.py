@@ -52,10 +52,10 @@ def metrics_table(tables: Tables, scenario: Scenario) -> pa.Table:
     import pyarrow as pa
 
     moments = _moments(tables)
-    found = list(_metrics(tables, scenario, moments))
     schema, count = METRICS.arrow_schema(), len(moments.shown)
-    if not found or not count:
+    if not count:  # interrupted before the first sample
         return schema.empty_table()
+    found = list(_metrics(tables, scenario, moments))
     scopes, names, values = zip(*found, strict=True)
     columns = [
         pa.array(np.repeat(moments.times, len(found))),

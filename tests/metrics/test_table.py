@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.job import build_physical_graph
 from flowcontrol.metrics import metrics_table, rows_of_metrics
-from flowcontrol.records import METRICS
+from flowcontrol.records import METRICS, RESULTS
 from flowcontrol.scenario import load_scenario, parse_scenario
 from flowcontrol.virtual.clock import run_job
 from modules import load
@@ -116,6 +116,11 @@ def test_those_of_checkpoints_and_restarts() -> None:
     delays = [v for key, v in known.items() if key[2] == "checkpointStartDelayNanos"]
     rows = tables["checkpoint_tasks"].to_pylist()
     assert {0.0} < set(delays) <= {0.0, *(1e6 * (row["start_delay_ms"] or 0) for row in rows)}
+
+
+def test_a_run_without_a_sample_has_none() -> None:
+    tables = {name: table.arrow_schema().empty_table() for name, table in RESULTS.items()}
+    assert metrics(tables, chained()) == {}
 
 
 @pytest.mark.parametrize("name", ["two-jobs", "word-count", "skew"])
