@@ -30,6 +30,7 @@ ALLOWED = {
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
     "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
+    "metrics": {"deployment", "protocol", "records", "scenario"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},
@@ -55,7 +56,7 @@ ALLOWED = {
     | {"experiments/advise"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment", "experiments", "experiments/advise"}
+    | {"deployment", "metrics", "experiments", "experiments/advise"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT

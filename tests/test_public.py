@@ -60,7 +60,15 @@ def capacity(given: Any, **more: Any) -> Result:
 
 Call = Callable[..., Result]
 CALLS: dict[str, tuple[Call, dict[str, set[str]]]] = {
-    "emulate": (emulate, {"stages": {"rate_in"}, "channels": {"credit"}, "latency": {"p50_ms"}}),
+    "emulate": (
+        emulate,
+        {
+            "stages": {"rate_in"},
+            "channels": {"credit"},
+            "latency": {"p50_ms"},
+            "metrics": {"value"},
+        },
+    ),
     "sweep": (sweep, {"results": {"sink_service_rate", "rate_in"}}),
     "compare": (compare, {"results": {"system", "of_limit"}, "rates": {"produced"}}),
     "advise": (advise, {"proposals": {"gain", "throughput_after"}}),

@@ -29,6 +29,7 @@ from flowcontrol.report.keyfigures import (
 from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.restarts import restart_sentences
+from flowcontrol.report.sampling import sampling_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -211,6 +212,7 @@ def print_summary(
         *restart_sentences(summary),
         *delivery_sentences(summary),
         *message_sentences(summary),
+        *sampling_sentences(summary),
         *job_sentences(summary),
     ]:
         console.print(Text(sentence))

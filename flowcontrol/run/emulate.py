@@ -31,6 +31,7 @@ from flowcontrol.report.subtask_table import subtask_table
 from flowcontrol.run.advice import add_advice
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
+from flowcontrol.run.monitoring import add_monitoring
 from flowcontrol.run.remedies import add_remedies
 from flowcontrol.run.tracing import add_trace, run_again
 from flowcontrol.scenario import Scenario
@@ -226,6 +227,7 @@ def _run(
             if advice:
                 add_advice(summary, job, run.tables)
         add_trace(run, summary)
+        add_monitoring(run, summary)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
