@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from flowcontrol.analysis.causes.cause import Cause
@@ -62,7 +62,10 @@ def _causes_of(
 
 
 def _merged(causes: list[Cause]) -> list[Cause]:
-    """Return causes with those of one stage, subtask and word as one, its evidence together."""
+    """Return causes with those of one stage, subtask and word as one, its evidence together.
+
+    Stages of a task manager that stand still at the same times are one cause, too.
+    """
     found: dict[tuple[str | None, int | None, str], Cause] = {}
     for cause in causes:
         key = (cause.stage, cause.subtask, cause.cause)
@@ -71,15 +74,16 @@ def _merged(causes: list[Cause]) -> list[Cause]:
             longest = max(found[key], cause, key=lambda one: one.limited_s)
             cause = replace(longest, evidence=tuple(evidence))
         found[key] = cause
-    stalls = [one for one in found.values() if one.cause == "stall"]
-    longest_first = sorted(stalls, key=lambda one: -one.limited_s)
-    told = {name for one in longest_first for name in one.beside}
-    firsts = {one.stage for one in longest_first[:1]}
-    return [
-        one
-        for one in found.values()
-        if one.cause != "stall" or one.stage in firsts or one.stage not in told
-    ]
+    return [one for one in found.values() if one.cause != "stall" or one in _apart(found.values())]
+
+
+def _apart(causes: Iterable[Cause]) -> list[Cause]:
+    """Return the stalls of which none is that of another one's task manager, the longest first."""
+    kept: list[Cause] = []
+    for one in sorted(causes, key=lambda cause: -cause.limited_s):
+        if one.cause == "stall" and not any(one.stage in other.beside for other in kept):
+            kept.append(one)
+    return kept
 
 
 def _ordered(run: Run, causes: list[Cause]) -> list[Cause]:

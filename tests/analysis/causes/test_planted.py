@@ -14,6 +14,8 @@ from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
 from modules import load
 
+pytestmark = pytest.mark.usefixtures("whole_kernel")
+
 JOBS: ModuleType = load("tests/analysis/causes/planted.py")
 on_each = pytest.mark.parametrize("planted", JOBS.PLANTED, ids=lambda one: one.name)
 

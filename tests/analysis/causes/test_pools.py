@@ -71,6 +71,7 @@ def test_local_inputs_have_no_buffers_of_their_own(builder: ModuleType) -> None:
     assert (found.reading, found.channels) == (POOLS[False, True, True], "")
 
 
+@pytest.mark.usefixtures("whole_kernel")
 def test_a_run_with_one_slow_subtask() -> None:
     """The others' empty buffers are not the network."""
     scenario = parse_scenario(
