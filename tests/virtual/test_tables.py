@@ -77,7 +77,7 @@ def loaded(name: str, *overrides: str) -> Job:
 
 def test_every_scenario_is_looked_at() -> None:
     # No reference run knows their connections, partitions or jobs; failures have tests as well.
-    only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
+    only_virtual = {"cpu-bound", "head-of-line", "partition-types", "shared-producer", "two-jobs"}
     only_virtual |= {"recovery", "two-phase-commit", "skewed-sources", "word-count"}
     only_virtual |= {"watermark-lag", "idle-source", "late-data", "window-burst", "flights-windows"}
     too_many_rounds = {"kafka-questions"}
