@@ -14,15 +14,20 @@ class ProcessorControl:
     Parameters
     ----------
     job : Job
-        The scenario, laid out.
+        The scenario, laid out; it counts processors.
+
+    Attributes
+    ----------
+    managers : list of Processors
+        Those of each task manager.
     """
 
     def __init__(self, job: Job) -> None:
         self._tasks = tasks_by_manager(job)
-        self._managers = [new_processors(job) for _ in self._tasks]
+        self.managers = [new_processors(job) for _ in self._tasks]
 
     def end_round(self, subtasks: Sequence[ComputingTask]) -> None:
         """Share a round's processors out when all subtasks have claimed."""
-        for manager, numbers in zip(self._managers, self._tasks, strict=True):
+        for manager, numbers in zip(self.managers, self._tasks, strict=True):
             found = [subtasks[number].processor for number in numbers]
             share_processors(manager, [one for one in found if one is not None])

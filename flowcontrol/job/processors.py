@@ -53,8 +53,22 @@ def _cpu_at(plan: JobVertex, index: int, at_us: int) -> Fraction:
     rate = Fraction(0) if whole is None else whole.rate_at(at_us)
     if rate == 0:
         return Fraction(0)
-    seconds = sum((_seconds(member, index, at_us) for member in plan.members), Fraction(0))
-    return min(Fraction(1), rate * seconds)
+    return min(Fraction(1), rate * processor_seconds(plan, index, at_us))
+
+
+def processor_seconds(plan: JobVertex, index: int, at_us: int) -> Fraction:
+    """Return how long a record needs a processor, s: one that a subtask's task takes up, or emits.
+
+    Parameters
+    ----------
+    plan : JobVertex
+        The stage, or the chain, that it runs.
+    index : int
+        Which subtask.
+    at_us : int
+        When, microseconds of the run; a stage that stands still then takes no time.
+    """
+    return sum((_seconds(member, index, at_us) for member in plan.members), Fraction(0))
 
 
 def _seconds(member: Member, index: int, at_us: int) -> Fraction:

@@ -166,10 +166,12 @@ def run_rounds(
     delivery: DeliveryControl | None = None,
     batches: BatchControl | None = None,
     alignment: AlignmentControl | None = None,
+    processors: ProcessorControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows, batches = before or {}, batches or batch_control(job, subtasks)
-    processors = ProcessorControl(job) if counts_processors(job) else None
+    if processors is None and counts_processors(job):
+        processors = ProcessorControl(job)
     if delivery is not None:
         delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):

@@ -25,7 +25,14 @@ from flowcontrol.virtual.choose import choose_round_us
 CONF = Path(__file__).resolve().parents[2] / "conf"
 MOST_COLUMNS = 100
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
+VIRTUAL = [
+    "cpu-bound",
+    "head-of-line",
+    "partition-types",
+    "recovery",
+    "shared-producer",
+    "two-jobs",
+]
 VIRTUAL += ["two-phase-commit", "word-count"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]

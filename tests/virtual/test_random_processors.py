@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.operators.states import READER, SERVER, SOURCE
 from flowcontrol.scenario import Scenario, parse_scenario
+from modules import load
 
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
@@ -103,3 +107,68 @@ def test_the_kernel_does_what_the_reference_run_does(
     draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
     print(dict(seen))
     assert EVENTS - set(seen) == set()
+
+
+TRANSPORTS = ("unbounded", "blocking_queue", "half_return_credit", "bdp_window", "hop_hysteresis")
+THROTTLES = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission", "aimd_rate")
+BESIDE = ("checkpoints", "failures", "event time", "alignment", "windows", "batches", "markers",
+          *TRANSPORTS, *THROTTLES)  # fmt: skip
+"""What else a job has."""
+
+
+@pytest.fixture
+def beside(
+    random_jobs: ModuleType,
+    random_checkpoints: ModuleType,
+    random_failures: ModuleType,
+    random_event_time: ModuleType,
+    random_windows: ModuleType,
+    random_systems: ModuleType,
+) -> Any:
+    """Return a function that draws a job with one of these."""
+    shape, random_batches = random_jobs.Shape(is_virtual=True), load("tests/job/random_batches.py")
+
+    def draw_job(draw: Any, what: str) -> Job:
+        if what in {*TRANSPORTS, *THROTTLES}:
+            scenario = draw(
+                random_jobs.scenarios(shape if what in TRANSPORTS else random_jobs.LIVE)
+            )
+            system = random_systems.throttled(what)
+            if what in TRANSPORTS:
+                system = random_systems.systems(what, scenario.round_ms)
+            return random_jobs.laid_out(scenario.model_copy(update={"system": draw(system)}))
+        return draw(
+            {
+                "checkpoints": lambda: random_checkpoints.jobs(random_jobs, shape),
+                "failures": lambda: random_failures.jobs(random_jobs, random_checkpoints, shape),
+                "event time": lambda: random_event_time.jobs(random_jobs, shape),
+                "alignment": lambda: random_event_time.aligned_jobs(random_jobs, shape),
+                "windows": lambda: random_windows.jobs(random_jobs, shape),
+                "batches": lambda: random_batches.jobs(random_jobs, shape),
+                "markers": lambda: random_event_time.marked_jobs(random_jobs, shape),
+            }[what]()
+        )
+
+    return draw_job
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", BESIDE)
+def test_so_it_does_beside(clocks: ModuleType, beside: Any, draw_until: Any, what: str) -> None:
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=EXAMPLES // 3)
+    @given(data=st.data())
+    def look(data: Any) -> None:
+        found = beside(data.draw, what)
+        scenario = data.draw(on_processors(found.scenario))
+        job = build_physical_graph(scenario, round_us=found.round_us)
+        job = replace(job, checkpoints=found.checkpoints, faults=found.faults)
+        note(f"{scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
+        assume(job.links)
+        kinds = kinds_of(job)
+        watch = lambda state: seen.update(set(happened(job, kinds, state)))  # noqa: E731
+        clocks.compare(job, look=watch)
+
+    draw_until(look, lambda: seen["waits for most of a round"] > 50, MOST_RUNS)
+    assert seen["waits for most of a round"] > 50
