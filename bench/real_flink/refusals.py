@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, keyed
+from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, STAMP_BYTES, keyed
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.models import Cluster
 from flowcontrol.scenario.partitions import SPILLING
-
-_STAMP_BYTES = 8
 
 
 def check(scenario: Scenario) -> None:
@@ -59,7 +57,7 @@ def _cluster(scenario: Scenario) -> Iterator[Problem]:
         value = getattr(scenario.cluster, key, None)
         field = Cluster.model_fields.get(key)
         if field is not None and value != field.default:
-            yield Problem(f"cluster.{key}", f"{value}: {text}; leave it out")
+            yield Problem(f"cluster.{key}", f"{float(value):g}: {text}; leave it out")
 
 
 def _jobs(scenario: Scenario) -> Iterator[Problem]:
@@ -119,10 +117,10 @@ def _sizes(scenario: Scenario) -> Iterator[Problem]:
         if not scenario.outputs(stage.name) or stage.record_bytes is None:
             continue
         keys = len(keyed(scenario, stage.name))
-        least = RECORD_OVERHEAD_BYTES + (_STAMP_BYTES + KEY_BYTES * keys if keys else 0)
+        least = RECORD_OVERHEAD_BYTES + (STAMP_BYTES + KEY_BYTES * keys if keys else 0)
         if stage.record_bytes < least:
             text = f"{stage.record_bytes}: a byte array with its timestamp"
-            text += f" and {keys} keys" if keys else ""
+            text += f" and {keys} {'key' if keys == 1 else 'keys'}" if keys else ""
             yield Problem(
                 f"stages[{number}].record_bytes", f"{text} is {least} bytes at least; state that"
             )

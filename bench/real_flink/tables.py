@@ -13,7 +13,7 @@ import pyarrow as pa
 from placing import head_of
 from rest import FRESH_S, Poll
 
-from flowcontrol.records import RESULTS
+from flowcontrol.records import FAULT_TOLERANCE, RESULTS
 from flowcontrol.scenario import Edge, Scenario
 
 Metrics = Mapping[str, float]
@@ -87,13 +87,14 @@ def result_tables(
         "latency": [{"kind": "record", **row} for row in latencies],
     }
     if scenario.checkpointing is not None:
-        found["checkpoints"] = list(_checkpoint_rows(polls[-1], start_ms))
+        timeout_ms = scenario.checkpointing.timeout_us / 1000
+        found["checkpoints"] = list(_checkpoint_rows(polls[-1], start_ms, timeout_ms))
         found["checkpoint_tasks"] = list(_task_rows(polls[-1], start_ms))
     return {name: _table(name, rows) for name, rows in found.items()}
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    schema = RESULTS[name].arrow_schema()
+    schema = {**RESULTS, **FAULT_TOLERANCE}[name].arrow_schema()
     schema = pa.schema([field.with_nullable(True) for field in schema])
     return pa.Table.from_pylist(list(rows), schema)
 
@@ -151,13 +152,12 @@ def _counts(own: Metrics, scenario: Scenario, name: str) -> dict[str, float]:
     """Return the counters of a stage in a task: a chained one has only its records to itself."""
     is_source = not scenario.inputs(name)
     scope = f"Source__{name}" if is_source else name
-    outputs = len(scenario.outputs(name))
     taken = 0.0 if is_source else own.get(f"{name}.numRecordsIn", own.get("numRecordsIn", 0.0))
-    # Flink counts a record once for each edge that it leaves on.
-    sent = own.get(f"{scope}.numRecordsOut", own.get("numRecordsOut", 0.0)) / max(outputs, 1)
+    # Counted once, however many edges it leaves on.
+    sent = own.get(f"{scope}.numRecordsOut", own.get("numRecordsOut", 0.0))
     return {
         "in": taken,
-        "out": sent if outputs else 0.0,
+        "out": sent if scenario.outputs(name) else 0.0,
         "busy": own.get("accumulateBusyTimeMs", 0.0),
         "idle": own.get("accumulateIdleTimeMs", 0.0),
         "blocked": own.get("accumulateBackPressuredTimeMs", 0.0),
@@ -194,14 +194,22 @@ def is_lone(scenario: Scenario, edge: Edge) -> bool:
     return is_pairwise and not edge.chain and len(scenario.inputs(edge.receiver)) == 1
 
 
-def _checkpoint_rows(poll: Poll, start_ms: int) -> Iterator[dict[str, Any]]:
+def _status(row: Mapping[str, Any], timeout_ms: float) -> str:
+    """Return how a checkpoint ended; Flink's history does not say why one failed."""
+    if row["status"] == "COMPLETED":
+        return "completed"
+    is_late = row["status"] == "FAILED" and row["end_to_end_duration"] >= timeout_ms
+    return "expired" if is_late else "aborted"
+
+
+def _checkpoint_rows(poll: Poll, start_ms: int, timeout_ms: float) -> Iterator[dict[str, Any]]:
     for row in reversed(poll[f"{job_path(poll)}/checkpoints"]["history"]):
         is_over = row["status"] != "IN_PROGRESS"
         triggered_s = (row["trigger_timestamp"] - start_ms) / 1000
         yield {
             "checkpoint_id": row["id"],
             "kind": "savepoint" if row["is_savepoint"] else "checkpoint",
-            "status": "completed" if row["status"] == "COMPLETED" else "aborted",
+            "status": _status(row, timeout_ms),
             "triggered_s": triggered_s,
             "ended_s": triggered_s + row["end_to_end_duration"] / 1000 if is_over else None,
             "e2e_ms": float(row["end_to_end_duration"]) if is_over else None,
