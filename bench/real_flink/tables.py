@@ -194,7 +194,7 @@ def is_lone(scenario: Scenario, edge: Edge) -> bool:
     return is_pairwise and not edge.chain and len(scenario.inputs(edge.receiver)) == 1
 
 
-def _status(row: Mapping[str, Any], timeout_ms: float) -> str:
+def status(row: Mapping[str, Any], timeout_ms: float) -> str:
     """Return how a checkpoint ended; Flink's history does not say why one failed."""
     if row["status"] == "COMPLETED":
         return "completed"
@@ -209,7 +209,7 @@ def _checkpoint_rows(poll: Poll, start_ms: int, timeout_ms: float) -> Iterator[d
         yield {
             "checkpoint_id": row["id"],
             "kind": "savepoint" if row["is_savepoint"] else "checkpoint",
-            "status": _status(row, timeout_ms),
+            "status": status(row, timeout_ms),
             "triggered_s": triggered_s,
             "ended_s": triggered_s + row["end_to_end_duration"] / 1000 if is_over else None,
             "e2e_ms": float(row["end_to_end_duration"]) if is_over else None,
