@@ -1,12 +1,14 @@
 """Why a job is slow: how its systems watch it, what the figures mean, what a real job was.
 
 The objects of the reference's section 9, by its names, each loaded when it is first asked for.
-What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`.
+What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`, and scenarios
+fitted to running jobs in :mod:`flowcontrol.calibration`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flowcontrol.calibration.fit import fit_scenario
     from flowcontrol.protocol.monitoring import (
         BackPressureSampler,
         MeterView,
@@ -14,12 +16,13 @@ if TYPE_CHECKING:
         pressure_level,
     )
 
-__all__ = ["BackPressureSampler", "MeterView", "data_skew", "pressure_level"]
+__all__ = ["BackPressureSampler", "MeterView", "data_skew", "fit_scenario", "pressure_level"]
 
 _LAZY = {
     "BackPressureSampler": "flowcontrol.protocol.monitoring",
     "MeterView": "flowcontrol.protocol.monitoring",
     "data_skew": "flowcontrol.protocol.monitoring",
+    "fit_scenario": "flowcontrol.calibration.fit",
     "pressure_level": "flowcontrol.protocol.monitoring",
 }
 
