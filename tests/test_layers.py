@@ -44,7 +44,7 @@ ALLOWED = {
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE | {"protocol"},
-    "diagnosis": {"protocol", "analysis"},
+    "diagnosis": {"protocol", "analysis", "calibration"},
     "report": BASE | {"files", "graphs", "deployment", "job", "analysis"},
     "experiments": CORE | {"folders", "virtual", "spark", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},

@@ -108,7 +108,7 @@ def beside(observed: Sequence[Observed], predicted: Predicted) -> list[Row]:
             one.unit,
             one.value,
             predicted[one.place, one.name],
-            TOLERANCES[one.name].of(one.value),
+            max(TOLERANCES[one.name].of(one.value), one.error),
         )
         for one in observed
         if (one.place, one.name) in predicted

@@ -62,12 +62,15 @@ class Observed:
         What was observed.
     unit : str
         Its unit; empty for ratios.
+    error : float
+        By how much what was observed may be off itself, in its unit.
     """
 
     place: str
     name: str
     value: float
     unit: str = ""
+    error: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,12 @@ class Draft:
         self.figures.append(Figure(key, value, why, None, is_assumed=True))
         return value
 
-    def see(self, place: str, name: str, value: float | None, unit: str = "") -> None:
+    def see(
+        self, place: str, name: str, value: float | None, unit: str = "", error: float = 0.0
+    ) -> None:
         """Note what was observed; nothing if it is not known."""
         if value is not None:
-            self.observed.append(Observed(place, name, value, unit))
+            self.observed.append(Observed(place, name, value, unit, error))
 
     @property
     def assumptions(self) -> Iterator[Figure]:

@@ -14,6 +14,10 @@ SHARES: Final = {
     "idle_ms": "idle_ms_per_s",
     "blocked_ms": "backpressured_ms_per_s",
 }
+SPREAD_MS: Final = 10.0
+"""How far apart the counters of two tasks in one poll may have been read, ms: what passes meanwhile
+is in one of them only."""
+
 USAGES: Final = (
     "in_pool_usage",
     "out_pool_usage",
@@ -34,7 +38,9 @@ def see(draft: Draft, job: FlinkJob) -> None:
         if levels:
             edges = job.inputs(vertex.stage)
             place = edges[0].name if len(edges) == 1 else f"->{vertex.stage}"
-            draft.see(place, "in_flight_records", fmean(levels), "records")
+            rate = vertex.total(lambda one: one.rate("records_in")) or 0.0
+            error = rate * SPREAD_MS / 1000
+            draft.see(place, "in_flight_records", fmean(levels), "records", error)
         if vertex.stage in job.latencies:
             draft.see(vertex.stage, "marker_latency_ms", job.latencies[vertex.stage], "ms")
     if job.durations_ms:

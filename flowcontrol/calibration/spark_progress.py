@@ -26,7 +26,7 @@ SAMPLES: Final = 400
 SAME: Final = 0.02
 """Variation of sizes up to which batches are of one size."""
 
-AMPLE: Final = 10.0
+AMPLE: Final = 3.0
 """A source with a backlog has so many times what passes."""
 
 

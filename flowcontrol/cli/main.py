@@ -42,7 +42,7 @@ COMMANDS: Final = (
     Command("sweep", "run many variants of a scenario, into one table"),
     Command("compare", "run a scenario under several systems' flow control"),
     Command("step", "step through a run: every buffer, credit and message of a round"),
-    Command("calibrate", "make a scenario of a job that runs, and predict it"),
+    Command("calibrate", "make a scenario of a running job, and predict it"),
     Command("capacity", "find the highest rate that a source can sustain"),
     Command("advise", "try out what would help: parallelism, buffers, checkpoints, placement"),
     Command("plan", "show the network buffers of a scenario"),

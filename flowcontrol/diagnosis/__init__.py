@@ -2,13 +2,15 @@
 
 The objects of the reference's section 9, by its names, each loaded when it is first asked for.
 What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`, causes in
-:mod:`flowcontrol.analysis.causes`.
+:mod:`flowcontrol.analysis.causes`, and scenarios fitted to running jobs in
+:mod:`flowcontrol.calibration`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flowcontrol.analysis.causes import Finding, root_cause
+    from flowcontrol.calibration.fit import fit_scenario
     from flowcontrol.protocol.monitoring import (
         BackPressureSampler,
         MeterView,
@@ -21,6 +23,7 @@ __all__ = [
     "Finding",
     "MeterView",
     "data_skew",
+    "fit_scenario",
     "pressure_level",
     "root_cause",
 ]
@@ -30,6 +33,7 @@ _LAZY = {
     "Finding": "flowcontrol.analysis.causes",
     "MeterView": "flowcontrol.protocol.monitoring",
     "data_skew": "flowcontrol.protocol.monitoring",
+    "fit_scenario": "flowcontrol.calibration.fit",
     "pressure_level": "flowcontrol.protocol.monitoring",
     "root_cause": "flowcontrol.analysis.causes",
 }
