@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.capacity import capacity
     from flowcontrol.experiments.compare.compare import compare
     from flowcontrol.experiments.sweep.sweep import sweep
+    from flowcontrol.experiments.tune.tune import tune
     from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
@@ -52,6 +53,7 @@ __all__ = [
     "rounds",
     "step",
     "sweep",
+    "tune",
 ]
 
 _LAZY = {
@@ -70,6 +72,7 @@ _LAZY = {
     "rounds": "flowcontrol.run",
     "step": "flowcontrol.stepview.step",
     "sweep": "flowcontrol.experiments.sweep.sweep",
+    "tune": "flowcontrol.experiments.tune.tune",
 }
 
 

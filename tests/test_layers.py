@@ -47,6 +47,7 @@ ALLOWED = {
     "experiments": CORE | {"folders", "virtual", "spark", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
+    "experiments/tune": KIT | {"experiments/sweep", "spark"},
     "experiments/compare": KIT | {"spark", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
@@ -55,12 +56,12 @@ ALLOWED = {
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
     | {"link", "spark", "run", "stepview"}
-    | {f"experiments/{name}" for name in ("capacity", "sweep", "compare")},
+    | {f"experiments/{name}" for name in ("capacity", "sweep", "tune", "compare")},
     "__main__": {"cli"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.
-HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
+HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib", "optuna"}
 # Layers that may name an engine at the top of a module.
 ON_SPARK = {"spark", "live", "link", "virtual"}
 
