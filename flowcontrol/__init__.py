@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.capacity import capacity
     from flowcontrol.experiments.compare.compare import compare
     from flowcontrol.experiments.sweep.sweep import sweep
+    from flowcontrol.experiments.tune.tune import tune
     from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
@@ -54,6 +55,7 @@ __all__ = [
     "rounds",
     "step",
     "sweep",
+    "tune",
 ]
 
 _LAZY = {
@@ -73,6 +75,7 @@ _LAZY = {
     "rounds": "flowcontrol.run",
     "step": "flowcontrol.stepview.step",
     "sweep": "flowcontrol.experiments.sweep.sweep",
+    "tune": "flowcontrol.experiments.tune.tune",
 }
 
 

@@ -50,6 +50,7 @@ ALLOWED = {
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/advise": KIT | {"graphs"},
+    "experiments/tune": KIT | {"experiments/sweep", "spark"},
     "experiments/compare": KIT | {"spark", "run"},
     "calibration": BASE
     | {"files", "folders", "ledger", "link", "analysis", "report", "run"}
@@ -61,12 +62,12 @@ ALLOWED = {
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
     | {"link", "spark", "run", "stepview", "calibration"}
-    | {f"experiments/{name}" for name in ("advise", "capacity", "sweep", "compare")},
+    | {f"experiments/{name}" for name in ("advise", "capacity", "sweep", "tune", "compare")},
     "__main__": {"cli"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.
-HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
+HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib", "optuna"}
 # Layers that may name an engine at the top of a module.
 ON_SPARK = {"spark", "live", "link", "virtual"}
 

@@ -40,6 +40,7 @@ COMMANDS: Final = (
     Command("schema", "print a JSON schema of scenarios, for editors"),
     Command("emulate", "run a scenario: rates, latency, buffers, the bottleneck"),
     Command("sweep", "run many variants of a scenario, into one table"),
+    Command("tune", "find the best values of some keys, with fewer runs than a sweep"),
     Command("compare", "run a scenario under several systems' flow control"),
     Command("step", "step through a run: every buffer, credit and message of a round"),
     Command("calibrate", "make a scenario of a running job, and predict it"),
