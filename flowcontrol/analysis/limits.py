@@ -96,7 +96,7 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
     found = dict.fromkeys([first])
     for sender in sorted(held, key=lambda name: order[name]):
         edges = scenario.outputs(sender)
-        if not any(interval.blocked.get(edge.receiver, 0.0) > LOW_ABOVE for edge in edges):
+        if not any(interval.blocked.get(edge.receiver, 0.0) > NOTICEABLE for edge in edges):
             limit = _limit(interval, scenario, order, edges)
             if limit is not None:
                 found[limit] = None

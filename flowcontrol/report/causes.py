@@ -82,7 +82,7 @@ def pool_section(readings: Sequence[PoolReading]) -> str:
     if len(rows) > MOST_ROWS:
         shown.append([f"{len(rows) - MOST_ROWS:,} more rows are left out."])
     return (
-        '<details id="pools"><summary>What the pools say</summary>'
+        '<details id="pool-readings"><summary>What the pools say</summary>'
         f'<div class="scroll">{html_table(_HEADS, shown)}</div>'
         '<p class="how">Means over the run; 75 % or more is high. Of input and output: both low is '
         "fine; output high is blocked by what follows or by the network; input high alone limits, "

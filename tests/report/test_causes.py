@@ -78,7 +78,7 @@ def test_the_page_has_the_causes_that_the_summary_has(experiment: Any) -> None:
     assert cause["stage"] == experiment.summary["bottleneck"]
     page = report_page(experiment.tables, experiment.summary, experiment.scenario)
     assert f'<li data-cause="{cause["cause"]}">' in page
-    assert '<details id="pools">' in page
+    assert '<details id="pool-readings">' in page
 
 
 def reading(subtask: int, said: str, into: float = 0.5) -> PoolReading:

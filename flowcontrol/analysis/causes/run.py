@@ -48,8 +48,10 @@ class Run:
 
     @cached_property
     def of_stage(self) -> Mapping[str, pd.DataFrame]:
-        """The samples of each stage."""
-        return {str(name): rows for name, rows in self.samples.groupby("stage", sort=False)}
+        """The samples of each stage, none of one that has no rows."""
+        found = {str(name): rows for name, rows in self.samples.groupby("stage", sort=False)}
+        nothing = self.samples.iloc[:0]
+        return {one.name: found.get(one.name, nothing) for one in self.scenario.stages}
 
     @cached_property
     def limited(self) -> Mapping[str, Times]:

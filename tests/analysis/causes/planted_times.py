@@ -229,14 +229,14 @@ def uploads_that_slow_the_work(rng: random.Random) -> Job:
     r = offered(rng)
     stages = [
         source(r),
-        stage("count", r * rng.uniform(1.15, 1.3), 2, state={"bytes": "1mb"}),
+        stage("count", r * rng.uniform(1.15, 1.25), 2, state={"bytes": "1mb"}),
         stage("sink", r * quick(rng)),
     ]
     edges = [edge("source", "count", "hash", channel_weights=[1, 1]), edge("count", "sink")]
-    cluster = {
+    cluster = {  # a third of the interval: more than the buffers hold meanwhile
         "task_managers": 2,
-        "upload_bytes_per_s": round(rng.uniform(1.5e6, 2.5e6)),
-        "upload_slowdown": round(rng.uniform(0.4, 0.6), 2),
+        "upload_bytes_per_s": round(rng.uniform(1.2e6, 1.8e6)),
+        "upload_slowdown": round(rng.uniform(0.5, 0.65), 2),
     }
     made = scenario(stages, edges, cluster=cluster, options=checkpointed("aligned", 1500))
     return made, {("checkpoint", "count", None)}, {"count"}
