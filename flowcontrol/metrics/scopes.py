@@ -7,8 +7,9 @@ section 5.3).
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from flowcontrol.deployment import job_graph, stream_graph
 from flowcontrol.scenario import Scenario, Stage
@@ -76,16 +77,41 @@ def tasks_of(scenario: Scenario) -> list[Task]:
     scenario : Scenario
         Read and checked.
     """
-    written, found = scenario.canonical(), []
+    written, found = scenario.canonical(), list[Task]()
     for job, names in jobs_of(scenario).items():
+        given: Scenario | dict[str, Any] = scenario
         if scenario.jobs:
             own = next(one for one in written["jobs"] if one["name"] == job)
-            graph = stream_graph({"stages": own["stages"], "edges": own["edges"]})
-        else:
-            graph = stream_graph(scenario)
-        texts = {node.name: node.operator_name for node in graph.nodes}
-        for vertex in job_graph(graph).vertices:
-            stages = tuple(scenario.stage(name) for name in vertex.operators if name in names)
-            operators = tuple(texts[stage.name] for stage in stages)
-            found.append(Task(job, vertex.name, stages, operators))
+            given = {"stages": own["stages"], "edges": own["edges"]}
+        try:
+            found += _of_graph(scenario, job, given)
+        except ValueError:  # a job that runs here and that Flink would not build
+            found += _of_chains(scenario, job, names)
     return found
+
+
+def _of_graph(scenario: Scenario, job: str, given: Scenario | dict[str, Any]) -> Iterator[Task]:
+    """Yield the vertices of Flink's job graph."""
+    graph = stream_graph(given)
+    texts = {node.name: node.operator_name for node in graph.nodes}
+    for vertex in job_graph(graph).vertices:
+        stages = tuple(map(scenario.stage, vertex.operators))
+        yield Task(job, vertex.name, stages, tuple(texts[stage.name] for stage in stages))
+
+
+def _of_chains(scenario: Scenario, job: str, names: Sequence[str]) -> Iterator[Task]:
+    """Yield a job's chains, named as Flink names plain ones."""
+    heads = {edge.receiver: edge.sender for edge in scenario.edges if edge.chain}
+    chains: dict[str, list[Stage]] = {}
+    for stage in scenario.topological():
+        head = stage.name
+        while head in heads:
+            head = heads[head]
+        if stage.name in names:
+            chains.setdefault(head, []).append(stage)
+    for stages in chains.values():
+        texts = tuple(
+            stage.name if scenario.inputs(stage.name) else f"Source: {stage.name}"
+            for stage in stages
+        )
+        yield Task(job, " -> ".join(texts), tuple(stages), texts)
