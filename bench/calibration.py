@@ -33,7 +33,7 @@ from flowcontrol.virtual import run_job
 
 HERE = Path(__file__).resolve().parent
 FLINK = HERE / "real_flink" / "dumps"
-SPARK = HERE.parent / "tests" / "calibration" / "spark"
+SPARK = HERE / "spark_progress"
 
 SLOWER: dict[str, str] = {
     "slow-sink": "sink",

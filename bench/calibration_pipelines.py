@@ -8,7 +8,7 @@ takes twice as long for a row (``-slow``), and with twice the rows a batch, or t
 (``-more``).
 
 - ``files``: files of differing length, one a batch, a transformation, ``foreachBatch``.
-- ``counts``: the rate source, which grows for a minute, an aggregation with state, a trigger of 6 s.
+- ``counts``: the rate source, which grows for a minute, an aggregation, a trigger of 6 s.
 - ``link``: files, a link, and a second query with the sink.
 
 A sink takes a fixed time a batch and a time a row, whatever part of it Spark needs itself.

@@ -135,8 +135,8 @@ def _load(draft: Draft, batches: list[Batch], interval_ms: int) -> _Load:
     a backlog fills each batch up to its own limit, whatever the time was.
     """
     late = batches[len(batches) // 2 :]
-    per_s = [1000 * b.rows / (b.at_ms - a.at_ms) for a, b in _pairs(late)]
-    by_rate, by_rows = _variation(per_s), _variation([float(one.rows) for one in late])
+    per_s = [1000 * b.rows / (b.at_ms - a.at_ms) for a, b in _pairs(batches)]
+    by_rate, by_rows = _variation(per_s), _variation([float(one.rows) for one in batches])
     key = f"stages.{SOURCE}.emit_rate"
     if interval_ms or (by_rows > SAME and by_rate <= by_rows / 4):
         arrived = sum(b.rows for _, b in _pairs(late)) / sum(
