@@ -33,7 +33,7 @@ from flowcontrol.virtual import run_job
 
 HERE = Path(__file__).resolve().parent
 FLINK = HERE / "real_flink" / "dumps"
-SPARK = HERE.parent / "tests" / "calibration" / "spark"
+SPARK = HERE / "spark_progress"
 
 SLOWER: dict[str, str] = {
     "slow-sink": "sink",
@@ -126,6 +126,22 @@ def slower(stage: str) -> Change:
     return change
 
 
+def slower_rows(stage: str, draft: Draft) -> Change:
+    """Return the change that makes the rows of a link's receiver take twice as long.
+
+    What a batch costs beside its rows stays.
+    """
+
+    def change(mapping: dict[str, Any]) -> None:
+        assert draft.batch_cost is not None
+        cost, rows = draft.batch_cost
+        before = cost.overhead_ms + rows * cost.row_ms
+        own = next(one for one in mapping["stages"] if one["name"] == stage)
+        own["service_rate"] *= before / (before + rows * cost.row_ms)
+
+    return change
+
+
 def doubled(mapping: dict[str, Any]) -> None:
     """Double the buffers."""
     for key in BUFFERS:
@@ -175,10 +191,10 @@ def flink_job(folder: Path, shape: str) -> Iterator[Line | str]:
 def spark_job(folder: Path, name: str) -> Iterator[Line | str]:
     """Yield the figures of a Spark pipeline, as it is and changed."""
     if name == "link":
-        base = fit_link(folder / "link-link")
+        base = fit_link(folder / "link-link", folder / "link.jsonl")
         yield from figures("link", base, base, is_changed=False)
         sink = base.mapping["stages"][-1]["name"]
-        for run, change in (("link-slow", slower(sink)), ("link-more", doubled)):
+        for run, change in (("link-slow", slower_rows(sink, base)), ("link-more", doubled)):
             seen = fit_link(folder / f"{run}-link")
             yield from figures(run, changed(base, change), seen, is_changed=True)
         return

@@ -10,6 +10,22 @@ from flowcontrol.errors import Problem, ScenarioError
 
 
 @dataclass(frozen=True)
+class Cost:
+    """The time of a batch of n rows: overhead_ms + n x row_ms.
+
+    Attributes
+    ----------
+    row_ms : float
+        A row's part.
+    overhead_ms : float
+        What a batch takes beside its rows.
+    """
+
+    row_ms: float
+    overhead_ms: float
+
+
+@dataclass(frozen=True)
 class Figure:
     """One figure of a fitted scenario.
 
@@ -113,6 +129,8 @@ class Draft:
         Time of the run that is left out of the comparison, s.
     batches : dict
         How batches of the run are recognised, of Spark; empty otherwise.
+    batch_cost : tuple of Cost and float, or None
+        Of a link's receiver whose progress is known: what a batch costs, and its rows on average.
     """
 
     mapping: dict[str, Any]
@@ -124,6 +142,7 @@ class Draft:
     bottleneck: str | None = None
     warm_up_s: float = 0.0
     batches: dict[str, Any] = field(default_factory=dict)
+    batch_cost: tuple[Cost, float] | None = None
 
     def measured(self, key: str, value: Any, origin: str, error: float | None = None) -> Any:
         """Note a figure that follows from the input; return its value."""

@@ -418,9 +418,9 @@ def _options(
 def _beside(draft: Draft, progress: str | Path) -> None:
     """Say what a batch costs beside its rows: larger buffers make fewer batches."""
     batches, name, source = read_progress(progress)
-    own = Draft({}, source)
-    cost = cost_of(own, batches, "stages.query.service_rate")
+    cost = cost_of(Draft({}, source), batches, "stages.query.service_rate")
     mean = sum(one.took_ms for one in batches) / len(batches)
+    draft.batch_cost = cost, sum(one.rows for one in batches) / len(batches)
     draft.notes.append(
         f"{name}: of a batch's {mean:.0f} ms {cost.overhead_ms:.0f} ms are beside its rows; the "
         "service rate holds for batches of this size, and larger buffers gain more than it says"

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from statistics import fmean, linear_regression
 from typing import Final
 
 from flowcontrol.calibration import rates
 from flowcontrol.calibration.batches import Batch
-from flowcontrol.calibration.draft import Contradiction, Draft
+from flowcontrol.calibration.draft import Contradiction, Cost, Draft
 
 DIFFERENT: Final = 1.2
 """How many times as many rows as the smallest batch the largest must have to tell both costs."""
 
 OUTLIER: Final = 4.0
 """Batches whose time is so many mean deviations off the line are not its points: a pause."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """The time of a batch of n rows: overhead_ms + n x row_ms.
-
-    Attributes
-    ----------
-    row_ms : float
-        A row's part.
-    overhead_ms : float
-        What a batch takes beside its rows.
-    """
-
-    row_ms: float
-    overhead_ms: float
 
 
 def cost_of(draft: Draft, batches: list[Batch], key: str) -> Cost:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Final
 
 from flowcontrol.calibration import rates
@@ -20,8 +20,9 @@ BACK_TO_BACK: Final = 0.05
 """Largest part of a batch's time between its end and the next start without a trigger."""
 
 BATCHES: Final = 25
-SAMPLES: Final = 400
-"""Batches that are run, and samples of each."""
+ROUNDS: Final = 400
+SAMPLES: Final = 20
+"""Batches that are run, and rounds and samples of each."""
 
 SAME: Final = 0.02
 """Variation of sizes up to which batches are of one size."""
@@ -56,7 +57,7 @@ def fit_progress(given: Any) -> Draft:
         throttle["max_records"] = load.max_records
     batch_s = fmean(one.took_ms for one in load.settled) / 1000
     every_s = max(batch_s, interval_ms / 1000)
-    round_ms = max(1, round(1000 * every_s / SAMPLES))
+    round_ms = max(1, round(1000 * every_s / ROUNDS))
     stage: dict[str, Any] = {"name": QUERY}
     if cost.row_ms > 0:
         stage["service_rate"] = rates.rounded(1000 / cost.row_ms)
@@ -65,7 +66,7 @@ def fit_progress(given: Any) -> Draft:
         "name": _name(name),
         "duration_s": rates.rounded(BATCHES * every_s, 4),
         "round_ms": round_ms,
-        "sample_interval_s": round_ms / 1000,
+        "sample_interval_s": round_ms * (ROUNDS // SAMPLES) / 1000,
         "cluster": {"task_managers": 1},
         "system": {"transport": "unbounded", "throttle": throttle},
         "stages": [{"name": SOURCE, "emit_rate": load.emit_rate}, stage],
@@ -93,10 +94,11 @@ def _interval(draft: Draft, batches: list[Batch]) -> int:
     if fmean(gaps) <= BACK_TO_BACK * took:
         draft.measured(key, 0, "each batch begins when the one before is done", 0.0)
         return 0
-    shortest = min(apart)
-    # Ticks are whole multiples of the interval, and a batch may miss some.
-    if all(abs(gap - shortest * round(gap / shortest)) <= 0.1 * shortest for gap in apart):
-        found = round(shortest, -2 if shortest > 2000 else -1)
+    usual = median(apart)
+    # Ticks are whole multiples of the interval; the first batch begins between two of them.
+    on_time = [abs(gap - usual * round(gap / usual)) <= 0.1 * usual for gap in apart]
+    if sum(on_time) >= 0.8 * len(on_time):
+        found = round(usual, -2 if usual > 2000 else -1)
         return int(draft.measured(key, int(found), "starts of batches are so far apart", 0.02))
     return int(draft.assumed(key, 0, "batches begin at no interval: the source had no rows yet"))
 
@@ -133,8 +135,8 @@ def _load(draft: Draft, batches: list[Batch], interval_ms: int) -> _Load:
     a backlog fills each batch up to its own limit, whatever the time was.
     """
     late = batches[len(batches) // 2 :]
-    per_s = [1000 * b.rows / (b.at_ms - a.at_ms) for a, b in _pairs(late)]
-    by_rate, by_rows = _variation(per_s), _variation([float(one.rows) for one in late])
+    per_s = [1000 * b.rows / (b.at_ms - a.at_ms) for a, b in _pairs(batches)]
+    by_rate, by_rows = _variation(per_s), _variation([float(one.rows) for one in batches])
     key = f"stages.{SOURCE}.emit_rate"
     if interval_ms or (by_rows > SAME and by_rate <= by_rows / 4):
         arrived = sum(b.rows for _, b in _pairs(late)) / sum(

@@ -27,8 +27,8 @@ def conclusion(draft: Draft, rows: Sequence[Row], predicted: str | None) -> str:
 def figure_table(rows: Sequence[Row]) -> Table:
     """Return a row a figure; ``!`` marks those beyond their tolerances."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("place", overflow="fold", min_width=14)
-    table.add_column("figure", overflow="fold", min_width=22)
+    table.add_column("place", overflow="fold")
+    table.add_column("figure", no_wrap=True)
     for heading in ("observed", "predicted", "error", "allowed"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("")
@@ -41,7 +41,7 @@ def figure_table(rows: Sequence[Row]) -> Table:
             place,
             row.name,
             *(_number(value) for value in figures),
-            f"{'+' if row.error >= 0 else '-'}{_number(abs(row.error))}",
+            f"{'+' if row.error >= 0 else '-'}{_number(abs(row.error), 2)}",
             _number(row.tolerance),
             "" if row.is_within else "!",
             style="" if row.is_within else "bold",
@@ -71,9 +71,9 @@ def _value(value: object) -> str:
     return "left out" if value is None else str(value)
 
 
-def _number(value: float) -> str:
+def _number(value: float, digits: int = 3) -> str:
     if abs(value) < 1e-6:
         return "0"
     if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.3g}" if abs(value) < 10 else f"{value:.1f}"
+    return f"{value:.{digits}g}" if abs(value) < 10 else f"{value:.1f}"
