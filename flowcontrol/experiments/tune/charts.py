@@ -14,6 +14,7 @@ from flowcontrol.experiments.tune.wording import figure_text, point_text
 from flowcontrol.report.colours import BLUE, GREEN, GREY, ORANGE, VERMILLION
 from flowcontrol.report.figures import Chart, axis, scatter
 from flowcontrol.report.markup import chart_texts
+from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:
     from flowcontrol.experiments.tune.result import Tuning
@@ -89,11 +90,11 @@ def progress_chart(tuning: Tuning) -> Chart:
         ("satisfies all", True, _marker("circle", BLUE, 8)),
     ):
         rows = [
-            (number, one)
-            for number, one in enumerate(verdict.ran, start=1)
+            (place, one)
+            for place, one in enumerate(verdict.ran, start=1)
             if verdict.is_feasible(one) == wanted and _finite(first.cost(one))
         ]
-        x, y = [number for number, _ in rows], [_value(one, first, scale) for _, one in rows]
+        x, y = [place for place, _ in rows], [_value(one, first, scale) for _, one in rows]
         data.append(scatter(name, x, y, **style))
     x, y = _best_so_far(tuning, first, scale)
     line = {"color": GREEN, "width": 2, "shape": "hv"}
@@ -111,11 +112,11 @@ def _best_so_far(tuning: Tuning, axis: Axis, scale: Scale) -> tuple[list[int], l
     x: list[int] = []
     y: list[float] = []
     lowest = math.inf
-    for number, outcome in enumerate(tuning.verdict.ran, start=1):
+    for place, outcome in enumerate(tuning.verdict.ran, start=1):
         if tuning.verdict.is_feasible(outcome):
             lowest = min(lowest, axis.cost(outcome))
         if _finite(lowest):
-            x.append(number)
+            x.append(place)
             y.append(axis.sign * lowest / scale[1])
     return x, y
 
@@ -148,8 +149,16 @@ def _axis(of: Axis, scale: Scale, outcomes: Sequence[Outcome]) -> dict[str, Any]
     known = [value for value in values if value is not None]
     title = _title(of, scale)
     if known and min(known) > 0 and max(known) > _WIDE * min(known):
-        return {**axis(title), "type": "log", "dtick": "D2", "rangemode": "normal"}
+        steps = _steps(min(known) / scale[1], max(known) / scale[1])
+        ticks = {"tickvals": steps, "ticktext": [number(step) for step in steps]}
+        return {**axis(title), "type": "log", "rangemode": "normal", **ticks}
     return axis(title)
+
+
+def _steps(least: float, most: float) -> list[float]:
+    """Return 1, 2 and 5 times the powers of ten around a range, above 0."""
+    powers = range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1)
+    return [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
 
 
 def _title(axis: Axis, scale: Scale) -> str:

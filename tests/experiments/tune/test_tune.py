@@ -18,6 +18,7 @@ from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.sweep import worker
 from flowcontrol.experiments.sweep.variants import variant_id
 from flowcontrol.experiments.tune import runner, tune
+from flowcontrol.experiments.tune.charts import front_chart
 from flowcontrol.scenario.given import as_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -250,14 +251,17 @@ def test_two_objectives_have_a_front_and_the_chosen_one_lies_on_it(run, tmp_path
     # In the middle, not at one of the ends.
     assert not ordered[0]["is_best"]
     assert not ordered[-1]["is_best"]
+    # Memory differs by more than twenty times, and its axis is logarithmic, with whole labels.
+    xaxis = front_chart(result).figure["layout"]["xaxis"]
+    assert xaxis["type"] == "log"
+    assert {"50", "100", "200", "1,000"} <= set(xaxis["ticktext"])
+    assert len(xaxis["ticktext"]) == len(xaxis["tickvals"])
     page = (tmp_path / "out" / "report.html").read_text()
     for text in ("memory (KiB), less is better", "sink.rate_in (records/s), more is better"):
         assert text in page
 
 
 def test_marks_differ_without_their_colours(run, tmp_path):
-    from flowcontrol.experiments.tune.charts import front_chart
-
     chart = front_chart(run(minimise="memory", maximise="sink.rate_in", subject_to=LIMITS[1]))
     symbols = {trace["name"]: trace["marker"]["symbol"] for trace in chart.figure["data"]}
     assert {"misses a constraint", "satisfies all", "front", "as given", "chosen"} >= set(symbols)
