@@ -29,6 +29,7 @@ ALLOWED = {
     "scenario": {"errors", "install", "records", "graphs"},
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
+    "scaling": {"errors", "scenario"},
     "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
