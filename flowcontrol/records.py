@@ -135,6 +135,8 @@ QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
+SCALINGS = _TABLES["scalings"]
+"""What a run writes besides if its scenario has a controller (``scaling``)."""
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
 
@@ -169,5 +171,7 @@ TRACE: Mapping[str, Table] = MappingProxyType(
 )
 """Tables that a run writes besides if its scenario has a ``trace``."""
 
-FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *TRACE})
+FOLDERS: frozenset[str] = frozenset(
+    {*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *TRACE, SCALINGS.name}
+)
 """Folders of a run that hold its tables."""

@@ -37,7 +37,8 @@ PLACES = {
     "checkpoints": "`checkpoints` in the folder of a run that checkpoints",
     "checkpoint_tasks": "`checkpoint_tasks` likewise",
     "restarts": "`restarts` likewise",
-    "delivery": "`delivery` likewise",
+    "scalings": "`scalings` in the folder of a run with a controller",
+    "delivery": "`delivery` in the folder of a run that checkpoints",
     "time": "`time` in the folder of a run with event time or windows",
     "messages": "`messages` in the folder of a run with a trace",
     "control_messages": "`control_messages` likewise",
@@ -75,6 +76,7 @@ def page() -> str:
         QUERY_PROGRESS,
         RESULTS,
         RESULTS_OF_WINDOWS,
+        SCALINGS,
         STATE,
         TRACE,
     )
@@ -82,7 +84,10 @@ def page() -> str:
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
     runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values(), *TRACE.values())
-    found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
+    found = {
+        one.name: one
+        for one in (*runs, SCALINGS, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)
+    }
     found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
     index = [
         (f"[{name}](#{name})", place, lowered(found[name].meaning))

@@ -30,6 +30,7 @@ ALLOWED = {
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
     "scaling": {"errors", "scenario"},
+    "scaling/runs": CORE | {"virtual", "scaling"},
     "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
@@ -51,7 +52,7 @@ ALLOWED = {
     "experiments/compare": KIT | {"spark", "run"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment"}
+    | {"deployment", "scaling/runs"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT

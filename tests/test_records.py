@@ -23,6 +23,7 @@ from flowcontrol.records import (
     RESTARTS,
     RESULTS,
     RESULTS_OF_WINDOWS,
+    SCALINGS,
     STAGES,
     STATE,
     Column,
@@ -56,6 +57,7 @@ CONTRACT = {
     "delivery": (
         "t_s stage subtask written committed visible_twice lost visibility_p50_ms visibility_max_ms"
     ),
+    "scalings": "t_s stage old new reason restart_s",
     "time": (
         "t_s stage subtask watermark_s watermark_lag_ms is_idle paused_ms_per_s late_records "
         "open_windows window_state_bytes fired"
@@ -91,6 +93,7 @@ RUNS = (
     CHECKPOINT_TASKS,
     RESTARTS,
     DELIVERY,
+    SCALINGS,
     MESSAGES,
     CONTROL_MESSAGES,
 )

@@ -42,6 +42,7 @@ COMMANDS: Final = (
     Command("sweep", "run many variants of a scenario, into one table"),
     Command("compare", "run a scenario under several systems' flow control"),
     Command("step", "step through a run: every buffer, credit and message of a round"),
+    Command("scale", "let DS2 or Flink's autoscaler change the parallelism of a run"),
     Command("capacity", "find the highest rate that a source can sustain"),
     Command("plan", "show the network buffers of a scenario"),
     Command("deploy", "show Flink's graphs and slots of a scenario"),

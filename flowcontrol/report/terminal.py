@@ -27,6 +27,7 @@ from flowcontrol.report.keyfigures import (
 from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.restarts import restart_sentences
+from flowcontrol.report.scaling import scaling_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -197,7 +198,7 @@ def print_summary(
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
-    for sentence in [*lag_sentences(summary), *hot_sentences(summary)]:
+    for sentence in [*scaling_sentences(summary), *lag_sentences(summary), *hot_sentences(summary)]:
         console.print(Text(sentence))
     for line in [*event_time_lines(summary), *partition_lines(summary)]:
         console.print(Text(line))

@@ -53,6 +53,8 @@ class FlinkAutoscaler:
         What the keys say.
     reason : str
         Why the last :meth:`decide` scaled, or did not.
+    reasons : dict of str to str
+        Why, by vertex that it scaled.
 
     Raises
     ------
@@ -73,7 +75,7 @@ class FlinkAutoscaler:
 
     def __init__(self, options: Mapping[str, object] | None = None, version: str = "head") -> None:
         self.settings: AutoscalerSettings = read_autoscaler(options or {}, version)
-        self.reason = "nothing was observed yet"
+        self.reason, self.reasons = "nothing was observed yet", dict[str, str]()
         self._window = Window()
         self._past: dict[str, Past] = {}
         self._delayed: dict[str, Delayed] = {}
@@ -165,7 +167,8 @@ class FlinkAutoscaler:
         if not any(change.outside for change in changes.values()):
             self.reason = "every vertex that would change is within its band"
             return {}
-        self.reason = ", ".join(_why(name, found[name], change) for name, change in changes.items())
+        self.reasons = {name: _why(name, found[name], one) for name, one in changes.items()}
+        self.reason = ", ".join(self.reasons.values())
         if not self.settings.scaling_enabled:
             self.reason = f"scaling is not enabled: {self.reason}"
             return {}
