@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flowcontrol.run.emulate import emulate
     from flowcontrol.run.plan import plan
     from flowcontrol.run.rounds import rounds
+    from flowcontrol.run.scale import scale
     from flowcontrol.scenario import Scenario, load_scenario
     from flowcontrol.stepview.step import step
 
@@ -53,6 +54,7 @@ __all__ = [
     "load_scenario",
     "plan",
     "rounds",
+    "scale",
     "step",
     "sweep",
     "tune",
@@ -73,6 +75,7 @@ _LAZY = {
     "load_scenario": "flowcontrol.scenario",
     "plan": "flowcontrol.run.plan",
     "rounds": "flowcontrol.run",
+    "scale": "flowcontrol.run.scale",
     "step": "flowcontrol.stepview.step",
     "sweep": "flowcontrol.experiments.sweep.sweep",
     "tune": "flowcontrol.experiments.tune.tune",

@@ -136,6 +136,8 @@ CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_task
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
 PROCESSES = _TABLES["processes"]
+SCALINGS = _TABLES["scalings"]
+"""What a run writes besides if its scenario has a controller (``scaling``)."""
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
 
@@ -181,6 +183,6 @@ MONITORING: Mapping[str, Table] = MappingProxyType({SAMPLES.name: SAMPLES, METRI
 has ``sampling``, ``metrics`` unless they are left out."""
 
 FOLDERS: frozenset[str] = frozenset(
-    {*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *MACHINES, *TRACE, *MONITORING}
+    {*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *MACHINES, *TRACE, *MONITORING, SCALINGS.name}
 )
 """Folders of a run that hold its tables."""

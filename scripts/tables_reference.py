@@ -37,7 +37,8 @@ PLACES = {
     "checkpoints": "`checkpoints` in the folder of a run that checkpoints",
     "checkpoint_tasks": "`checkpoint_tasks` likewise",
     "restarts": "`restarts` likewise",
-    "delivery": "`delivery` likewise",
+    "scalings": "`scalings` in the folder of a run with a controller",
+    "delivery": "`delivery` in the folder of a run that checkpoints",
     "time": "`time` in the folder of a run with event time or windows",
     "processes": "`processes` in the folder of a run with `cluster.cores`, `cpu` or stalls",
     "messages": "`messages` in the folder of a run with a trace",
@@ -89,6 +90,7 @@ def page() -> str:
         QUERY_PROGRESS,
         RESULTS,
         RESULTS_OF_WINDOWS,
+        SCALINGS,
         STATE,
         TRACE,
     )
@@ -97,7 +99,10 @@ def page() -> str:
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
     kinds = (RESULTS, FAULT_TOLERANCE, EVENT_TIME, MACHINES, TRACE, MONITORING)
     runs = [one for kind in kinds for one in kind.values()]
-    found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
+    found = {
+        one.name: one
+        for one in (*runs, SCALINGS, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)
+    }
     found |= {
         "sweep": swept,
         "tuning": tuning_table((), (MEMORY, SLOTS)),

@@ -29,6 +29,8 @@ ALLOWED = {
     "scenario": {"errors", "install", "records", "graphs"},
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
+    "scaling": {"errors", "scenario"},
+    "scaling/runs": CORE | {"virtual", "scaling"},
     "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
     "metrics": {"deployment", "protocol", "records", "scenario"},
     "operators": {"errors", "protocol"},
@@ -57,7 +59,7 @@ ALLOWED = {
     | {"experiments/advise"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment", "metrics", "experiments", "experiments/advise"}
+    | {"deployment", "metrics", "experiments", "experiments/advise", "scaling/runs"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT

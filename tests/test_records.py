@@ -26,6 +26,7 @@ from flowcontrol.records import (
     RESULTS,
     RESULTS_OF_WINDOWS,
     SAMPLES,
+    SCALINGS,
     STAGES,
     STATE,
     Column,
@@ -59,6 +60,7 @@ CONTRACT = {
     "delivery": (
         "t_s stage subtask written committed visible_twice lost visibility_p50_ms visibility_max_ms"
     ),
+    "scalings": "t_s stage old new reason restart_s",
     "time": (
         "t_s stage subtask watermark_s watermark_lag_ms is_idle paused_ms_per_s late_records "
         "open_windows window_state_bytes fired"
@@ -99,6 +101,7 @@ RUNS = (
     RESTARTS,
     DELIVERY,
     PROCESSES,
+    SCALINGS,
     MESSAGES,
     CONTROL_MESSAGES,
     SAMPLES,

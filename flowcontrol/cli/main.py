@@ -44,6 +44,7 @@ COMMANDS: Final = (
     Command("compare", "run a scenario under several systems' flow control"),
     Command("step", "step through a run: every buffer, credit and message of a round"),
     Command("calibrate", "make a scenario of a running job, and predict it"),
+    Command("scale", "let DS2 or Flink's autoscaler change the parallelism of a run"),
     Command("capacity", "find the highest rate that a source can sustain"),
     Command("advise", "try out what would help: parallelism, buffers, checkpoints, placement"),
     Command("plan", "show the network buffers of a scenario"),

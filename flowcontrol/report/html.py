@@ -34,6 +34,7 @@ from flowcontrol.report.messages import message_section, message_sentences
 from flowcontrol.report.restarts import restart_section, restart_sentences
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.sampling import sampling_charts, sampling_section, sampling_sentences
+from flowcontrol.report.scaling import as_drawn, scaling_charts, scaling_section, scaling_sentences
 from flowcontrol.report.stage_table import stage_table
 from flowcontrol.report.timeline import player, player_note, step_note
 from flowcontrol.scenario import Scenario
@@ -67,8 +68,9 @@ def write_report(
 
 def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
-    run = RunData.of(tables, scenario, summary["bottleneck"])
-    charts = [*all_charts(run), *heat_charts(run)]
+    drawn = as_drawn(scenario, tables)
+    run = RunData.of(tables, drawn, summary["bottleneck"])
+    charts = [*scaling_charts(run, tables), *all_charts(run), *heat_charts(run)]
     of_time = event_time_charts(run, tables)
     of_checkpoints = checkpoint_charts(run, tables)
     of_readers = delivery_charts(run, summary)
@@ -86,15 +88,16 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         below=cause_section(summary)
         + "".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
-        key_figures="".join([*key_figures(summary, scenario), *event_time_figures(summary)]),
+        key_figures="".join([*key_figures(summary, drawn), *event_time_figures(summary)]),
         player=player(run),
-        graph=job_graph(summary, scenario),
+        graph=job_graph(summary, drawn),
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
         step_note=step_note(run),
         charts="".join(map(chart_section, charts)),
         event_time=event_time_section(summary, scenario) + "".join(map(chart_section, of_time)),
-        checkpoints=checkpoint_section(tables, summary)
+        checkpoints=scaling_section(summary)
+        + checkpoint_section(tables, summary)
         + "".join(map(chart_section, of_checkpoints))
         + restart_section(summary)
         + delivery_section(summary)
@@ -111,8 +114,9 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return the other sentences: on logs, checkpoints, failures, messages and jobs."""
+    """Return the other sentences: on scalings, logs, checkpoints, failures, messages and jobs."""
     return [
+        *scaling_sentences(summary),
         *lag_sentences(summary),
         *checkpoint_sentences(summary),
         *restart_sentences(summary),

@@ -30,6 +30,7 @@ from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.restarts import restart_sentences
 from flowcontrol.report.sampling import sampling_sentences
+from flowcontrol.report.scaling import scaling_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -200,7 +201,12 @@ def print_summary(
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
-    for sentence in [*cause_lines(summary), *lag_sentences(summary), *hot_sentences(summary)]:
+    for sentence in [
+        *cause_lines(summary),
+        *scaling_sentences(summary),
+        *lag_sentences(summary),
+        *hot_sentences(summary),
+    ]:
         console.print(Text(sentence))
     for line in [*event_time_lines(summary), *partition_lines(summary)]:
         console.print(Text(line))

@@ -17,6 +17,7 @@ from flowcontrol.analysis.deliveries import delivery_summary
 from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.refused_savepoints import refused_sentences
 from flowcontrol.analysis.restarts import restart_summary
+from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
 from flowcontrol.job.credit_window import window_warnings
@@ -221,7 +222,12 @@ def _run(
             summary["restarts"] = found
         if "delivery" in run.tables:
             summary["delivery"] = _delivery(job, run, summary)
-        if clock == "virtual" and run.is_finished:
+        if job.scenario.scaling is not None:
+            summary["scaling"] = scaling_summary(run.tables, job.scenario)
+            for name, width in summary["scaling"]["end"].items():
+                summary["stages"][name]["parallelism"] = width
+        is_whole = clock == "virtual" and run.is_finished
+        if is_whole and job.scenario.scaling is None:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
             if advice:
@@ -265,6 +271,11 @@ def _virtual(job: Job, _: SparkSession | None, replayed: Replayed) -> Begin:
     """Compile what the job needs, so that its time is not the rounds'."""
     from flowcontrol.virtual import prepare_job, run_job
 
+    if job.scenario.scaling is not None:
+        from flowcontrol.scaling.runs.scaled import first_job, run_scaled
+
+        prepare_job(first_job(job))
+        return lambda folder, watch: run_scaled(job, progress=watch)
     prepare_job(job)
     return lambda folder, watch: run_job(job, progress=watch, replayed=replayed)
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.scaling_checks import scaling_refusals
 from flowcontrol.scenario.stage_models import Stage
 
 Where = Literal["any", "live", "virtual"]
@@ -284,7 +285,16 @@ def _cpu(scenario: Scenario) -> Iterator[Refusal]:
             yield f"stages[{index}].cpu", what, "leave it out"
 
 
+def _live_scaling(scenario: Scenario) -> Iterator[Refusal]:
+    """Queries of another parallelism would have to go on from the ledgers of the ones before."""
+    if scenario.scaling is not None and next(scaling_refusals(scenario), None) is None:
+        what = f"{scenario.scaling.policy!r}: scaling is"
+        yield "scaling", what, "use the virtual clock, or leave it out"
+
+
 LATER: Final = (
+    Later("scaling", "any", scaling_refusals),
+    Later("scaling on the live clock", "live", _live_scaling),
     Later("sources drawn in", "any", _drawn_in),
     Later("batch jobs", "any", _batch_jobs),
     Later("key groups", "any", _key_groups),

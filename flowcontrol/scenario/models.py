@@ -35,6 +35,7 @@ from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.monitoring_models import Monitoring
 from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.operator_models import OperatorKeys
+from flowcontrol.scenario.scaling_models import Scaling
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
@@ -193,7 +194,9 @@ class Edge(_Model):
 class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    quiet = frozenset({"savepoints", "failures", "trace", "monitoring", "time_model", "batch_s"})
+    quiet = frozenset(
+        {"savepoints", "failures", "scaling", "trace", "monitoring", "time_model", "batch_s"}
+    )
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
@@ -214,6 +217,9 @@ class ScenarioHead(_Model):
     )
     failures: tuple[Failure, ...] = Field(
         default=(), description="what fails when, in the order of time"
+    )
+    scaling: Scaling | None = f.or_none(
+        "who changes the parallelism of stages during the run; default: nobody does"
     )
     trace: Trace | None = f.or_none(
         "a window of the run of which every message is written down; default: none is"

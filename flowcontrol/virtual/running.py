@@ -112,7 +112,9 @@ class Running:
     used: list[list[int]] = field(default_factory=list)
 
     @classmethod
-    def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
+    def start(
+        cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool, begins_us: int = 0
+    ) -> Running:
         """Return a run before its first round, its memory made.
 
         Parameters
@@ -126,6 +128,8 @@ class Running:
         track : bool
             Follow the age of every record; a throttle that looks at ages has them followed in any
             case.
+        begins_us : int, default 0
+            When the interval of checkpoints begins, microseconds.
         """
         controller = controller_of(job)
         memory = fill(
@@ -146,7 +150,7 @@ class Running:
         batches = Batches(job, memory) if has_batches(job.scenario) else None
         own = batches if has_throttles_batches(job.scenario) else None
         control = None if controller is None else Control(job, memory, controller, own)
-        coordination = None if job.checkpoints is None else Coordination(job, memory)
+        coordination = None if job.checkpoints is None else Coordination(job, memory, begins_us)
         tables = Tables(job, memory, timeline.absent)
         recovery = None
         if job.faults is not None:
@@ -191,8 +195,18 @@ class Running:
         said = 0 if self.control is None else self.control.controller.messages
         return self.memory.head.grants + said
 
-    def run(self, progress: Callable[[int, int], None]) -> int:
-        """Run all rounds; return the flags of a log that was full, or 0."""
+    def run(
+        self, progress: Callable[[int, int], None], is_over: Callable[[float], bool] | None = None
+    ) -> int:
+        """Run all rounds; return the flags of a log that was full, or 0.
+
+        Parameters
+        ----------
+        progress : callable
+            Called at each sample with the rounds done and the records that reached the sinks.
+        is_over : callable, optional
+            Called behind it with the time of the sample, s: whether the run ends there.
+        """
         done = 0
         for t_s, _, last in self.job.samples(self.job.rounds):
             at = done
@@ -214,6 +228,8 @@ class Running:
                 self.delivery.sample(t_s, last + 1, taken)
             done = last + 1
             progress(done, self.memory.head.arrived)
+            if is_over is not None and is_over(t_s):
+                break
         return 0
 
     def grown(self, sizes: LogSizes, flags: int) -> LogSizes:
@@ -229,14 +245,14 @@ class Running:
 
     def result_tables(self) -> dict[str, pa.Table]:
         """Return the result tables, when the last round is done."""
-        tables = self.tables.finish()
+        tables, rounds = self.tables.finish(), self.memory.head.round
         if self.coordination is not None:
-            self.coordination.finish()
+            self.coordination.finish(rounds)
             tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
         if self.recovery is not None:
             tables["restarts"] = restart_table(self.recovery.control)
         if self.delivery is not None:
-            self.delivery.advance(self.job.rounds)
+            self.delivery.advance(rounds)
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()

@@ -33,7 +33,7 @@ VIRTUAL = [
     "shared-producer",
     "two-jobs",
 ]
-VIRTUAL += ["two-phase-commit", "word-count"]
+VIRTUAL += ["two-phase-commit", "word-count", "daily-curve", "ds2-word-count"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst", "skewed-sources"]

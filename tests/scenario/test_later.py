@@ -50,6 +50,16 @@ OPERATORS: dict[str, list[tuple[str, Any]]] = {
 """Changes of a small scenario with operators, for the lines that are about these."""
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
+    "scaling": (
+        [("scaling", {"policy": "ds2"}), FAILED],
+        "failures",
+        ["1: failures beside scaling are", "leave them out"],
+    ),
+    "scaling on the live clock": (
+        [("scaling", {"policy": "ds2"})],
+        "scaling",
+        ["'ds2': scaling is", "use the virtual clock"],
+    ),
     "sources drawn in": (
         [],
         "operators[1].chaining",

@@ -124,7 +124,7 @@ def pairs(case: str) -> tuple[Any, Any]:
                 memory.head.flags = 0
                 if flags == FLAG_REPORTS:
                     coordination.hear()
-            coordination.finish()
+            coordination.finish(end)
             assert coordination.control.coordinator.counts.completed > 1
             assert len(recovery.control.restarts) == len(job.scenario.failures)
         assert memory.head.transfers > 0
