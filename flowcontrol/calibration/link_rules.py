@@ -11,8 +11,8 @@ from flowcontrol.link.members import ranges
 from flowcontrol.report.numbers import percent
 
 if TYPE_CHECKING:
+    from flowcontrol.calibration.draft import Cost
     from flowcontrol.calibration.link_ledger import LinkLoad
-    from flowcontrol.calibration.spark_cost import Cost
     from flowcontrol.experiments.advise.changes import Path, Subject
 
 HOT: Final = 1.5

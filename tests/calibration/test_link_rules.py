@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.calibration.draft import Cost
 from flowcontrol.calibration.link_ledger import LinkLoad
 from flowcontrol.calibration.link_rules import LinkRules
-from flowcontrol.calibration.spark_cost import Cost
 from flowcontrol.cli.main import main as flowcontrol
 from flowcontrol.experiments.advise.changes import Change, Seen, Subject
 from flowcontrol.scenario.given import as_base

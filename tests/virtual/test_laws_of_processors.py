@@ -15,6 +15,8 @@ from flowcontrol.job.reference import new_subtasks, run_rounds
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
 
+pytestmark = pytest.mark.usefixtures("whole_kernel")
+
 ROUND_MS, SECONDS = 1, 6
 A_ROUND = ROUND_MS / 1000
 """A thread is ahead of its processor by a round at the most."""
@@ -209,3 +211,48 @@ def test_what_is_used_is_the_reference_run_s() -> None:
         [(b - a) / (100 * 10**12) for a, b in zip(old, new, strict=True)]
         for old, new in zip(before, used, strict=False)
     ]
+
+
+DEBLOATING = "taskmanager.network.memory.buffer-debloat.enabled"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"system": "flink-1.4"},
+        {"system": "storm"},
+        {"cluster": {"bandwidth_bytes_per_s": 1e8}},
+        {"options": {DEBLOATING: True}},
+        {"edges": [{"from": "source", "to": "work", "partition_type": "pipelined"}]},
+    ],
+    ids=str,
+)
+def test_whatever_carries_the_records_they_share_equally(change: dict[str, Any]) -> None:
+    given = scenario(1).canonical()
+    for key, value in change.items():
+        is_part = isinstance(value, dict) and isinstance(given.get(key), dict)
+        given[key] = {**given[key], **value} if is_part else value
+    found = tables(parse_scenario(given))
+    counts = taken(found)
+    assert sum(counts) == pytest.approx(100 * SECONDS, rel=0.02)
+    assert max(counts) - min(counts) <= 1
+    assert last(found, 1)["load"] == pytest.approx(1, rel=1e-9)
+
+
+def test_jobs_share_them_too_while_both_run() -> None:
+    """The second one runs from 2 to 4 s: then each has half of the processor."""
+    one = scenario(1, parallelism=1).canonical()
+    parts = {key: one.pop(key) for key in ("stages", "edges")}
+    other = {
+        "stages": [{**own, "name": f"other-{own['name']}"} for own in parts["stages"]],
+        "edges": [{"from": "other-source", "to": "other-work"}],
+    }
+    jobs = [
+        {"name": "first", **parts},
+        {"name": "second", "start_at_s": 2, "stop_at_s": 4, **other},
+    ]
+    found = tables(parse_scenario({**one, "jobs": jobs}))
+    frame = found["stages"].to_pandas().pivot(index="t_s", columns="stage", values="records_in")
+    work, second = frame["work"].diff(), frame["other-work"].diff()
+    assert work[[2, 3, 4, 5, 6]].tolist() == pytest.approx([100, 50, 50, 100, 100], abs=3)
+    assert second[[3, 4]].tolist() == pytest.approx([50, 50], abs=3)

@@ -18,6 +18,8 @@ from flowcontrol.operators.states import READER, SERVER, SOURCE
 from flowcontrol.scenario import Scenario, parse_scenario
 from modules import load
 
+pytestmark = pytest.mark.usefixtures("whole_kernel")
+
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
 
