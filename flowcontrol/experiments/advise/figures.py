@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -10,7 +9,7 @@ from flowcontrol.analysis.checkpoints import checkpoint_metrics
 from flowcontrol.analysis.frames import Tables, end_of, mean_over_time, result_frame, summed
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.analysis.per_subtask import subtask_figures
-from flowcontrol.job.plan import plan_memory
+from flowcontrol.experiments.footprint import network_memory, slots_used
 
 if TYPE_CHECKING:
     from flowcontrol.scenario import Scenario
@@ -105,34 +104,15 @@ def figures_of(tables: Tables, scenario: Scenario) -> Figures:
         latency_p99_ms=_latency(tables, sinks),
         in_flight_bytes=mean_over_time(flying, "in_flight_bytes"),
         checkpoint_ms=checkpoint_metrics(tables)[0] if "checkpoints" in tables else None,
-        memory_bytes=network_memory(scenario),
+        memory_bytes=_memory(scenario),
         slots=slots_used(scenario),
         held_back=max(held, default=0.0) / _MS_PER_S,
         lagging=int(of_sources["lag_records"].sum()) / emitted,
     )
 
 
-def network_memory(scenario: Scenario) -> int | None:
-    """Return the network memory that a job is granted, bytes; None if its transport has none.
-
-    Notes
-    -----
-    The exclusive buffers of its channels and the sizes of its local pools, on all task managers,
-    at the moment with the most.
-    """
-    if scenario.system.counts_records:
-        return None
-    moments = plan_memory(scenario).moments
-    buffers = max(sum(manager.granted for manager in moment.managers) for moment in moments)
-    return buffers * scenario.options.segment_bytes
-
-
-def slots_used(scenario: Scenario) -> int:
-    """Return how many slots a job occupies: a slot holds at most one subtask of each stage."""
-    most: Counter[int] = Counter()
-    for stage in scenario.stages:
-        most |= Counter(stage.placement)
-    return sum(most.values())
+def _memory(scenario: Scenario) -> int | None:
+    return None if scenario.system.counts_records else network_memory(scenario)
 
 
 def _new(tables: Tables, emitted: int) -> float:
