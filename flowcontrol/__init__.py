@@ -16,9 +16,11 @@ from flowcontrol.errors import (
 from flowcontrol.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from flowcontrol.experiments.advise.advise import advise
     from flowcontrol.experiments.capacity import capacity
     from flowcontrol.experiments.compare.compare import compare
     from flowcontrol.experiments.sweep.sweep import sweep
+    from flowcontrol.experiments.tune.tune import tune
     from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
@@ -43,6 +45,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Violation",
+    "advise",
     "audit",
     "capacity",
     "compare",
@@ -52,6 +55,7 @@ __all__ = [
     "rounds",
     "step",
     "sweep",
+    "tune",
 ]
 
 _LAZY = {
@@ -61,6 +65,7 @@ _LAZY = {
     "RunResult": "flowcontrol.run",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",
+    "advise": "flowcontrol.experiments.advise.advise",
     "audit": "flowcontrol.ledger.audit",
     "capacity": "flowcontrol.experiments.capacity",
     "compare": "flowcontrol.experiments.compare.compare",
@@ -70,6 +75,7 @@ _LAZY = {
     "rounds": "flowcontrol.run",
     "step": "flowcontrol.stepview.step",
     "sweep": "flowcontrol.experiments.sweep.sweep",
+    "tune": "flowcontrol.experiments.tune.tune",
 }
 
 

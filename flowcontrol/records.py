@@ -174,5 +174,13 @@ TRACE: Mapping[str, Table] = MappingProxyType(
 )
 """Tables that a run writes besides if its scenario has a ``trace``."""
 
-FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *MACHINES, *TRACE})
+SAMPLES, METRICS = _TABLES["samples"], _TABLES["metrics"]
+
+MONITORING: Mapping[str, Table] = MappingProxyType({SAMPLES.name: SAMPLES, METRICS.name: METRICS})
+"""Tables that a run writes besides as the ``monitoring`` of its scenario says: ``samples`` if it
+has ``sampling``, ``metrics`` unless they are left out."""
+
+FOLDERS: frozenset[str] = frozenset(
+    {*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *MACHINES, *TRACE, *MONITORING}
+)
 """Folders of a run that hold its tables."""

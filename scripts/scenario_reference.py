@@ -127,6 +127,16 @@ SECTIONS = {
         "A window of the run of which every message between task managers is written to the table "
         "`messages`. Without it nothing is written, and nothing costs time.",
     ),
+    "Monitoring": (
+        "monitoring",
+        "How a run is watched, beside the timers that the table `stages` has of every task.",
+    ),
+    "SamplingKeys": (
+        "monitoring.sampling",
+        "Back pressure as Flink up to 1.12 found it while its page was open: whether a task waits "
+        "for a buffer, looked at again and again. Without the key nothing is sampled, and nothing "
+        "costs time.",
+    ),
     "JobPart": ("jobs", "Several jobs on the same machines, in the place of `stages` and `edges`."),
 }
 """By model, in the order of the page: title and introduction."""

@@ -20,10 +20,12 @@ from flowcontrol.records import (
     LATENCY,
     LEDGER,
     MESSAGES,
+    METRICS,
     PROCESSES,
     RESTARTS,
     RESULTS,
     RESULTS_OF_WINDOWS,
+    SAMPLES,
     STAGES,
     STATE,
     Column,
@@ -66,6 +68,8 @@ CONTRACT = {
         "t_s edge sender receiver direction name sequence_number credit backlog bytes header_bytes"
     ),
     "control_messages": "t_s source target name bytes fencing_token",
+    "samples": "t_s stage subtask ratio level",
+    "metrics": "t_s scope name value",
     "output": "window_start window_end key emitted_s",
     "ledger": (
         "side batch_id sender receiver written released announced sent consumed exclusive "
@@ -97,6 +101,8 @@ RUNS = (
     PROCESSES,
     MESSAGES,
     CONTROL_MESSAGES,
+    SAMPLES,
+    METRICS,
 )
 TABLES = [*RUNS, RESULTS_OF_WINDOWS, LEDGER, STATE]
 

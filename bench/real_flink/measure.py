@@ -8,9 +8,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -19,7 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runs import HERE, WARM_UP_S, RunName, chosen, flink_job, scenario
+from flink_run import VERSIONS, go_first, java
+from runs import WARM_UP_S, RunName, chosen, flink_job, scenario
+
+from flowcontrol.scenario import parse_scenario
 
 ATTEMPTS = 3
 """So often a run is made until nothing disturbs it."""
@@ -81,9 +82,9 @@ def disturbance(measured: Mapping[str, Any], stated: Mapping[str, Any]) -> str |
         The scenario. Its slowest subtask is never without input, so it keeps its rate.
     """
     rates = {
-        f"{stage['name']}/{subtask}": rate
-        for stage in flink_job(stated)["stages"][1:]
-        for subtask, rate in enumerate(stage["rates"])
+        f"{stage.name}/{subtask}": float(schedule.rate_at(0))
+        for stage in parse_scenario(stated).stages[1:]
+        for subtask, schedule in enumerate(stage.service_rate or ())
     }
     slow = min(rates, key=rates.__getitem__)
     found = measured["records_per_s"][slow]
@@ -110,26 +111,13 @@ def measure(run: RunName, out: Path) -> None:
 
 def run_flink(run: RunName) -> dict[str, Any]:
     """Run a job on Flink once; what `Runner` wrote."""
-    classpath = (HERE / "target" / "classpath").read_text(encoding="utf-8").strip()
     with tempfile.TemporaryDirectory() as folder:
         job, rows = Path(folder) / "job.json", Path(folder) / "rows.json"
-        job.write_text(json.dumps(flink_job(scenario(run))), encoding="utf-8")
-        command = [
-            "java",
-            "-Xmx1g",
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
-            *("-cp", f"{HERE / 'target' / 'classes'}:{classpath}"),
-            *("Runner", str(job), str(rows)),
-        ]
+        job.write_text(json.dumps(flink_job(run)), encoding="utf-8")
+        command = java(VERSIONS["1.20"], "Runner", str(job), str(rows))
         subprocess.run(command, check=True, preexec_fn=go_first)
         reported: dict[str, Any] = json.loads(rows.read_text(encoding="utf-8"))
         return reported
-
-
-def go_first() -> None:
-    """Take precedence over other processes, where that is allowed: the jobs mostly sleep."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, -15)
 
 
 def main(arguments: list[str]) -> None:

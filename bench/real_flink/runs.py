@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import translate
 import yaml
+
+from flowcontrol.scenario import parse_scenario
 
 HERE = Path(__file__).resolve().parent
 
@@ -27,9 +29,6 @@ ONE_MODE = {"slow-map": "aligned", "close-chain": "aligned", "fan": "late-timeou
 
 WARM_UP_S = 10.0
 """Checkpoints triggered before this are left out: buffers fill, and the JVM compiles."""
-
-RECORD_OVERHEAD_BYTES = 17
-"""Of a byte array in a buffer: 4 length, 1 tag, 8 timestamp, 4 length of the array."""
 
 
 class RunName(NamedTuple):
@@ -68,22 +67,7 @@ def scenario(run: RunName) -> dict[str, Any]:
     return {**job, "name": str(run), "options": {**job["options"], **MODES[run.mode]}}
 
 
-def flink_job(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ``Runner`` reads: the same scenario, its rates spelled out by subtask."""
-    stages = []
-    for stage in stated["stages"]:
-        rate = stage.get("emit_rate", stage.get("service_rate"))
-        rates = rate if isinstance(rate, list) else [rate] * stage.get("parallelism", 1)
-        stages.append({"name": stage["name"], "rates": rates})
-    first = stated["stages"][0]
-    stages[0]["payload_bytes"] = first["record_bytes"] - RECORD_OVERHEAD_BYTES
-    options = {
-        key: str(value).lower() if isinstance(value, bool) else value
-        for key, value in stated["options"].items()
-    }
-    return {
-        **stated["cluster"],
-        "duration_s": stated["duration_s"],
-        "options": options,
-        "stages": stages,
-    }
+def flink_job(run: RunName) -> dict[str, Any]:
+    """Return what ``Runner`` reads: the job of the scenario, and how long it runs."""
+    stated = parse_scenario(scenario(run))
+    return {**translate.flink_job(stated), "duration_s": stated.duration_s}

@@ -6,11 +6,12 @@ largest figure of a subtask stands beside it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis.windows import Window, growth_by, within
+from flowcontrol.protocol.monitoring.skew import data_skew
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +135,7 @@ def spread(subtasks: Sequence[SubtaskFigures]) -> Mapping[str, float]:
     Returns
     -------
     mapping of str to float
-        ``data_skew_percent``: :func:`data_skew` of the records taken up;
+        ``data_skew_percent``: Flink's score of the records taken up (``data_skew``);
         ``records_in_max_over_mean``: those of the subtask with the most over their mean, 1 if all
         have equally many. Both are 0 where no record was taken up, as at a source.
     """
@@ -144,43 +145,3 @@ def spread(subtasks: Sequence[SubtaskFigures]) -> Mapping[str, float]:
         "data_skew_percent": data_skew(records),
         "records_in_max_over_mean": max(records) * len(records) / total if total else 0.0,
     }
-
-
-def data_skew(figures: Iterable[float]) -> float:
-    """Return Flink's data skew score.
-
-    Parameters
-    ----------
-    figures : iterable of float
-        One per subtask, none negative; Flink takes their numRecordsInPerSecond.
-
-    Returns
-    -------
-    float, %
-        The mean distance from the mean, in per cent of the mean, at most 100; 0 if the mean is 0.
-
-    Raises
-    ------
-    ValueError
-        If a figure is negative or not a number.
-
-    Notes
-    -----
-    ``DoubleAccumulator.DoubleDataSkew`` of Flink 1.20 and later (FLIP-418), the column "Data Skew"
-    of its web interface. It passes 50 only if few subtasks take nearly all: one of four with
-    twice what each of the others takes makes 30 %.
-
-    Examples
-    --------
-    >>> data_skew([100, 100, 100, 200])
-    30.0
-    """
-    values = list(figures)
-    for value in values:
-        if not value >= 0:
-            raise ValueError(f"a figure is at least 0, not {value}")
-    mean = sum(values) / len(values) if values else 0.0
-    if mean == 0:
-        return 0.0
-    deviation = sum(abs(value - mean) for value in values) / len(values)
-    return min(100.0 * deviation / mean, 100.0)

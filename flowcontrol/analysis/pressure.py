@@ -1,31 +1,17 @@
 """The pressure status of a stage, as Flink's page shows it.
 
-What lives here: the two thresholds and the rule of the worst subtask. Nothing here reads a table.
+What lives here: shares of time in milliseconds a second, and the rule of the worst subtask; the two
+thresholds are :mod:`flowcontrol.protocol.monitoring.levels`. Nothing here reads a table.
 """
 
 from collections.abc import Iterable
-from enum import StrEnum
 
-LOW_ABOVE = 0.10
-"""Blocked share of the time above which a subtask is LOW; at it, it is still OK."""
-
-HIGH_ABOVE = 0.5
-"""Blocked share of the time above which a subtask is HIGH; at it, it is still LOW."""
+from flowcontrol.protocol.monitoring.levels import HIGH_ABOVE as HIGH_ABOVE
+from flowcontrol.protocol.monitoring.levels import LOW_ABOVE as LOW_ABOVE
+from flowcontrol.protocol.monitoring.levels import Pressure as Pressure
+from flowcontrol.protocol.monitoring.levels import pressure_level
 
 _MS_PER_S = 1000.0
-
-
-class Pressure(StrEnum):
-    """How much of its time a stage was blocked by what comes after it."""
-
-    OK = "OK"
-    LOW = "LOW"
-    HIGH = "HIGH"
-
-    @property
-    def rank(self) -> int:
-        """Order of severity: 0 for OK, 1 for LOW, 2 for HIGH."""
-        return ("OK", "LOW", "HIGH").index(self.value)
 
 
 def pressure_of(backpressured_ms_per_s: float) -> Pressure:
@@ -52,10 +38,7 @@ def pressure_of(backpressured_ms_per_s: float) -> Pressure:
     """
     if not backpressured_ms_per_s >= 0:
         raise ValueError(f"a blocked time is at least 0 ms/s, not {backpressured_ms_per_s}")
-    ratio = backpressured_ms_per_s / _MS_PER_S
-    if ratio > HIGH_ABOVE:
-        return Pressure.HIGH
-    return Pressure.LOW if ratio > LOW_ABOVE else Pressure.OK
+    return pressure_level(backpressured_ms_per_s / _MS_PER_S)
 
 
 def worst_pressure(backpressured_ms_per_s: Iterable[float]) -> Pressure:

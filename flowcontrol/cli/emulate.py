@@ -24,6 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         default="stage",
         help="rows of the table in the terminal: who is hot shows by subtask; default: stage",
     )
+    parser.add_argument(
+        "--no-advice", action="store_true", help="virtual clock: do not try out what would help"
+    )
     add_folder(parser, "run", "<clock>")
     add_quiet(parser)
     set_run(parser, _run, "the run")
@@ -39,6 +42,7 @@ def _run(options: argparse.Namespace) -> int:
         progress=None if options.quiet else show_run(after_s=0),
         warn=say,
         quiet=options.quiet,
+        advice=options.clock == "virtual" and not options.no_advice,
     )
     result.show(by=options.by)
     if not result.is_finished:

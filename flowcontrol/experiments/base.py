@@ -49,5 +49,6 @@ def varied_base(given: Given, overrides: Overrides = ()) -> Base:
     if "jobs" in base.mapping:
         text = "several jobs: they cannot be varied yet; take a scenario with stages and edges"
         raise ScenarioError([Problem("jobs", text)], base.source)
-    # Of many runs nobody reads the messages, and a system may have none.
-    return replace(base, mapping={k: v for k, v in base.mapping.items() if k != "trace"})
+    # Of many runs nobody reads the messages or the samples, and a system may have none.
+    left_out = {"trace", "monitoring"}
+    return replace(base, mapping={k: v for k, v in base.mapping.items() if k not in left_out})

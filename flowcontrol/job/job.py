@@ -9,6 +9,7 @@ from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.fault_settings import FaultSettings
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.clocks import channels_of
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 from flowcontrol.systems.transports import rules
 from flowcontrol.systems.transports.transport import RecordTransport
@@ -62,6 +63,13 @@ class Job:
         return rules.parameters(
             system.transport, system.transport_values, round_us=self.round_us, latency=latency
         )
+
+    @property
+    def steps(self) -> int:
+        """Rounds times subtasks and channels: what a run costs, roughly."""
+        scenario = self.scenario
+        subtasks = sum(stage.parallelism for stage in scenario.stages)
+        return self.rounds * (subtasks + sum(channels_of(e, scenario) for e in scenario.edges))
 
     @property
     def barrier_cursor(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from flowcontrol.job.delivery_table import delivery_table
 from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.process_table import process_table
 from flowcontrol.job.restart_table import restart_table
+from flowcontrol.job.sampling import Doing, Sampling, sampling_of
 from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
@@ -131,8 +133,29 @@ def result_tables(
         found |= checkpoint_tables(job, retraced.checkpoints.coordinator)
     if retraced.delivery is not None:
         found["delivery"] = delivery_table(retraced.delivery)
+    sampling = sampling_of(job)
+    if sampling is not None:
+        found["samples"] = _samples(job, history, deployed, sampling)
     failures = failures_of(job, history)
     return found if failures is None else found | {"restarts": restart_table(failures)}
+
+
+def _samples(job: Job, history: History, deployed: Deployments, sampling: Sampling) -> pa.Table:
+    """Sample the rounds of a run that is over, as their ledgers say what tasks did in them."""
+    while (number := sampling.next_round) < history.rounds:
+        sampling.look(number, partial(_doing, history, deployed, number))
+    return sampling.table()
+
+
+def _doing(history: History, deployed: Deployments, number: int, plan: JobVertex) -> list[Doing]:
+    """Return what the tasks of a vertex did in a round."""
+    return [
+        Doing(
+            not deployed.is_gone(plan.name, subtask, number) and state["task"]["is_finished"] == 0,
+            state["times_us"][2],
+        )
+        for subtask, state in sorted(history.tasks(plan, number).items())
+    ]
 
 
 def _doings(job: Job, history: History, first: int, last: int) -> Doings:

@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.report.advice import advice_sentences
+from flowcontrol.report.causes import cause_lines
 from flowcontrol.report.checkpoints import checkpoint_sentences
 from flowcontrol.report.deliveries import delivery_sentences
 from flowcontrol.report.event_time import event_time_lines
@@ -27,6 +29,7 @@ from flowcontrol.report.keyfigures import (
 from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.restarts import restart_sentences
+from flowcontrol.report.sampling import sampling_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -197,7 +200,7 @@ def print_summary(
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
-    for sentence in [*lag_sentences(summary), *hot_sentences(summary)]:
+    for sentence in [*cause_lines(summary), *lag_sentences(summary), *hot_sentences(summary)]:
         console.print(Text(sentence))
     for line in [*event_time_lines(summary), *partition_lines(summary)]:
         console.print(Text(line))
@@ -209,8 +212,11 @@ def print_summary(
         *restart_sentences(summary),
         *delivery_sentences(summary),
         *message_sentences(summary),
+        *sampling_sentences(summary),
         *job_sentences(summary),
     ]:
+        console.print(Text(sentence))
+    for sentence in advice_sentences(summary):
         console.print(Text(sentence))
     if "round_error_ms" in summary:
         origin = "chosen" if summary["round_is_chosen"] else "as stated"

@@ -28,8 +28,10 @@ from flowcontrol.notices import quiet as silenced
 from flowcontrol.report import RunProgress, print_summary, write_report
 from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.run.advice import add_advice
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
+from flowcontrol.run.monitoring import add_monitoring
 from flowcontrol.run.remedies import add_remedies
 from flowcontrol.run.tracing import add_trace, run_again
 from flowcontrol.scenario import Scenario
@@ -102,6 +104,7 @@ def emulate(
     progress: ShowRun | None = None,
     warn: Callable[[str], None] | None = None,
     quiet: bool = False,
+    advice: bool = False,
 ) -> RunResult:
     """Run a scenario and write its results.
 
@@ -130,6 +133,9 @@ def emulate(
         line on standard error.
     quiet : bool, default False
         Show no progress and no warnings, and do not say what takes long.
+    advice : bool, default False
+        Try out what would help, some thirty runs more, and put it into summary and page; virtual
+        clock only. The command does that.
 
     Returns
     -------
@@ -154,7 +160,9 @@ def emulate(
     with silenced(quiet):
         for remark in (*scenario_warnings(job.scenario), *window_warnings(job)):
             (warn or notices.warn)(remark)
-        return _run(job, root, spark, clock, out is not None, overwrite, progress or show_run())
+        return _run(
+            job, root, spark, clock, out is not None, overwrite, progress or show_run(), advice
+        )
 
 
 def show_run(after_s: float = PATIENCE_S) -> ShowRun:
@@ -172,6 +180,7 @@ def _run(
     named: bool,
     overwrite: bool,
     progress: ShowRun,
+    advice: bool,
 ) -> RunResult:
     from flowcontrol.live.folder import open_folder
 
@@ -215,7 +224,10 @@ def _run(
         if clock == "virtual" and run.is_finished:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
+            if advice:
+                add_advice(summary, job, run.tables)
         add_trace(run, summary)
+        add_monitoring(run, summary)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)

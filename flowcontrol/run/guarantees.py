@@ -8,7 +8,7 @@ from flowcontrol.analysis.deliveries import delivery_summary, shown_rows
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.job import Job
 from flowcontrol.run.jobs import job_for
-from flowcontrol.run.remedies import MOST_STEPS, steps_of
+from flowcontrol.run.remedies import MOST_STEPS
 from flowcontrol.scenario import Scenario, parse_scenario
 
 GUARANTEES: Final = ("at-most-once", "at-least-once", "exactly-once")
@@ -57,7 +57,7 @@ def compare_guarantees(scenario: Scenario, most_steps: int = MOST_STEPS) -> list
     found = []
     for guarantee in GUARANTEES:
         job = _job(scenario, guarantee)
-        if job is None or steps_of(job) > most_steps:
+        if job is None or job.steps > most_steps:
             return []
         prepare_job(job)
         try:

@@ -11,7 +11,6 @@ from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.job import Job
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.clocks import channels_of
 from flowcontrol.scenario.given import as_base
 
 MOST_STEPS: Final = 40_000_000
@@ -80,7 +79,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     tried = []
     for name, changes in _changes(scenario).items():
         job = _job(scenario, changes)
-        if job is None or steps_of(job) > most_steps:
+        if job is None or job.steps > most_steps:
             continue
         prepare_job(job)
         try:
@@ -94,6 +93,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
             rounds=run.rounds,
             wall_s=run.wall_s,
             round_ms=job.round_us / 1000,
+            with_causes=False,
         )
         tried.append(_figures(name, changes, figures, job.scenario))
     return tried
@@ -151,13 +151,6 @@ def _job(scenario: Scenario, changes: Mapping[str, Any]) -> Job | None:
 
 def _path(key: str) -> tuple[str, ...]:
     return tuple(key.split(".")) if key.startswith(("cluster.", "system.")) else ("options", key)
-
-
-def steps_of(job: Job) -> int:
-    """Return the rounds of a job times its subtasks and channels."""
-    scenario = job.scenario
-    subtasks = sum(stage.parallelism for stage in scenario.stages)
-    return job.rounds * (subtasks + sum(channels_of(edge, scenario) for edge in scenario.edges))
 
 
 def _is_slow(found: Mapping[str, Any], scenario: Scenario) -> bool:

@@ -40,7 +40,7 @@ class Base:
     source: str
     folder: str
 
-    def scenario(self, changes: Sequence[tuple[Sequence[str], Any]] = ()) -> Scenario:
+    def scenario(self, changes: Sequence[tuple[Sequence[str | int], Any]] = ()) -> Scenario:
         """Return the scenario with some keys changed.
 
         Parameters

@@ -32,6 +32,7 @@ from flowcontrol.scenario.job_models import JobSpan
 from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.key_names import count_names
 from flowcontrol.scenario.mapping import Mapping as _Model
+from flowcontrol.scenario.monitoring_models import Monitoring
 from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.operator_models import OperatorKeys
 from flowcontrol.scenario.schedule import MICROSECONDS
@@ -192,7 +193,7 @@ class Edge(_Model):
 class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    quiet = frozenset({"savepoints", "failures", "trace", "time_model", "batch_s"})
+    quiet = frozenset({"savepoints", "failures", "trace", "monitoring", "time_model", "batch_s"})
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
@@ -216,6 +217,9 @@ class ScenarioHead(_Model):
     )
     trace: Trace | None = f.or_none(
         "a window of the run of which every message is written down; default: none is"
+    )
+    monitoring: Monitoring | None = f.or_none(
+        "how the run is watched besides: samples of back pressure, the table of metrics"
     )
     time_model: f.WorkedOut[TimeModel] = f.or_none(
         "whose rules of event time hold, flink or spark; default: flink, but spark of the system "

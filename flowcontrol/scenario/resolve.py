@@ -37,6 +37,7 @@ from flowcontrol.scenario.inputs import (
 )
 from flowcontrol.scenario.jobs import read_jobs, stage_name
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead
+from flowcontrol.scenario.monitoring_models import monitoring_problems
 from flowcontrol.scenario.operator_models import Operator
 from flowcontrol.scenario.operators import lower, read_operators, slots_of
 from flowcontrol.scenario.options import read_options
@@ -136,6 +137,8 @@ def parse_scenario(
         if head.trace is not None:
             named = [(edge.name, edge.chain) for _, edge in parts.edges]
             problems += trace_problems(head.trace, head.duration_s, parts.system, named)
+        if head.monitoring is not None:
+            problems += monitoring_problems(head.monitoring, head.duration_s)
         if parts.options is not None:
             problems += check_barriers(
                 mapping.get("system"),

@@ -17,6 +17,7 @@ from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
+from flowcontrol.job.sampling import sampling_of
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import has_stamps
@@ -38,6 +39,7 @@ from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.processor_memory import used_of
 from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
+from flowcontrol.virtual.sampling import Samples
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
 from flowcontrol.virtual.time_memory import PausedTime, watermarks_of
@@ -85,6 +87,8 @@ class Running:
         What ends the batches of windows with Spark's time.
     paused : PausedTime or None
         Reads what that has of sources that wait for one another.
+    samples : Samples or None
+        Samples the tasks' back pressure.
     used : list of list of int
         At each sample, what each task manager's processors had done so far; of a job that counts
         them.
@@ -104,6 +108,7 @@ class Running:
     windows: WindowsHeld | None = None
     batches: Batches | None = None
     paused: PausedTime | None = None
+    samples: Samples | None = None
     used: list[list[int]] = field(default_factory=list)
 
     @classmethod
@@ -161,6 +166,7 @@ class Running:
             windows, paused = WindowsHeld(memory), PausedTime(memory)
             if recovery is not None:
                 recovery.attempts.hooks += [windows.hold, paused.hold]
+        sampling = sampling_of(job)
         return cls(
             job,
             memory,
@@ -176,6 +182,7 @@ class Running:
             windows,
             batches,
             paused,
+            None if sampling is None else Samples(job, memory, timeline.absent, sampling),
         )
 
     @property
@@ -233,6 +240,9 @@ class Running:
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
+        if self.samples is not None:
+            self.samples.take()
+            tables["samples"] = self.samples.sampling.table()
         if self.job.scenario.has_processes:
             tables["processes"] = process_table(self.job, self.job.rounds, self.used)
         tables |= self.tables.results.tables(self.job, self.keys)
@@ -260,10 +270,14 @@ class Running:
 
     def _begin(self) -> int:
         """Have all act that act between rounds; return the round before which they do again."""
+        if self.samples is not None:
+            self.samples.take()
         due = self._begin_checkpoints()
         if self.batches is not None:
             due = min(due, self.batches.before_round(self.memory.head.round))
-        return due if self.alignments is None else min(due, self.alignments.begin())
+        if self.alignments is not None:
+            due = min(due, self.alignments.begin())
+        return due if self.samples is None else min(due, self.samples.begin())
 
     def _begin_checkpoints(self) -> int:
         """Have checkpoints and failures act before the next round; return when they do again."""

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.analysis import summarise
+from flowcontrol.analysis import data_skew, summarise
 from flowcontrol.analysis.frames import result_frame
-from flowcontrol.analysis.per_subtask import FIGURES, data_skew, largest, spread, subtask_figures
+from flowcontrol.analysis.per_subtask import FIGURES, largest, spread, subtask_figures
 from flowcontrol.records import RESULTS
 
 FIGURE = st.integers(0, 10**12)

@@ -27,6 +27,12 @@ class Elsewhere(NamedTuple):
 
 
 TABLE = (
+    Elsewhere(
+        "flowcontrol tune",
+        "tests/cli/test_tune.py",
+        '"tune"',
+        "it needs the extra tune, and sixty runs take a while",
+    ),
     Elsewhere("./run-tests.sh", ".ci/run", "run-tests.sh", "it runs this test"),
     Elsewhere(
         "scripts/matrix.sh",

@@ -43,10 +43,22 @@ def test_it_builds_measures_and_compares_the_same_runs(tools: Path) -> None:
     calls = (tools.parent / "calls").read_text(encoding="utf-8").splitlines()
     assert calls == [
         "mvn -q -B -f bench/real_flink/pom.xml compile dependency:build-classpath "
-        "-Dmdep.outputFile=target/classpath",
+        "-Dmdep.outputFile=target/1.20.1/classpath",
         "python bench/real_flink/measure.py out/real_flink chain unaligned",
         "python bench/real_flink/compare.py out/real_flink chain unaligned",
     ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [("conf/three-stages.yaml", "--flink", "2"), ("--flink", "2", "mine.yml")]
+)
+def test_a_scenario_goes_to_the_program_that_runs_any_as_it_is_stated(
+    tools: Path, arguments: tuple[str, ...]
+) -> None:
+    assert run(tools, *arguments).returncode == 0
+    calls = (tools.parent / "calls").read_text(encoding="utf-8").splitlines()
+    script = SCRIPT.parent / "scenario_run.py"
+    assert calls == [f"python {script} {' '.join(arguments)}"]
 
 
 @pytest.mark.parametrize("missing", ["mvn", "javac"])

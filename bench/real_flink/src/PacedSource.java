@@ -1,33 +1,28 @@
-import java.util.Collections;
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.connector.source.Boundedness;
-import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.SourceSplit;
 import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
-import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
- * Emits byte arrays of one length, each subtask at a rate of its own. What falls due while the task
- * is back-pressured is lost, as in the emulation. It has no splits: each reader begins by itself.
+ * Emits byte arrays, each subtask at a rate of its own; without splits each reader begins by itself.
+ *
+ * <p>Without arrivals, what falls due while the task is back-pressured is lost, as in the emulation.
+ * With arrivals it reads a log, which keeps what it has not read, one record after the other.
  */
 final class PacedSource implements Source<byte[], PacedSource.NoSplit, byte[]> {
 
-    /** What a late timer may be made up for; anything older was lost to back pressure. */
-    private static final long CATCH_UP_NS = TimeUnit.MILLISECONDS.toNanos(2);
+    /** The stage as JSON text: a tree of Jackson is not serialisable in every version. */
+    private final String stated;
 
-    private final double[] ratePerSecond;
-    private final int payloadBytes;
-
-    PacedSource(double[] ratePerSecond, int payloadBytes) {
-        this.ratePerSecond = ratePerSecond;
-        this.payloadBytes = payloadBytes;
+    PacedSource(JsonNode stage) {
+        stated = stage.toString();
     }
 
     @Override
@@ -36,58 +31,12 @@ final class PacedSource implements Source<byte[], PacedSource.NoSplit, byte[]> {
     }
 
     @Override
-    public SourceReader<byte[], NoSplit> createReader(SourceReaderContext context) {
-        return new Reader(ratePerSecond[context.getIndexOfSubtask()], payloadBytes);
-    }
-
-    private static final class Reader implements SourceReader<byte[], NoSplit> {
-        private final long periodNs;
-        private final byte[] record;
-        private long dueNs = System.nanoTime();
-
-        Reader(double ratePerSecond, int payloadBytes) {
-            periodNs = Math.round(1e9 / ratePerSecond);
-            record = new byte[payloadBytes];
-        }
-
-        @Override
-        public InputStatus pollNext(ReaderOutput<byte[]> output) {
-            long now = System.nanoTime();
-            if (now < dueNs) {
-                return InputStatus.NOTHING_AVAILABLE;
-            }
-            output.collect(record);
-            dueNs = Math.max(dueNs + periodNs, now - CATCH_UP_NS);
-            return InputStatus.MORE_AVAILABLE;
-        }
-
-        /** A timer rather than a sleep, so that a barrier does not wait for the next record. */
-        @Override
-        public CompletableFuture<Void> isAvailable() {
-            long waitNs = dueNs - System.nanoTime();
-            return waitNs <= 0
-                    ? CompletableFuture.completedFuture(null)
-                    : CompletableFuture.runAsync(
-                            () -> {},
-                            CompletableFuture.delayedExecutor(waitNs, TimeUnit.NANOSECONDS));
-        }
-
-        @Override
-        public List<NoSplit> snapshotState(long checkpointId) {
-            return Collections.emptyList();
-        }
-
-        @Override
-        public void start() {}
-
-        @Override
-        public void addSplits(List<NoSplit> splits) {}
-
-        @Override
-        public void notifyNoMoreSplits() {}
-
-        @Override
-        public void close() {}
+    public SourceReader<byte[], NoSplit> createReader(SourceReaderContext context)
+            throws Exception {
+        JsonNode stage = new ObjectMapper().readTree(stated);
+        return stage.get("arrivals").isNull()
+                ? new PacedReader(stage, context.getIndexOfSubtask())
+                : new LogReader(stage, context);
     }
 
     /** Never made: Flink only asks for the type. */

@@ -5,9 +5,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicLong;
-import org.apache.flink.api.common.JobID;
-import org.apache.flink.api.common.JobStatus;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.checkpoint.AbstractCheckpointStats;
 import org.apache.flink.runtime.checkpoint.SubtaskStateStats;
@@ -16,21 +13,14 @@ import org.apache.flink.runtime.executiongraph.AccessExecutionGraph;
 import org.apache.flink.runtime.executiongraph.AccessExecutionJobVertex;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.minicluster.MiniCluster;
-import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
-import org.apache.flink.streaming.api.datastream.DataStream;
-import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
- * Runs a chain of stages on a MiniCluster and writes Flink's own checkpoint statistics as JSON.
+ * Runs a job on Flink and writes Flink's own checkpoint statistics as JSON.
  *
- * <p>Arguments: the job and the file to write, both JSON. The job: "duration_s", "task_managers",
- * "slots" of each, "options" (Flink's own), "stages" in the order of the chain, each with "name",
- * "rates" (records/s of each subtask) and, the first one, "payload_bytes". Every edge is
- * rebalanced, every subtask has a slot of its own. With one slot a task manager, and several of
- * these, every channel crosses the network stack (Netty on loopback).
+ * <p>Arguments: the job, with its "duration_s", and the file to write, both JSON.
  */
 public final class Runner {
 
@@ -47,19 +37,15 @@ public final class Runner {
     }
 
     private static Map<String, Object> measure(JsonNode job) throws Exception {
-        Configuration options = options(job.get("options"));
-        JobGraph graph = jobGraph(job.get("stages"), options);
-        MiniClusterConfiguration cluster =
-                new MiniClusterConfiguration.Builder()
-                        .setConfiguration(options)
-                        .setNumTaskManagers(job.get("task_managers").asInt())
-                        .setNumSlotsPerTaskManager(job.get("slots").asInt())
-                        .build();
-        try (MiniCluster flink = new MiniCluster(cluster)) {
-            flink.start();
+        Configuration options = Options.of(job.get("options"));
+        JobGraph graph = Topology.of(job, options);
+        try (MiniCluster flink =
+                Cluster.start(options, job.get("slots"), job.get("are_placed").asBoolean())) {
             flink.submitJob(graph).get();
             long durationMs = Math.round(job.get("duration_s").asDouble() * 1000);
-            long startMs = waitForRunning(flink, graph.getJobID());
+            Running.await(flink, graph.getJobID());
+            Clock.start();
+            long startMs = System.currentTimeMillis();
             Thread.sleep(Math.max(0, startMs + durationMs / 2 - System.currentTimeMillis()));
             Map<String, Long> half = processed();
             long halfNs = System.nanoTime();
@@ -77,80 +63,6 @@ public final class Runner {
                     checkpoints(flink.getExecutionGraph(graph.getJobID()).get(), startMs));
             flink.cancelJob(graph.getJobID()).get();
             return measured;
-        }
-    }
-
-    private static Configuration options(JsonNode stated) {
-        Configuration options = new Configuration();
-        // Free ports, loopback only, and all checkpoints kept in the history.
-        options.setString("rest.bind-port", "0");
-        options.setString("rest.address", "localhost");
-        options.setString("taskmanager.host", "localhost");
-        options.setString("web.checkpoints.history", "10000");
-        options.setString("pipeline.operator-chaining.enabled", "false");
-        options.setString("pipeline.auto-watermark-interval", "0");
-        // A failure must end the measurement rather than begin another one.
-        options.setString("restart-strategy.type", "none");
-        // Persisted buffers go to memory: the disk of this machine is not what is measured.
-        options.setString("execution.checkpointing.storage", "jobmanager");
-        stated.fields().forEachRemaining(
-                option -> options.setString(option.getKey(), option.getValue().asText()));
-        return options;
-    }
-
-    private static JobGraph jobGraph(JsonNode stages, Configuration options) {
-        StreamExecutionEnvironment flink =
-                StreamExecutionEnvironment.getExecutionEnvironment(options);
-        JsonNode first = stages.get(0);
-        DataStream<byte[]> stream =
-                flink.fromSource(
-                                new PacedSource(rates(first), first.get("payload_bytes").asInt()),
-                                WatermarkStrategy.noWatermarks(),
-                                name(first))
-                        .returns(byte[].class)
-                        .setParallelism(first.get("rates").size())
-                        // A group of its own: no slot is shared, no channel is local.
-                        .slotSharingGroup(name(first));
-        for (int i = 1; i < stages.size(); i++) {
-            JsonNode stage = stages.get(i);
-            boolean isLast = i == stages.size() - 1;
-            stream = stream.rebalance()
-                    .flatMap(new Server(name(stage), rates(stage), isLast))
-                    .returns(byte[].class)
-                    .name(name(stage))
-                    .setParallelism(stage.get("rates").size())
-                    .slotSharingGroup(name(stage));
-        }
-        return flink.getStreamGraph().getJobGraph();
-    }
-
-    private static String name(JsonNode stage) {
-        return stage.get("name").asText();
-    }
-
-    private static double[] rates(JsonNode stage) {
-        double[] rates = new double[stage.get("rates").size()];
-        for (int i = 0; i < rates.length; i++) {
-            rates[i] = stage.get("rates").get(i).asDouble();
-        }
-        return rates;
-    }
-
-    private static long waitForRunning(MiniCluster flink, JobID job) throws Exception {
-        while (true) {
-            AccessExecutionGraph graph = flink.getExecutionGraph(job).get();
-            if (graph.getState().isTerminalState()) {
-                throw new IllegalStateException(
-                        "The job ended: " + graph.getFailureInfo().getExceptionAsString());
-            }
-            boolean isRunning = graph.getState() == JobStatus.RUNNING;
-            for (AccessExecutionJobVertex vertex : graph.getVerticesTopologically()) {
-                isRunning &= vertex.getAggregateState().name().equals("RUNNING");
-            }
-            if (isRunning) {
-                return System.currentTimeMillis();
-            }
-            Thread.sleep(20);
         }
     }
 

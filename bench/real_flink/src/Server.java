@@ -1,60 +1,65 @@
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.locks.LockSupport;
+import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RichFlatMapFunction;
-import org.apache.flink.configuration.Configuration;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.util.Collector;
 
-/** Takes a fixed time a record, then passes it on, or drops it if it is the last of the chain. */
+/** Takes the time of a record, then sends on what comes of it; the last of its chain drops it. */
 final class Server extends RichFlatMapFunction<byte[], byte[]> {
 
     /** Records processed so far by "stage/subtask"; all task managers share this process. */
     static final Map<String, AtomicLong> PROCESSED = new ConcurrentHashMap<>();
 
-    /** A longer wait for the next record is a starved server, which saves up no service. */
-    private static final long GAP_NS = TimeUnit.MILLISECONDS.toNanos(1);
-
-    private final String stage;
-    private final double[] ratePerSecond;
-    private final boolean isLast;
+    /** The stage as JSON text: a tree of Jackson is not serialisable in every version. */
+    private final String stated;
 
     private transient AtomicLong processed;
-    private transient long serviceNs;
-    private transient long endNs;
-    private transient long returnedNs;
+    private transient Latencies latencies;
+    private transient Service service;
+    private transient Records records;
+    private transient boolean isSink;
+    private transient long emitted;
+    private transient long taken;
+    private transient long numerator;
+    private transient long denominator;
 
-    Server(String stage, double[] ratePerSecond, boolean isLast) {
-        this.stage = stage;
-        this.ratePerSecond = ratePerSecond;
-        this.isLast = isLast;
+    Server(JsonNode stage) {
+        stated = stage.toString();
     }
 
     @Override
-    public void open(Configuration unused) {
+    public void open(OpenContext context) throws Exception {
+        JsonNode stage = new ObjectMapper().readTree(stated);
+        String name = stage.get("name").asText();
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
-        processed = PROCESSED.computeIfAbsent(stage + "/" + subtask, key -> new AtomicLong());
-        serviceNs = Math.round(1e9 / ratePerSecond[subtask]);
+        processed = PROCESSED.computeIfAbsent(name + "/" + subtask, key -> new AtomicLong());
+        latencies = Latencies.of(name, subtask);
+        service = new Service(stage, subtask);
+        records = new Records(stage, subtask);
+        isSink = stage.get("is_sink").asBoolean();
+        numerator = stage.get("selectivity").get(0).asLong();
+        denominator = stage.get("selectivity").get(1).asLong();
     }
 
     @Override
     public void flatMap(byte[] record, Collector<byte[]> out) throws InterruptedException {
-        long now = System.nanoTime();
-        // Back to back, a service begins when the one before was due to end: oversleeping and
-        // Flink's own work between two records are made up, so that the rate is exact.
-        endNs = (now - returnedNs < GAP_NS ? endNs : now) + serviceNs;
-        while (now < endNs) {
-            LockSupport.parkNanos(endNs - now);
-            if (Thread.interrupted()) {
-                throw new InterruptedException();
-            }
-            now = System.nanoTime();
+        long stampNs = Records.stamp(record);
+        if (isSink && stampNs >= 0) {
+            latencies.add(Clock.now() - stampNs);
         }
+        service.serve();
         processed.incrementAndGet();
-        if (!isLast) {
-            out.collect(record);
+        long fromNs = Clock.now();
+        if (!isSink) {
+            taken++;
+            // Whole records as they fall due, so that 2/3 is 0, 1, 1, 0, 1, 1 ...
+            for (; emitted < Math.floorDiv(taken * numerator, denominator); emitted++) {
+                out.collect(records.make(stampNs));
+            }
         }
-        returnedNs = System.nanoTime();
+        service.sent(fromNs);
     }
 }

@@ -46,6 +46,10 @@ def look(made: Controller, now_ms: int, *parts: tuple[int, int], empty: bool = T
          [(1000, 1500), (2500, 1500), (4000, 1500)]),
         (2000, 1000, {"interval_ms": 1000, "max_records": 500},
          [(1000, 500), (2000, 500), (3000, 500), (4000, 500)]),
+        # A batch of 0.5 s takes 0.7 s with what it costs beside its records.
+        (2000, 1000, {"max_records": 500, "overhead_ms": 200, "interval_ms": 100},
+         [(100, 200), (500, 500), (1200, 500), (1900, 500), (2600, 500), (3300, 500),
+          (4000, 500)]),
         # As soon as the last is done.
         (2000, 1000, {"max_records": 900},
          [(10, 20), (30, 40), (70, 80), (150, 160), (310, 320), (630, 640), (1270, 900),

@@ -1,0 +1,142 @@
+"""What of a scenario a real Flink, or the program that runs on it here, cannot express.
+
+Each refusal names the place, what is missing, and what to do instead; all are shown at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, STAMP_BYTES, keyed
+
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.models import Cluster
+from flowcontrol.scenario.partitions import SPILLING
+
+
+def check(scenario: Scenario) -> None:
+    """Refuse a scenario that cannot be run.
+
+    Raises
+    ------
+    ScenarioError
+        With everything that Flink or the program lacks.
+    """
+    problems = list(refusals(scenario))
+    if problems:
+        raise ScenarioError(problems, scenario.name)
+
+
+def refusals(scenario: Scenario) -> Iterator[Problem]:
+    """Yield everything that is not expressed on a real Flink."""
+    for find in _ALL:
+        yield from find(scenario)
+
+
+def _system(scenario: Scenario) -> Iterator[Problem]:
+    system = scenario.system
+    if system.transport != "credit":
+        what = f"{system.transport}: Flink 1.20 and 2.x exchange by credits and nothing else"
+        yield Problem("system.transport", f"{what}; use system: flink")
+    if system.throttle != "none":
+        what = f"{system.throttle}: Flink has no throttle of sources"
+        yield Problem("system.throttle", f"{what}; use system: flink")
+
+
+def _cluster(scenario: Scenario) -> Iterator[Problem]:
+    """A MiniCluster is one process on loopback: nothing delays or slows its messages."""
+    wanted = {
+        "network_latency_ms": "the loopback network has no latency",
+        "bandwidth_bytes_per_s": "the loopback network has no limit of bytes/s",
+        "upload_slowdown": "nothing slows a task while its state is written",
+        "control_latency_ms": "calls on one machine take no time that could be set",
+        "cores": "all task managers share the processors of this machine",
+    }
+    for key, text in wanted.items():
+        value = getattr(scenario.cluster, key, None)
+        field = Cluster.model_fields.get(key)
+        if field is not None and value != field.default:
+            yield Problem(f"cluster.{key}", f"{float(value):g}: {text}; leave it out")
+
+
+def _jobs(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.jobs:
+        names = ", ".join(job.name for job in scenario.jobs)
+        text = f"{names}: the program runs one job; state the stages and edges of one of them"
+        yield Problem("jobs", text)
+
+
+def _planted(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.failures:
+        text = f"{len(scenario.failures)} planned: the program fails nothing; leave them out"
+        yield Problem("failures", text)
+    if scenario.savepoints:
+        text = f"{len(scenario.savepoints)} planned: the program asks for none; leave them out"
+        yield Problem("savepoints", text)
+    if getattr(scenario, "scaling", None) is not None:
+        yield Problem("scaling", "the program keeps its parallelism; leave it out")
+
+
+def _mode(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.is_batch:
+        text = "batch: its sources never end, so that no stage would begin; use streaming"
+        yield Problem('options."execution.runtime-mode"', text)
+    for key, value in scenario.options.unemulated:
+        text = f"{value}: no clock emulates it, so there is nothing to compare; leave it out"
+        yield Problem(f'options."{key}"', text)
+
+
+def _stages(scenario: Scenario) -> Iterator[Problem]:
+    for number, stage in enumerate(scenario.stages):
+        place = f"stages[{number}]"
+        lacking = {
+            "input": "its records have no content but a key; state rates and sizes alone",
+            "output": "its sinks count and drop; leave it out",
+            "event_time": "its records have no event time; leave it out",
+            "watermark": "its records have no event time; leave it out",
+            "window": "its stages pass records on one by one; leave it out",
+            "state": "its stages keep no state; leave it out",
+        }
+        for key, text in lacking.items():
+            if getattr(stage, key) is not None:
+                yield Problem(f"{place}.{key}", f"the program has none: {text}")
+        if stage.guarantee == "exactly-once":
+            text = f"{stage.guarantee}: its sinks commit nothing; use at-least-once"
+            yield Problem(f"{place}.guarantee", text)
+        if stage.stalls and not scenario.inputs(stage.name) and not stage.reads_log:
+            text = "a source that stands still is idle on Flink; state a schedule with rate: 0"
+            yield Problem(f"{place}.stalls", text)
+        if getattr(stage, "cpu", 1) != 1:
+            text = f"{stage.cpu}: its service is a sleep, which needs no processor; leave it out"
+            yield Problem(f"{place}.cpu", text)
+
+
+def _sizes(scenario: Scenario) -> Iterator[Problem]:
+    for number, stage in enumerate(scenario.stages):
+        if not scenario.outputs(stage.name) or stage.record_bytes is None:
+            continue
+        keys = len(keyed(scenario, stage.name))
+        least = RECORD_OVERHEAD_BYTES + (STAMP_BYTES + KEY_BYTES * keys if keys else 0)
+        if stage.record_bytes < least:
+            text = f"{stage.record_bytes}: a byte array with its timestamp"
+            text += f" and {keys} {'key' if keys == 1 else 'keys'}" if keys else ""
+            yield Problem(
+                f"stages[{number}].record_bytes", f"{text} is {least} bytes at least; state that"
+            )
+
+
+def _edges(scenario: Scenario) -> Iterator[Problem]:
+    for number, edge in enumerate(scenario.edges):
+        place = f"edges[{number}]"
+        if edge.input:
+            text = f"{edge.input}: its operators have one input; use input 0, a union"
+            yield Problem(f"{place}.input", text)
+        if edge.partition_type in SPILLING:
+            text = f"{edge.partition_type}: the program streams; use pipelined_bounded"
+            yield Problem(f"{place}.partition_type", text)
+
+
+_ALL: tuple[Callable[[Scenario], Iterator[Problem]], ...] = (
+    *(_system, _cluster, _jobs, _planted, _mode, _stages, _sizes, _edges),
+)

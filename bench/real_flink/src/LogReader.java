@@ -1,0 +1,45 @@
+import org.apache.flink.api.connector.source.ReaderOutput;
+import org.apache.flink.api.connector.source.SourceReaderContext;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/** Reads a log to which records are written at a rate; reading one takes the time of a service. */
+final class LogReader extends Reader {
+
+    private final Schedule arrivals;
+    private final Service service;
+    private final Records records;
+    private final boolean isFromArrival;
+    private volatile long taken;
+    private long dueNs;
+
+    LogReader(JsonNode stage, SourceReaderContext context) {
+        int subtask = context.getIndexOfSubtask();
+        arrivals = new Schedule(stage.get("arrivals").get(subtask));
+        service = new Service(stage, subtask);
+        records = new Records(stage, subtask);
+        isFromArrival = stage.get("latency_from").asText().equals("arrival");
+        dueNs = arrivals.when(1);
+        context.metricGroup().setPendingRecordsGauge(this::pending);
+    }
+
+    /** Records that were written and not taken: Flink's own metric pendingRecords. */
+    private long pending() {
+        return Clock.hasStarted() ? Math.max(0, (long) arrivals.until(Clock.now()) - taken) : 0;
+    }
+
+    @Override
+    long dueNs() {
+        return dueNs;
+    }
+
+    @Override
+    void emit(ReaderOutput<byte[]> output) throws InterruptedException {
+        long arrivedNs = dueNs;
+        taken++;
+        dueNs = arrivals.when(taken + 1);
+        service.serve();
+        long fromNs = Clock.now();
+        output.collect(records.make(isFromArrival ? arrivedNs : fromNs));
+        service.sent(fromNs);
+    }
+}

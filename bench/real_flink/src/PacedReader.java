@@ -1,0 +1,51 @@
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.api.connector.source.ReaderOutput;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/** Emits at its rate. A late timer is made up for; what a blocked task did not emit is lost. */
+final class PacedReader extends Reader {
+
+    /** The task asks at once after a record; a longer time is one in which it was blocked. */
+    private static final long GAP_NS = TimeUnit.MILLISECONDS.toNanos(2);
+
+    private final Schedule schedule;
+    private final Work work;
+    private final Records records;
+    /** Work by which the next record is due. */
+    private double next;
+    private long dueNs;
+    private long emittedNs;
+    private boolean isAsked = true;
+
+    PacedReader(JsonNode stage, int subtask) {
+        schedule = new Schedule(stage.get("rates").get(subtask));
+        work = new Work(stage, subtask);
+        records = new Records(stage, subtask);
+        next = work.next();
+        dueNs = schedule.when(next);
+    }
+
+    @Override
+    long dueNs() {
+        return dueNs;
+    }
+
+    @Override
+    void asked() {
+        long now = Clock.now();
+        if (!isAsked && now - emittedNs > GAP_NS) {
+            next = Math.max(next, schedule.until(now));
+            dueNs = schedule.when(next);
+        }
+        isAsked = true;
+    }
+
+    @Override
+    void emit(ReaderOutput<byte[]> output) {
+        output.collect(records.make(Clock.now()));
+        next += work.next();
+        dueNs = schedule.when(next);
+        emittedNs = Clock.now();
+        isAsked = false;
+    }
+}

@@ -1,0 +1,46 @@
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/**
+ * Makes the records of a subtask, byte arrays of one length: when the first stage emitted it (8
+ * bytes), then for each edge by key which key it has (4 bytes), as far as there is room.
+ */
+final class Records {
+
+    static final int STAMP_BYTES = 8;
+    static final int KEY_BYTES = 4;
+
+    private final int payloadBytes;
+    private final List<Picks> keys = new ArrayList<>();
+
+    Records(JsonNode stage, int subtask) {
+        payloadBytes = stage.get("payload_bytes").asInt();
+        for (JsonNode weights : stage.get("key_weights")) {
+            keys.add(new Picks(weights, subtask));
+        }
+    }
+
+    byte[] make(long stampNs) {
+        byte[] record = new byte[payloadBytes];
+        ByteBuffer buffer = ByteBuffer.wrap(record);
+        if (payloadBytes >= STAMP_BYTES) {
+            buffer.putLong(stampNs);
+        }
+        for (Picks key : keys) {
+            buffer.putInt(key.next());
+        }
+        return record;
+    }
+
+    /** When the first stage emitted a record, nanoseconds since the start; -1: it does not say. */
+    static long stamp(byte[] record) {
+        return record.length < STAMP_BYTES ? -1 : ByteBuffer.wrap(record).getLong();
+    }
+
+    /** Which key a record has for the edge of a place among those by key. */
+    static int key(byte[] record, int place) {
+        return ByteBuffer.wrap(record).getInt(STAMP_BYTES + place * KEY_BYTES);
+    }
+}

@@ -1,0 +1,83 @@
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.minicluster.MiniCluster;
+import org.apache.flink.runtime.util.EnvironmentInformation;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+
+/**
+ * Runs a job on Flink until its standard input ends. Arguments: the job, and where the latencies
+ * that its sinks saw go, and how late the machine was, both JSON. When all tasks run it prints where its REST endpoint is.
+ */
+public final class ScenarioRun {
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+
+    private ScenarioRun() {}
+
+    public static void main(String[] arguments) throws Exception {
+        JsonNode job = JSON.readTree(new File(arguments[0]));
+        Configuration options = Options.of(job.get("options"));
+        JobGraph graph = Topology.of(job, options);
+        try (MiniCluster flink =
+                Cluster.start(options, job.get("slots"), job.get("are_placed").asBoolean())) {
+            flink.submitJob(graph).get();
+            Running.await(flink, graph.getJobID());
+            Pulse.start();
+            Clock.start();
+            Map<String, Object> started = new LinkedHashMap<>();
+            started.put("rest", flink.getRestAddress().get().toString());
+            started.put("job", graph.getJobID().toString());
+            started.put("start_ms", System.currentTimeMillis());
+            started.put("flink", EnvironmentInformation.getVersion());
+            started.put("java", System.getProperty("java.version"));
+            System.out.println(JSON.writeValueAsString(started));
+            List<Map<String, Object>> latencies = sample(job.get("sample_s").asDouble());
+            Map<String, Object> seen = new LinkedHashMap<>();
+            seen.put("latencies", latencies);
+            seen.put("late_ms", Pulse.lateMs());
+            seen.put("latest_ms", Pulse.latestMs());
+            JSON.writeValue(new File(arguments[1]), seen);
+            Running.check(flink, graph.getJobID());
+            flink.cancelJob(graph.getJobID()).get();
+        }
+        // Flink's own threads would keep the process for a while.
+        System.exit(0);
+    }
+
+    /** Takes the latencies of each sample until standard input ends. */
+    private static List<Map<String, Object>> sample(double everyS) throws Exception {
+        List<Map<String, Object>> rows = new ArrayList<>();
+        Thread reader = new Thread(ScenarioRun::readToEnd);
+        reader.start();
+        for (int k = 1; reader.isAlive(); k++) {
+            reader.join(Math.max(1, Math.round((k * everyS - Clock.seconds()) * 1000)));
+            double at = Clock.seconds();
+            Latencies.take().forEach((name, figures) -> {
+                int slash = name.lastIndexOf('/');
+                Map<String, Object> row = new LinkedHashMap<>();
+                row.put("t_s", at);
+                row.put("stage", name.substring(0, slash));
+                row.put("subtask", Integer.parseInt(name.substring(slash + 1)));
+                row.putAll(figures);
+                rows.add(row);
+            });
+        }
+        return rows;
+    }
+
+    private static void readToEnd() {
+        try (BufferedReader input = new BufferedReader(new InputStreamReader(System.in))) {
+            while (input.readLine() != null) {}
+        } catch (java.io.IOException gone) {
+            // Nobody is there any more, which is an end too.
+        }
+    }
+}

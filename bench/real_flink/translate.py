@@ -1,0 +1,169 @@
+"""A scenario as the job that the program in ``src/`` runs on Flink: plain JSON.
+
+What Flink or the program cannot do is refused before (`refusals`). Rates, sizes, keys and options
+are those of the scenario as it was read, so that Flink and the emulation run the same thing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placing import deployment
+
+from flowcontrol.job.keys import weights_of_keys
+from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.scenario import Edge, Scenario
+from flowcontrol.scenario.schedule import Schedule
+from flowcontrol.scenario.stage_models import Stage
+
+RECORD_OVERHEAD_BYTES = 17
+"""Of a byte array in a buffer: 4 length, 1 tag, 8 timestamp, 4 length of the array."""
+
+STAMP_BYTES, KEY_BYTES = 8, 4
+"""What a record holds: when it was emitted, and its key for each edge that has one."""
+
+AT_ONCE = 1e9
+"""Records/s of a stage without a rate that has stalls."""
+
+_COMPUTED = (
+    *(
+        "taskmanager.memory.",
+        "taskmanager.numberOfTaskSlots",
+        "taskmanager.network.numberOfBuffers",
+    ),
+    *("restart-strategy", "parallelism.default", "pipeline.operator-chaining", "cluster."),
+    *("taskmanager.load-balance", "execution.runtime-mode", "heartbeat"),
+)
+"""Beginnings of options that follow from something else here, or that are the cluster's own."""
+
+SEGMENT = "taskmanager.memory.segment-size"
+
+
+def flink_job(scenario: Scenario) -> dict[str, Any]:
+    """Return what the program reads.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Read and checked, and not refused by `refusals.refusals`.
+
+    Returns
+    -------
+    dict
+        ``sample_s``; ``options`` (Flink's own); ``slots`` of each task manager and whether stages
+        are placed on them; ``stages`` in the order in which records reach them; ``edges``.
+    """
+    placed = deployment(scenario)
+    operators = {operator.name: operator for operator in scenario.operators}
+    stages = []
+    for stage in scenario.topological():
+        own = operators.get(stage.name)
+        group = placed.groups[stage.name]
+        stages.append(
+            {
+                **_work(scenario, stage),
+                "max_parallelism": None if own is None else own.max_parallelism,
+                "slot_group": group.name,
+                "task_manager": group.task_manager,
+            }
+        )
+    return {
+        "sample_s": scenario.sample_interval_s,
+        "options": flink_options(scenario),
+        "slots": list(placed.slots),
+        "are_placed": placed.are_placed,
+        "stages": stages,
+        "edges": [_edge(scenario, edge) for edge in scenario.edges],
+    }
+
+
+def flink_options(scenario: Scenario) -> dict[str, str]:
+    """Return Flink's options as text: those of the scenario, and its network memory in bytes."""
+    stated = scenario.options.canonical()
+    options = {key: value for key, value in stated.items() if not key.startswith(_COMPUTED)}
+    if scenario.options.flush_interval_us < 0:
+        options |= {"execution.buffer-timeout.interval": "-1 ms"}
+        options |= {"execution.buffer-timeout.enabled": False}
+    size = scenario.options.network_buffers * scenario.options.segment_bytes
+    options |= {
+        SEGMENT: f"{scenario.options.segment_bytes}b",
+        "taskmanager.memory.min-segment-size": f"{scenario.options.min_segment_bytes}b",
+        "taskmanager.memory.network.min": f"{size}b",
+        "taskmanager.memory.network.max": f"{size}b",
+        "taskmanager.memory.managed.size": "16mb",
+    }
+    return {key: _text(value) for key, value in options.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _work(scenario: Scenario, stage: Stage) -> dict[str, Any]:
+    is_source = not scenario.inputs(stage.name)
+    rates = stage.emit_rate if is_source else stage.service_rate
+    return {
+        "name": stage.name,
+        "parallelism": stage.parallelism,
+        "is_sink": not scenario.outputs(stage.name),
+        "is_chained": any(edge.chain for edge in scenario.inputs(stage.name)),
+        "rates": _rates(stage, rates),
+        "arrivals": None if stage.arrival_rate is None else [*map(_phases, stage.arrival_rate)],
+        "latency_from": stage.latency_from,
+        "payload_bytes": (stage.record_bytes or RECORD_OVERHEAD_BYTES) - RECORD_OVERHEAD_BYTES,
+        "selectivity": list(stage.selectivity_exact.as_integer_ratio()),
+        "service_time": stage.service_time,
+        "service_time_cv": float(stage.service_time_cv or 1),
+        "seed": scenario.seed,
+        "key_weights": [keys_of(scenario, edge)[1] for edge in keyed(scenario, stage.name)],
+    }
+
+
+def _rates(stage: Stage, rates: tuple[Schedule, ...] | None) -> list[Any] | None:
+    """Return the phases of each subtask; a stall is a phase in which nothing is done."""
+    if rates is None and not stage.stalls:
+        return None
+    own = rates or (Schedule.constant(int(AT_ONCE)),) * stage.parallelism
+    return [_phases(rate.without(stage.stalled(n))) for n, rate in enumerate(own)]
+
+
+def _phases(schedule: Schedule) -> list[list[float]]:
+    return [[phase.at_us, float(phase.rate)] for phase in schedule.phases]
+
+
+def keyed(scenario: Scenario, sender: str) -> list[Edge]:
+    """Return the edges of a sender whose records carry something that chooses a channel."""
+    return [edge for edge in scenario.outputs(sender) if edge.partitioner in {"hash", "custom"}]
+
+
+def _edge(scenario: Scenario, edge: Edge) -> dict[str, Any]:
+    own = keyed(scenario, edge.sender)
+    return {
+        "from": edge.sender,
+        "to": edge.receiver,
+        "partitioner": edge.partitioner,
+        "keys": keys_of(scenario, edge)[0] if edge in own else [],
+        "key_place": own.index(edge) if edge in own else 0,
+    }
+
+
+def keys_of(scenario: Scenario, edge: Edge) -> tuple[list[str], list[float]]:
+    """Return the keys of an edge and how often each comes up.
+
+    Where the scenario only says what each subtask gets, there is a key for each; Flink's own hash
+    leads it there.
+    """
+    width = scenario.stage(edge.receiver).parallelism
+    if edge.key_weights is not None:
+        return list(edge.key_weights), [float(weight) for weight in edge.key_weights.values()]
+    if edge.key_distribution is not None:
+        weights = [float(weight) for weight in weights_of_keys(edge.key_distribution)]
+        return [str(rank) for rank in range(1, len(weights) + 1)], weights
+    shares = [float(weight) for weight in edge.channel_weights or (1,) * width]
+    return [_key_of(channel, width) for channel in range(width)], shares
+
+
+def _key_of(channel: int, width: int) -> str:
+    groups = default_max_parallelism(width)
+    texts = (str(number) for number in range(1_000_000))
+    return next(text for text in texts if channel_of_key(text, width, groups) == channel)

@@ -1,0 +1,115 @@
+"""Predicted beside observed: each figure with the tolerance that it is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from flowcontrol.calibration.draft import Observed
+from flowcontrol.calibration.predict import Predicted
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """By how much a figure may differ.
+
+    Attributes
+    ----------
+    share : float
+        Of what was observed.
+    floor : float
+        At least, in the figure's unit.
+    """
+
+    share: float
+    floor: float
+
+    def of(self, value: float) -> float:
+        """Return by how much a figure of this value may differ, in its unit."""
+        return max(self.share * abs(value), self.floor)
+
+
+SHARE: Final = Tolerance(0.0, 50.0)
+USAGE: Final = Tolerance(0.0, 0.1)
+TOLERANCES: Final = {
+    "rate_in": Tolerance(0.03, 0.0),
+    "rate_out": Tolerance(0.03, 0.0),
+    "busy_ms_per_s": SHARE,
+    "idle_ms_per_s": SHARE,
+    "backpressured_ms_per_s": SHARE,
+    "in_pool_usage": USAGE,
+    "out_pool_usage": USAGE,
+    "floating_buffers_usage": USAGE,
+    "exclusive_buffers_usage": USAGE,
+    # A record that is on its way or in hand is counted here or there.
+    "in_flight_records": Tolerance(0.05, 2.0),
+    "in_flight_buffers": Tolerance(0.05, 2.0),
+    # A task takes some milliseconds to write and to acknowledge, whatever it writes.
+    "checkpoint_e2e_ms": Tolerance(0.05, 15.0),
+    "marker_latency_ms": Tolerance(0.05, 5.0),
+    "batch_ms": Tolerance(0.03, 0.0),
+    "rows_per_s": Tolerance(0.03, 0.0),
+    "rows": Tolerance(0.03, 0.0),
+}
+"""Of each figure: 3 % of a throughput, 5 points of a share of time, 5 % of what is in flight."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure, predicted beside observed.
+
+    Attributes
+    ----------
+    place, name, unit : str
+        Which figure, and its unit.
+    observed, predicted : float
+        By the input, and by the run.
+    tolerance : float
+        By how much they may differ, in the same unit.
+    """
+
+    place: str
+    name: str
+    unit: str
+    observed: float
+    predicted: float
+    tolerance: float
+
+    @property
+    def error(self) -> float:
+        """Predicted less observed."""
+        return self.predicted - self.observed
+
+    @property
+    def is_within(self) -> bool:
+        """Whether the difference is within the tolerance."""
+        return abs(self.error) <= self.tolerance
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as in ``calibration.json``."""
+        return {
+            "place": self.place,
+            "name": self.name,
+            "unit": self.unit,
+            "observed": self.observed,
+            "predicted": self.predicted,
+            "tolerance": self.tolerance,
+            "is_within": self.is_within,
+        }
+
+
+def beside(observed: Sequence[Observed], predicted: Predicted) -> list[Row]:
+    """Return each observed figure beside what was predicted; what was not is left out."""
+    return [
+        Row(
+            one.place,
+            one.name,
+            one.unit,
+            one.value,
+            predicted[one.place, one.name],
+            max(TOLERANCES[one.name].of(one.value), one.error),
+        )
+        for one in observed
+        if (one.place, one.name) in predicted
+    ]

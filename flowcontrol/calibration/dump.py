@@ -1,0 +1,162 @@
+"""A dump of Flink's REST API: polls, each a mapping of path to body."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from flowcontrol.calibration.draft import refuse
+from flowcontrol.files import write_atomically
+
+LEAST_POLLS: Final = 2
+"""Rates are differences of counters."""
+
+Poll = Mapping[str, Any]
+
+_GZIP: Final = b"\x1f\x8b"
+"""First bytes of a compressed file."""
+
+_JOB: Final = re.compile(r"^/jobs/([0-9a-zA-Z]+)$")
+_NOT_JOBS: Final = frozenset({"overview", "metrics"})
+_FORM: Final = (
+    'a dump is {"polls": [{"/jobs/<id>": body, ...}, ...]}, at least two polls; '
+    "`flowcontrol calibrate --flink URL --save FILE` writes one"
+)
+
+
+def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[list[Poll], str]:
+    """Read a dump.
+
+    Parameters
+    ----------
+    given : str, Path, mapping or sequence
+        The file, or what is in it.
+
+    Returns
+    -------
+    polls : list of mapping of str to object
+        Bodies by path, without a leading ``/v1``.
+    source : str
+        Name of the input, for messages.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be read, is cut, or is no dump of at least two polls.
+    """
+    source = "the dump"
+    if isinstance(given, str | Path):
+        source = str(given)
+        content = _load(Path(given), source)
+    else:
+        content = given
+    polls = content.get("polls") if isinstance(content, Mapping) else content
+    if not isinstance(polls, Sequence) or isinstance(polls, str):
+        refuse("polls", f"there are none: {_FORM}", source)
+    for number, poll in enumerate(polls):
+        if not isinstance(poll, Mapping):
+            refuse(f"polls[{number}]", f"is no mapping of REST paths to bodies: {_FORM}", source)
+    if len(polls) < LEAST_POLLS:
+        text = (
+            f"{len(polls)} of at least {LEAST_POLLS}: a rate is the difference of a counter "
+            "between two polls; poll again some time later, 60 s or more"
+        )
+        refuse("polls", text, source)
+    return [{_plain(path): body for path, body in poll.items()} for poll in polls], source
+
+
+def write_dump(path: str | Path, polls: Sequence[Poll]) -> None:
+    """Write polls as a dump that :func:`read_dump` reads.
+
+    Raises
+    ------
+    ScenarioError
+        If the file cannot be written.
+    """
+    try:
+        write_atomically(Path(path), json.dumps({"polls": list(polls)}, indent=1) + "\n")
+    except OSError as error:
+        text = f"{path} cannot be written: {error.strerror or error}; name another file"
+        refuse("--save", text, "command")
+
+
+def job_of(polls: Sequence[Poll], wanted: str | None, source: str) -> str:
+    """Return the id of the one job of a dump.
+
+    Parameters
+    ----------
+    polls : sequence of mapping
+        The polls.
+    wanted : str or None
+        The id to choose; None: the only one.
+    source : str
+        Name of the input.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no job, not the wanted one, or several to choose from.
+    """
+    found = sorted({job for poll in polls for job in jobs_in(poll)})
+    if not found:
+        refuse("polls", f"no poll holds a job (/jobs/<id>): {_FORM}", source)
+    if wanted is not None:
+        if wanted not in found:
+            text = f"{wanted}: there is no such job; there are: {', '.join(found)}"
+            refuse("--job", text, source)
+        return wanted
+    if len(found) > 1:
+        names = "; ".join(f"{job} ({_name(polls, job)})" for job in found)
+        refuse("--job", f"{len(found)} jobs, name one of them: {names}", source)
+    return found[0]
+
+
+def jobs_in(poll: Poll) -> Iterator[str]:
+    """Yield the ids of the jobs whose body a poll holds."""
+    for path in poll:
+        match = _JOB.match(path)
+        if match and match.group(1) not in _NOT_JOBS:
+            yield match.group(1)
+
+
+def _name(polls: Sequence[Poll], job: str) -> str:
+    bodies = (poll.get(f"/jobs/{job}") for poll in polls)
+    names = (body["name"] for body in bodies if isinstance(body, Mapping) and "name" in body)
+    return str(next(names, "without a name"))
+
+
+def _plain(path: str) -> str:
+    path = unquote(str(path))
+    path = path if path.startswith("/") else f"/{path}"
+    return path.removeprefix("/v1") if path.startswith("/v1/") else path
+
+
+def _load(path: Path, source: str) -> Any:
+    try:
+        content = path.read_bytes()
+        if content.startswith(_GZIP):
+            content = gzip.decompress(content)
+        text = content.decode("utf-8")
+    except EOFError:
+        refuse("the end", "the file is cut: nothing of it can be read; make the dump again", source)
+    except (OSError, UnicodeDecodeError, zlib.error) as error:
+        why = getattr(error, "strerror", None) or error
+        refuse(
+            "--flink", f"cannot be read ({why}); name a dump or the URL of a job manager", source
+        )
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        is_cut = error.pos >= len(text.rstrip()) - 1
+        what = "the file is cut" if is_cut else f"no JSON ({error.msg})"
+        refuse(
+            f"line {error.lineno}, column {error.colno}",
+            f"{what}: nothing behind it can be trusted; make the dump again",
+            source,
+        )

@@ -1,0 +1,152 @@
+"""Metrics of subtasks in the bodies of Flink's REST API, by our names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from flowcontrol.calibration.dump import Poll
+
+_IN_VERTEX: Final = {
+    "read-records": "records_in",
+    "write-records": "records_out",
+    "read-bytes": "bytes_in",
+    "write-bytes": "bytes_out",
+    "accumulated-busy-time": "busy_ms",
+    "accumulated-idle-time": "idle_ms",
+    "accumulated-backpressured-time": "blocked_ms",
+}
+"""Keys of ``metrics`` in the body of a vertex; of the first four ``KEY-complete`` says whether all
+subtasks are in."""
+
+_IDS: Final = {
+    "numRecordsIn": "records_in",
+    "numRecordsOut": "records_out",
+    "numBytesIn": "bytes_in",
+    "numBytesOut": "bytes_out",
+    "accumulateBusyTimeMs": "busy_ms",
+    "accumulateIdleTimeMs": "idle_ms",
+    "accumulateBackPressuredTimeMs": "blocked_ms",
+    "inPoolUsage": "in_pool_usage",
+    "outPoolUsage": "out_pool_usage",
+    "inputFloatingBuffersUsage": "floating_buffers_usage",
+    "inputExclusiveBuffersUsage": "exclusive_buffers_usage",
+    "inputQueueLength": "input_queue_buffers",
+    "outputQueueLength": "output_queue_buffers",
+    "pendingRecords": "lag_records",
+}
+"""Ids of metrics, without their scope (``buffers.``, ``Shuffle.Netty.Input.Buffers.``)."""
+
+SUBTASK_IDS: Final = (
+    *(key for key in _IDS if key.startswith(("num", "accumulate"))),
+    *(f"buffers.{key}" for key in _IDS if key.endswith(("Usage", "Length"))),
+    *(f"Shuffle.Netty.Input.Buffers.{key}" for key in _IDS if key.startswith(("in", "debloated"))),
+    *(f"Shuffle.Netty.Output.Buffers.{key}" for key in _IDS if key.startswith("out")),
+)
+"""Ids to ask a subtask for: of 1.x and of 2.x."""
+
+_GROUPS: Final = re.compile(r"^(buffers|Shuffle\.Netty\.(Input|Output)\.Buffers)\.")
+_LATENCY: Final = re.compile(
+    r"latency(?:\.source_id\.\w+(?:\.source_subtask_index\.\d+)?)?"
+    r"\.operator_id\.(\w+)\.operator_subtask_index\.(\d+)\.latency_mean$"
+)
+
+
+def number(value: Any) -> float | None:
+    """Return a number of a body; None of ``"NaN"``, of what is missing, and of words."""
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def reading(
+    poll: Poll,
+    place: str,
+    subtask: int,
+    count: int,
+    row: Mapping[str, Any],
+    whole: Mapping[str, Any] | None,
+) -> dict[str, float]:
+    """Return what a poll says of a subtask.
+
+    Parameters
+    ----------
+    poll : mapping
+        The poll.
+    place : str
+        Path of the vertex.
+    subtask, count : int
+        Which of how many.
+    row : mapping
+        The subtask in the body of the vertex; empty if there is none.
+    whole : mapping or None
+        Metrics of the whole vertex in the body of the job, of which the subtask then has an even
+        part; None: the subtasks say it themselves.
+
+    Notes
+    -----
+    Metrics that were asked of the subtask itself come before those in the body of the vertex: they
+    are of one moment.
+    """
+    own = dict(_asked(poll, place, subtask))
+    found = {
+        name: value / share
+        for metrics, share in ((whole or {}, count), (row.get("metrics") or {}, 1))
+        for key, name in _IN_VERTEX.items()
+        if metrics.get(f"{key}-complete", True) is not False
+        and (value := number(metrics.get(key))) is not None
+    }
+    return found | own
+
+
+def _asked(poll: Poll, place: str, subtask: int) -> Iterator[tuple[str, float]]:
+    """Yield the metrics that a poll asked a subtask for, or its vertex for all of them."""
+    for path, body in poll.items():
+        plain = urlsplit(path).path
+        if not plain.startswith(place) or not isinstance(body, Sequence) or isinstance(body, str):
+            continue
+        inner = plain.removeprefix(place)
+        if inner == f"/subtasks/{subtask}/metrics":
+            yield from _named(body, "value", "")
+        elif inner == "/metrics":
+            yield from _named(body, "value", f"{subtask}.")
+        elif inner == "/subtasks/metrics":
+            usages = (one for one in _named(body, "avg", "") if one[0].endswith("usage"))
+            yield from usages
+
+
+def _named(rows: Sequence[Any], key: str, prefix: str) -> Iterator[tuple[str, float]]:
+    for row in rows:
+        name = str(row.get("id", ""))
+        value = number(row.get(key))
+        if value is None or not name.startswith(prefix):
+            continue
+        plain = _GROUPS.sub("", name.removeprefix(prefix))
+        # Of operators only what a source waits for: their records are counted by tasks.
+        if plain.endswith(".pendingRecords"):
+            plain = "pendingRecords"
+        if plain in _IDS:
+            yield _IDS[plain], value
+
+
+def latencies(polls: Sequence[Poll], root: str, stage_of: Mapping[str, str]) -> dict[str, float]:
+    """Return the mean of the latency markers at each stage, ms, over subtasks and polls.
+
+    The id of an operator is that of its vertex if it is the vertex's first.
+    """
+    found: dict[str, list[float]] = {}
+    for poll in polls:
+        for path, body in poll.items():
+            if urlsplit(path).path != f"{root}/metrics" or not isinstance(body, list):
+                continue
+            for row in body:
+                match = _LATENCY.search(str(row.get("id", "")))
+                value = number(row.get("value"))
+                if match and value is not None and match.group(1) in stage_of:
+                    found.setdefault(stage_of[match.group(1)], []).append(value)
+    return {stage: sum(values) / len(values) for stage, values in found.items()}

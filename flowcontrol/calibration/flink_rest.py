@@ -1,0 +1,212 @@
+"""Reading a job out of polls of Flink's REST API (1.13 to 2.x)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from flowcontrol.calibration.draft import refuse
+from flowcontrol.calibration.dump import Poll, job_of
+from flowcontrol.calibration.flink_checkpoints import checkpoint_options, durations, states
+from flowcontrol.calibration.flink_metrics import latencies, reading
+from flowcontrol.calibration.readings import FlinkEdge, FlinkJob, Reading, Subtask, Vertex
+
+RESTART: Final = (
+    "the job was restarted in the window, and its counters began anew: dump again after the "
+    "restart, or leave the polls before it out"
+)
+
+
+def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> FlinkJob:
+    """Read a job out of polls.
+
+    Parameters
+    ----------
+    polls : sequence of mapping
+        Bodies by path, as :func:`~flowcontrol.calibration.dump.read_dump` returns them.
+    source : str
+        Name of the input, for messages.
+    wanted : str, optional
+        Id of the job; by default the only one.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no job to read, no metrics of it, only one moment, or a restart between polls.
+    """
+    job = job_of(polls, wanted, source)
+    root = f"/jobs/{job}"
+    kept = [poll for poll in polls if isinstance(poll.get(root), Mapping)]
+    if len(kept) < 2:
+        refuse("polls", f"{len(kept)} holds {root}: two are needed, some time apart", source)
+    bodies = [poll[root] for poll in kept]
+    nodes = _plan(kept, root, source)
+    vertices = bodies[0].get("vertices") or refuse(root, "has no vertices", source)
+    names = _names([str(vertex["name"]) for vertex in vertices])
+    stage_of = {str(vertex["id"]): name for vertex, name in zip(vertices, names, strict=True)}
+    found = tuple(
+        _vertex(kept, root, vertex, stage_of[str(vertex["id"])], source) for vertex in vertices
+    )
+    edges = tuple(
+        FlinkEdge(
+            stage_of[str(one["id"])],
+            stage_of[str(node["id"])],
+            str(one.get("ship_strategy", "REBALANCE")).upper(),
+            str(one.get("exchange", "")),
+        )
+        for node in nodes
+        for one in node.get("inputs", ())
+    )
+    if not any(
+        reading.values
+        for vertex in found
+        for subtask in vertex.subtasks
+        for reading in subtask.readings
+    ):
+        text = (
+            "no poll holds metrics of a subtask: dump /jobs/<id>/vertices/<vertex> for each "
+            "vertex as well, once metrics are in (10 s after the start)"
+        )
+        refuse("polls", text, source)
+    if found[0].subtasks[0].wall_ms <= 0:
+        refuse("polls", "all are of one moment (`now`): poll again 60 s later or more", source)
+    by_id = dict(stage_of)
+    since = found[0].subtasks[0].readings[0].at_ms
+    return FlinkJob(
+        id=job,
+        name=str(bodies[-1].get("name") or job),
+        vertices=found,
+        edges=edges,
+        source=source,
+        config=_config(kept, root),
+        version=_version(kept),
+        segment_bytes=_segment(kept),
+        durations_ms=durations(kept, root, since),
+        states=states(kept, root, by_id),
+        latencies=latencies(kept, root, by_id),
+    )
+
+
+def _plan(polls: Sequence[Poll], root: str, source: str) -> list[Mapping[str, Any]]:
+    """Return the nodes of the plan, which the body of a job holds as well."""
+    for poll in polls:
+        for body in (poll.get(f"{root}/plan"), poll[root]):
+            plan = body.get("plan") if isinstance(body, Mapping) else None
+            if isinstance(plan, Mapping) and plan.get("nodes"):
+                return list(plan["nodes"])
+    text = "no poll holds it: who sends to whom is not known; dump it too"
+    return refuse(f"{root}/plan", text, source)
+
+
+def _vertex(
+    polls: Sequence[Poll], root: str, vertex: Mapping[str, Any], stage: str, source: str
+) -> Vertex:
+    """Return a vertex, its subtasks over all polls."""
+    place = f"{root}/vertices/{vertex['id']}"
+    count = int(vertex["parallelism"])
+    readings: list[list[Reading]] = [[] for _ in range(count)]
+    managers = [""] * count
+    begun: list[tuple[Any, Any] | None] = [None] * count
+    for number, poll in enumerate(polls):
+        body = poll.get(place)
+        rows = list(body.get("subtasks", ())) if isinstance(body, Mapping) else []
+        here = _vertex_of(poll[root], str(vertex["id"]))
+        parallelism = len(rows) or int(here.get("parallelism", count))
+        if parallelism != count:
+            text = f"polls[{number}]: parallelism {parallelism}, before {count}; {RESTART}"
+            refuse(place, text, source)
+        at_ms = float((body or {}).get("now") or poll[root].get("now") or 0)
+        for k in range(count):
+            row = rows[k] if rows else {}
+            start = (row.get("attempt"), row.get("start-time") or row.get("start_time"))
+            if begun[k] not in (None, start) and rows:
+                text = f"polls[{number}], subtask {k}: attempt and start {start}; {RESTART}"
+                refuse(place, text, source)
+            begun[k] = start if rows else begun[k]
+            managers[k] = str(row.get("taskmanager-id") or managers[k])
+            whole = None if rows else here.get("metrics")
+            readings[k].append(Reading(at_ms, reading(poll, place, k, count, row, whole)))
+    subtasks = tuple(
+        Subtask(tuple(own), manager) for own, manager in zip(readings, managers, strict=True)
+    )
+    found = Vertex(str(vertex["id"]), str(vertex["name"]), stage, subtasks)
+    _check_restart(found, place, source)
+    return found
+
+
+def _check_restart(vertex: Vertex, place: str, source: str) -> None:
+    """Refuse counters that all began anew.
+
+    Raises
+    ------
+    ScenarioError
+        If the records of every subtask go back between two polls.
+    """
+    for name in ("records_in", "records_out"):
+        for poll in range(1, len(vertex.subtasks[0].readings)):
+            pairs = [
+                (one.readings[poll - 1].values.get(name), one.readings[poll].values.get(name))
+                for one in vertex.subtasks
+            ]
+            known = [(old, new) for old, new in pairs if old is not None and new is not None]
+            if known and all(new < old for old, new in known):
+                old, new = known[0]
+                text = f"polls[{poll}]: {name} of every subtask went back ({old:g} to {new:g}); "
+                refuse(place, text + RESTART, source)
+
+
+def _vertex_of(body: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
+    rows = body.get("vertices", ())
+    return next((row for row in rows if str(row.get("id")) == wanted), {})
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Return names of stages: what a scenario allows, each once.
+
+    ``Source: orders -> Map`` becomes ``orders-Map``; Flink's kinds of tasks are left out.
+    """
+    found: list[str] = []
+    for name in names:
+        plain = re.sub(r"^(Source|Sink): ", "", name).replace(": Writer", "")
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-_")[:48].strip("-_") or "stage"
+        number, unique = 2, plain
+        while unique in found:
+            unique, number = f"{plain}-{number}", number + 1
+        found.append(unique)
+    return found
+
+
+def _config(polls: Sequence[Poll], root: str) -> dict[str, str]:
+    """Return the job manager's options, and over them what the job says of its checkpoints."""
+    found: dict[str, str] = {}
+    for poll in polls:
+        for path in ("/jobmanager/config", f"{root}/jobmanager/config"):
+            rows = poll.get(path)
+            for row in rows if isinstance(rows, Sequence) and not isinstance(rows, str) else ():
+                found[str(row.get("key"))] = str(row.get("value"))
+    return found | checkpoint_options(polls, root)
+
+
+def _version(polls: Sequence[Poll]) -> str:
+    for poll in polls:
+        for path in ("/config", "/overview"):
+            body = poll.get(path)
+            if isinstance(body, Mapping) and body.get("flink-version"):
+                return str(body["flink-version"])
+    return ""
+
+
+def _segment(polls: Sequence[Poll]) -> int | None:
+    """Return the bytes of a network buffer, by what a task manager says of all of them."""
+    for poll in polls:
+        for path, body in poll.items():
+            if not path.startswith("/taskmanagers/") or not isinstance(body, Mapping):
+                continue
+            metrics = body.get("metrics")
+            if isinstance(metrics, Mapping):
+                count = metrics.get("nettyShuffleMemorySegmentsTotal")
+                nbytes = metrics.get("nettyShuffleMemoryTotal")
+                if count and nbytes and int(nbytes) % int(count) == 0:
+                    return int(nbytes) // int(count)
+    return None

@@ -1,0 +1,281 @@
+"""What a Flink job says of itself over some polls: vertices, subtasks, counters and gauges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+COUNTERS: Final = ("records_in", "records_out", "bytes_in", "bytes_out")
+TIMES: Final = ("busy_ms", "idle_ms", "blocked_ms")
+GAUGES: Final = (
+    "in_pool_usage",
+    "out_pool_usage",
+    "floating_buffers_usage",
+    "exclusive_buffers_usage",
+    "input_queue_buffers",
+    "output_queue_buffers",
+    "lag_records",
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A subtask at a poll.
+
+    Attributes
+    ----------
+    at_ms : float
+        When Flink answered, ms since 1970.
+    values : mapping of str to float
+        Counters since the start of the task, accumulated times (ms) and gauges, by the names of
+        `COUNTERS`, `TIMES` and `GAUGES`; what Flink does not know is left out.
+    """
+
+    at_ms: float
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Subtask:
+    """A subtask over all polls.
+
+    Attributes
+    ----------
+    readings : tuple of Reading
+        In the order of time.
+    task_manager : str
+        Id of the task manager that it runs on; empty if that is unknown.
+    """
+
+    readings: tuple[Reading, ...]
+    task_manager: str = ""
+
+    def growth(self, name: str) -> float | None:
+        """Return how much a counter or an accumulated time grew; None if it is not known twice."""
+        known = [one.values[name] for one in self.readings if name in one.values]
+        return known[-1] - known[0] if len(known) > 1 else None
+
+    @property
+    def wall_ms(self) -> float:
+        """Time from the first to the last poll, ms."""
+        return self.readings[-1].at_ms - self.readings[0].at_ms
+
+    @property
+    def timed_ms(self) -> float | None:
+        """Growth of the three times together, ms: the time between two *readings* of the task.
+
+        Notes
+        -----
+        The three add up to the time since the task runs (``TaskIOMetricGroup``). Flink fetches
+        metrics every ``metrics.fetcher.update-interval``, 10 s by default, so that the counters of
+        a poll are older than the poll; this time is that of the counters.
+        """
+        growths = [self.growth(name) for name in TIMES]
+        known = [one for one in growths if one is not None]
+        return sum(known) if len(known) == len(TIMES) else None
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Time over which the counters grew, ms."""
+        timed = self.timed_ms
+        if timed is None or not 0.5 * self.wall_ms <= timed <= self.wall_ms + STALE_MS:
+            return self.wall_ms
+        return timed
+
+    def rate(self, name: str) -> float | None:
+        """Return the growth of a counter a second, or the share of a time, ms per second."""
+        grown = self.growth(name)
+        return None if grown is None or self.elapsed_ms <= 0 else 1000 * grown / self.elapsed_ms
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean of a gauge over the polls."""
+        known = [one.values[name] for one in self.readings if name in one.values]
+        return sum(known) / len(known) if known else None
+
+
+STALE_MS: Final = 11_000.0
+"""How old the metrics of a poll may be by default, ms: a fetch every 10 s, and what it takes."""
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """A vertex of the job: what becomes a stage.
+
+    Attributes
+    ----------
+    id, name : str
+        Flink's.
+    stage : str
+        Name of the stage.
+    subtasks : tuple of Subtask
+        In their order.
+    """
+
+    id: str
+    name: str
+    stage: str
+    subtasks: tuple[Subtask, ...]
+
+    @property
+    def parallelism(self) -> int:
+        """Number of subtasks."""
+        return len(self.subtasks)
+
+    def total(self, read: Callable[[Subtask], float | None]) -> float | None:
+        """Return the sum over the subtasks; None unless all of them know it."""
+        found = [read(subtask) for subtask in self.subtasks]
+        known = [one for one in found if one is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def mean(self, read: Callable[[Subtask], float | None]) -> float | None:
+        """Return the mean over the subtasks; None unless all of them know it."""
+        found = self.total(read)
+        return None if found is None else found / self.parallelism
+
+    def count(self, name: str, poll: int) -> float | None:
+        """Return a counter's sum over the subtasks at a poll; None unless all of them know it."""
+        return self.total(lambda subtask: subtask.readings[poll].values.get(name))
+
+
+@dataclass(frozen=True)
+class FlinkEdge:
+    """An edge of the job.
+
+    Attributes
+    ----------
+    sender, receiver : str
+        Names of the stages.
+    ship : str
+        Flink's ship strategy: ``HASH``, ``REBALANCE`` ...
+    exchange : str
+        Flink's kind of exchange: ``pipelined_bounded`` ...
+    """
+
+    sender: str
+    receiver: str
+    ship: str
+    exchange: str = ""
+
+    @property
+    def name(self) -> str:
+        """As in the results."""
+        return f"{self.sender}->{self.receiver}"
+
+
+@dataclass(frozen=True)
+class FlinkJob:
+    """A job over some polls.
+
+    Attributes
+    ----------
+    id, name : str
+        Flink's.
+    vertices : tuple of Vertex
+        In Flink's order.
+    edges : tuple of FlinkEdge
+        Who sends to whom.
+    source : str
+        Name of the input.
+    config : mapping of str to str
+        Options of the job manager, and of the job's checkpoints, by Flink's keys.
+    version : str
+        Of Flink; empty if unknown.
+    segment_bytes : int or None
+        Size of a network buffer as the task managers count it.
+    durations_ms : tuple of float
+        End-to-end durations of the completed checkpoints of the window.
+    states : mapping of str to dict
+        By stage, means of a subtask's part in checkpoints: ``bytes``, ``sync_ms``, ``async_ms``.
+    latencies : mapping of str to float
+        Mean of the latency markers at a stage, ms.
+    """
+
+    id: str
+    name: str
+    vertices: tuple[Vertex, ...]
+    edges: tuple[FlinkEdge, ...]
+    source: str
+    config: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    segment_bytes: int | None = None
+    durations_ms: tuple[float, ...] = ()
+    states: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    latencies: Mapping[str, float] = field(default_factory=dict)
+
+    def stage(self, name: str) -> Vertex:
+        """Return the vertex of a stage."""
+        return next(vertex for vertex in self.vertices if vertex.stage == name)
+
+    def inputs(self, stage: str) -> list[FlinkEdge]:
+        """Return the edges to a stage."""
+        return [edge for edge in self.edges if edge.receiver == stage]
+
+    def outputs(self, stage: str) -> list[FlinkEdge]:
+        """Return the edges from a stage."""
+        return [edge for edge in self.edges if edge.sender == stage]
+
+    @property
+    def polls(self) -> int:
+        """Number of polls."""
+        return len(self.vertices[0].subtasks[0].readings)
+
+    @property
+    def window_s(self) -> float:
+        """Time from the first to the last poll, s."""
+        return self.vertices[0].subtasks[0].wall_ms / 1000
+
+
+def copies(job: FlinkJob, edge: FlinkEdge) -> int:
+    """Return how many receivers' counters a record of an edge is in."""
+    return job.stage(edge.receiver).parallelism if edge.ship == "BROADCAST" else 1
+
+
+def outputs_counted(job: FlinkJob, stage: str) -> int | None:
+    """Return how often a stage's numRecordsOut counts a record; None if its outputs differ.
+
+    Notes
+    -----
+    A task with several outputs may count a record once for each, depending on Flink's version and
+    on what is chained. What the receivers took says it, if nothing else feeds them.
+    """
+    outputs = job.outputs(stage)
+    if len(outputs) <= 1:
+        return 1
+    sent = job.stage(stage).total(lambda one: one.growth("records_out"))
+    taken = []
+    for edge in outputs:
+        count = job.stage(edge.receiver).total(lambda one: one.growth("records_in"))
+        if len(job.inputs(edge.receiver)) > 1 or not count:
+            return None
+        taken.append(count / copies(job, edge))
+    if not sent or max(taken) - min(taken) > 0.05 * max(taken):
+        return None
+    times = sent / (sum(taken) / len(taken))
+    return round(times) if abs(times - round(times)) <= 0.1 and times >= 0.9 else None
+
+
+def in_flight(job: FlinkJob, stage: str) -> list[float]:
+    """Return the records in flight before a stage at each poll; empty if they cannot be known.
+
+    Notes
+    -----
+    What all senders have sent less what the stage has taken. Of a sender whose outputs differ
+    nothing is known, since it counts them together.
+    """
+    edges = job.inputs(stage)
+    times = {edge.sender: outputs_counted(job, edge.sender) for edge in edges}
+    if None in times.values():
+        return []
+    found = []
+    for poll in range(job.polls if edges else 0):
+        taken = job.stage(stage).count("records_in", poll)
+        sent = [
+            None if count is None else count * copies(job, edge) / (times[edge.sender] or 1)
+            for edge in edges
+            for count in [job.stage(edge.sender).count("records_out", poll)]
+        ]
+        known = [count for count in sent if count is not None]
+        if taken is not None and len(known) == len(sent):
+            found.append(sum(known) - taken)
+    return found

@@ -1,0 +1,184 @@
+"""From the progress of a Spark query to a scenario: a source, and the query as one stage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import Any, Final
+
+from flowcontrol.calibration import rates
+from flowcontrol.calibration.batches import Batch, read_progress
+from flowcontrol.calibration.draft import Draft
+from flowcontrol.calibration.spark_cost import cost_of
+
+QUERY: Final = "query"
+SOURCE: Final = "source"
+
+BACK_TO_BACK: Final = 0.05
+"""Largest part of a batch's time between its end and the next start without a trigger."""
+
+BATCHES: Final = 25
+SAMPLES: Final = 400
+"""Batches that are run, and samples of each."""
+
+SAME: Final = 0.02
+"""Variation of sizes up to which batches are of one size."""
+
+AMPLE: Final = 3.0
+"""A source with a backlog has so many times what passes."""
+
+
+def fit_progress(given: Any) -> Draft:
+    """Return the scenario that a query's progress makes.
+
+    Parameters
+    ----------
+    given : str, Path or sequence
+        A file with a JSON object a line, or the objects.
+
+    Raises
+    ------
+    ScenarioError
+        If the progress is damaged, of two queries, or has too few batches with rows.
+    """
+    batches, name, source = read_progress(given)
+    draft = Draft({}, source)
+    cost = cost_of(draft, batches, f"stages.{QUERY}.service_rate")
+    interval_ms = _interval(draft, batches)
+    load = _load(draft, batches, interval_ms)
+    throttle: dict[str, Any] = {"name": "static_admission"}
+    throttle["overhead_ms"] = rates.rounded(cost.overhead_ms, 5)
+    if interval_ms:
+        throttle["interval_ms"] = interval_ms
+    if load.max_records is not None:
+        throttle["max_records"] = load.max_records
+    batch_s = fmean(one.took_ms for one in load.settled) / 1000
+    every_s = max(batch_s, interval_ms / 1000)
+    round_ms = max(1, round(1000 * every_s / SAMPLES))
+    stage: dict[str, Any] = {"name": QUERY}
+    if cost.row_ms > 0:
+        stage["service_rate"] = rates.rounded(1000 / cost.row_ms)
+    draft.mapping = {
+        "schema": 1,
+        "name": _name(name),
+        "duration_s": rates.rounded(BATCHES * every_s, 4),
+        "round_ms": round_ms,
+        "sample_interval_s": round_ms / 1000,
+        "cluster": {"task_managers": 1},
+        "system": {"transport": "unbounded", "throttle": throttle},
+        "stages": [{"name": SOURCE, "emit_rate": load.emit_rate}, stage],
+        "edges": [{"from": SOURCE, "to": QUERY, "partitioner": "forward"}],
+    }
+    draft.warm_up_s = 5 * every_s
+    draft.batches = {"source": SOURCE, "sink": QUERY, "cost": cost}
+    # A query is the one stage there is: it limits if the next batch waits for it.
+    draft.bottleneck = QUERY if load.max_records is not None else None
+    _notes(draft, batches)
+    _see(draft, load.settled)
+    return draft
+
+
+def _name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-_.")[:48] or "query"
+
+
+def _interval(draft: Draft, batches: list[Batch]) -> int:
+    """Return the interval of the query's trigger, ms; 0: a batch as soon as the last is done."""
+    gaps = [b.at_ms - a.at_ms - a.took_ms for a, b in _pairs(batches)]
+    apart = [b.at_ms - a.at_ms for a, b in _pairs(batches)]
+    took = fmean(one.took_ms for one in batches)
+    key = "system.throttle.interval_ms"
+    if fmean(gaps) <= BACK_TO_BACK * took:
+        draft.measured(key, 0, "each batch begins when the one before is done", 0.0)
+        return 0
+    shortest = min(apart)
+    # Ticks are whole multiples of the interval, and a batch may miss some.
+    if all(abs(gap - shortest * round(gap / shortest)) <= 0.1 * shortest for gap in apart):
+        found = round(shortest, -2 if shortest > 2000 else -1)
+        return int(draft.measured(key, int(found), "starts of batches are so far apart", 0.02))
+    return int(draft.assumed(key, 0, "batches begin at no interval: the source had no rows yet"))
+
+
+def _pairs(batches: list[Batch]) -> list[tuple[Batch, Batch]]:
+    return [(a, b) for a, b in pairwise(batches) if a.run == b.run]
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What the source offers.
+
+    Attributes
+    ----------
+    settled : list of Batch
+        The batches whose figures are compared.
+    emit_rate : float
+        Records/s that come.
+    max_records : int or None
+        What a batch takes of a backlog; None: all that came.
+    """
+
+    settled: list[Batch]
+    emit_rate: float
+    max_records: int | None = None
+
+
+def _load(draft: Draft, batches: list[Batch], interval_ms: int) -> _Load:
+    """Return what the source offers: a backlog of which a batch takes so much, or a rate.
+
+    Notes
+    -----
+    Rows that come at a rate make a batch as large as the time since the last start. A source with
+    a backlog fills each batch up to its own limit, whatever the time was.
+    """
+    late = batches[len(batches) // 2 :]
+    per_s = [1000 * b.rows / (b.at_ms - a.at_ms) for a, b in _pairs(late)]
+    by_rate, by_rows = _variation(per_s), _variation([float(one.rows) for one in late])
+    key = f"stages.{SOURCE}.emit_rate"
+    if interval_ms or (by_rows > SAME and by_rate <= by_rows / 4):
+        arrived = sum(b.rows for _, b in _pairs(late)) / sum(
+            b.at_ms - a.at_ms for a, b in _pairs(late)
+        )
+        rate = rates.rounded(1000 * arrived, 5)
+        text = "numInputRows / time between starts, second half"
+        error = by_rate / max(1, len(per_s)) ** 0.5
+        return _Load(late, draft.measured(key, rate, text, error))
+    mean = max(1, round(fmean(one.rows for one in batches)))
+    why = "a batch does not grow with the time: a backlog, of which more waits than passes"
+    ample = draft.assumed(key, rates.rounded(AMPLE * _passed(batches), 3), why)
+    error = _variation([float(one.rows) for one in batches]) / len(batches) ** 0.5
+    draft.measured("system.throttle.max_records", mean, "mean of numInputRows", error)
+    return _Load(batches, ample, mean)
+
+
+def _passed(batches: list[Batch]) -> float:
+    """Return the rows/s that went through: each batch's until the next one starts."""
+    pairs = _pairs(batches)
+    return 1000 * sum(a.rows for a, _ in pairs) / sum(b.at_ms - a.at_ms for a, b in pairs)
+
+
+def _variation(values: list[float]) -> float:
+    mean = fmean(values)
+    deviation = fmean((one - mean) ** 2 for one in values) ** 0.5
+    return float(deviation / mean) if mean else 0.0
+
+
+def _notes(draft: Draft, batches: list[Batch]) -> None:
+    draft.notes.append(
+        "Spark's progress shows a query as one stage: reading, transformations, shuffles and the "
+        "sink are one time (addBatch), so which of them limits cannot be told"
+    )
+    states = batches[-1].states
+    if states:
+        draft.notes.append(
+            f"{states} stateful operator{'s' if states > 1 else ''}: the time of their state is "
+            "part of the batch's, and may grow with the state"
+        )
+
+
+def _see(draft: Draft, settled: list[Batch]) -> None:
+    """Note what the settled batches were like."""
+    draft.see(QUERY, "batch_ms", fmean(one.took_ms for one in settled), "ms")
+    draft.see(QUERY, "rows", fmean(one.rows for one in settled), "rows")
+    draft.see(QUERY, "rows_per_s", _passed(settled), "rows/s")

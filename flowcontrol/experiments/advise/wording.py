@@ -1,0 +1,89 @@
+"""Advice in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.experiments.advise.gain import Proposal, saves
+from flowcontrol.report.numbers import bytes_text, milliseconds, rate
+
+if TYPE_CHECKING:
+    from flowcontrol.experiments.advise.figures import Figures, Goal
+
+MOST_SAVINGS: Final = 3
+"""Changes named that only save something."""
+
+_WORDS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
+    "throughput": ("throughput", rate),
+    "latency": ("the p99 of latency", milliseconds),
+    "checkpoints": ("a checkpoint", milliseconds),
+    "memory": ("network memory", bytes_text),
+}
+
+
+def conclusion(goal: Goal, before: Figures, proposals: Sequence[Proposal]) -> str:
+    """Return the best change, what it does and what it takes; or that nothing helps.
+
+    Parameters
+    ----------
+    goal : Goal
+        What was to improve.
+    before : Figures
+        Of the scenario as it is.
+    proposals : sequence of Proposal
+        What was run, the best first.
+    """
+    noun, text = _WORDS[goal]
+    if not proposals:
+        return "No change of this scenario could be run."
+    if not proposals[0].helps:
+        return (
+            f"None of the {len(proposals)} changes that were run improves {noun} by more than 1 %."
+        )
+    best = proposals[0]
+    was, now = before.of(goal), best.figures.of(goal)
+    change = "none" if was is None else text(was)
+    to = "none" if now is None else text(now)
+    line = f"What helps most for its cost is {best.change.name}: {noun} from {change} to {to}"
+    taken = ", ".join(_taken(best))
+    line += f", for {taken}." if taken else ", at no cost in slots or network memory."
+    line += "".join(_besides(goal, before, best.figures))
+    if best.seen.limits is not None:
+        line += f" Then {best.seen.limits} limits."
+    return f"{line} {best.change.caution}".rstrip()
+
+
+def savings(before: Figures, proposals: Sequence[Proposal]) -> list[str]:
+    """Return sentences on changes that save slots or memory and lose nothing."""
+    found = [one for one in proposals if not one.helps and saves(one, before)]
+    found.sort(key=lambda one: (one.slots, one.memory_bytes))
+    return [
+        f"{one.change.name[:1].upper()}{one.change.name[1:]} would save "
+        f"{' and '.join(_saved(one))} and lose nothing."
+        for one in found[:MOST_SAVINGS]
+    ]
+
+
+def _taken(one: Proposal) -> Iterator[str]:
+    if one.slots > 0:
+        yield f"{one.slots} more slot{'s' * (one.slots > 1)}"
+    if one.memory_bytes > 0:
+        yield f"{bytes_text(one.memory_bytes)} more network memory"
+
+
+def _saved(one: Proposal) -> Iterator[str]:
+    if one.slots < 0:
+        yield f"{-one.slots} slot{'s' * (one.slots < -1)}"
+    if one.memory_bytes < 0:
+        yield f"{bytes_text(-one.memory_bytes)} of network memory"
+
+
+def _besides(goal: Goal, before: Figures, after: Figures) -> Iterator[str]:
+    """Yield what becomes worse by more than a tenth."""
+    was, now = before.latency_p99_ms, after.latency_p99_ms
+    if goal != "latency" and was is not None and now is not None and now > 1.1 * was:
+        yield f" But the p99 of latency rises from {milliseconds(was)} to {milliseconds(now)}."
+    if goal != "throughput" and after.throughput < 0.9 * before.throughput:
+        first, second = rate(before.throughput), rate(after.throughput)
+        yield f" But throughput falls from {first} to {second}."

@@ -1,0 +1,152 @@
+"""What the page and the terminal show of advice: changes that were run, and what each did.
+
+Advice is given as plain JSON, as in ``advice.json`` and in ``summary.json`` under ``advice``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any, Final, NamedTuple
+
+from flowcontrol.report.markup import html_table
+from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
+
+AS_IT_IS: Final = "as it is"
+"""Name of the run without a change."""
+
+_NOTHING: Final = "-"
+
+
+class ShownFigure(NamedTuple):
+    """A figure of a run: its key, its head in a table, how it is written, and its rank.
+
+    The rank says which is left out first where a line is too narrow.
+    """
+
+    key: str
+    head: str
+    text: Callable[[Any], str]
+    rank: int
+
+
+_FIGURES: Final = (
+    ShownFigure("throughput", "Throughput", rate, 1),
+    ShownFigure("latency_p99_ms", "Latency p99", milliseconds, 2),
+    ShownFigure("in_flight_bytes", "In flight", bytes_text, 5),
+    ShownFigure("checkpoint_ms", "Checkpoint", milliseconds, 4),
+    ShownFigure("memory_bytes", "Memory", bytes_text, 3),
+    ShownFigure("slots", "Slots", number, 6),
+)
+
+
+def advice_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return the sentence on what would help, if the run has advice.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json.
+    """
+    found = summary.get("advice")
+    return [] if found is None else [found["sentence"]]
+
+
+def advice_section(found: Mapping[str, Any] | None) -> str:
+    """Return the section of the page; empty without advice.
+
+    Parameters
+    ----------
+    found : mapping or None
+        The advice.
+    """
+    if found is None:
+        return ""
+    figures = shown_figures(found)
+    heads = ("Change", *(figure.head for figure in figures), "Better")
+    rows = [[AS_IT_IS, *figure_texts(found["before"], figures), ""]]
+    rows += [
+        [_change(one), *map(escape, figure_texts(one["figures"], figures)), gain_text(one)]
+        for one in found["proposals"]
+    ]
+    return (
+        '<section id="advice"><h2>What would help</h2>'
+        f"<p>{escape(found['sentence'])}</p>"
+        f'<div class="scroll">{html_table(heads, rows)}</div>'
+        f'<p class="how">{escape(how_found(found))}</p>{_keys(found)}{_not_run(found)}</section>\n'
+    )
+
+
+def how_found(found: Mapping[str, Any]) -> str:
+    """Return what the rows mean."""
+    return (
+        f"Each row is a run of this scenario with that change. Better: how many times as good "
+        f"{_GOALS[found['goal']]} is. The order is gain for cost, which is "
+        "(times as good - 1) / (1 + share of slots more + share of network memory more). "
+        "Throughput: what all sinks took up; in flight: mean on all edges; checkpoint: median end "
+        "to end; memory: network memory that gates and result partitions are granted."
+    )
+
+
+_GOALS: Final = {
+    "throughput": "throughput",
+    "latency": "the p99 of latency",
+    "checkpoints": "the time of a checkpoint",
+    "memory": "network memory",
+}
+
+
+def shown_figures(found: Mapping[str, Any]) -> list[ShownFigure]:
+    """Return the figures that some run has, in the order of a table."""
+    runs = [found["before"], *(one["figures"] for one in found["proposals"])]
+    return [f for f in _FIGURES if any(run[f.key] is not None for run in runs)]
+
+
+def figure_texts(figures: Mapping[str, Any], shown: Sequence[ShownFigure]) -> list[str]:
+    """Return the figures of a run as the cells of a table."""
+    values = ((figures[one.key], one.text) for one in shown)
+    return [_NOTHING if value is None else text(value) for value, text in values]
+
+
+def gain_text(one: Mapping[str, Any]) -> str:
+    """Return how many times as good a change makes what was to improve."""
+    gain = one["gain"]
+    return "from none" if gain is None else f"{1 + gain:.2f} x"
+
+
+def _change(one: Mapping[str, Any]) -> str:
+    return f'<div class="change">{escape(one["name"])}<small>{escape(_why(one))}</small></div>'
+
+
+def _why(one: Mapping[str, Any]) -> str:
+    text = f"{one['why']}."
+    limits = f"Then {one['limits']} limits." if one["limits"] else ""
+    return " ".join(filter(None, (text[:1].upper() + text[1:], one["caution"], limits)))
+
+
+def _keys(found: Mapping[str, Any]) -> str:
+    """Return the keys of every change, folded: what to write into the scenario."""
+    lines = "\n".join(
+        f"# {one['name']}\n"
+        + "\n".join(f"--set '{key}={json.dumps(value)}'" for key, value in one["changes"].items())
+        for one in found["proposals"]
+    )
+    if not lines:
+        return ""
+    return (
+        "<details><summary>The keys of each change, as arguments of a command</summary>"
+        f"<pre>{escape(lines)}</pre></details>"
+    )
+
+
+def _not_run(found: Mapping[str, Any]) -> str:
+    """Return the changes that were not run, folded."""
+    if not found["not_run"]:
+        return ""
+    items = "".join(
+        f"<li>{escape(one['name'])}: {escape(one['why'])}</li>" for one in found["not_run"]
+    )
+    count = len(found["not_run"])
+    noun = "change" if count == 1 else "changes"
+    return f"<details><summary>{count} {noun} not run</summary><ul>{items}</ul></details>"

@@ -1,0 +1,81 @@
+"""What a file says of how a run is watched, and when that is refused."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from flowcontrol.errors import Problem
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.mapping import Mapping
+
+MAX_SAMPLES: Final = 100_000
+"""Most samples of a set: a thousand times Flink's, whose error is a thirtieth of Flink's."""
+
+Samples = Annotated[int, f.Number("a whole number of samples", 1, MAX_SAMPLES, step=f.ONE)]
+WholeMilliseconds = Annotated[int, f.Number("whole milliseconds", 1, 3_600_000, step=f.ONE)]
+
+
+class SamplingKeys(Mapping):
+    """Sets of samples of every task, as Flink up to 1.12 takes them while its page is open."""
+
+    samples: Samples = Field(
+        default=100, description="of a task in a set (web.backpressure.num-samples); default 100"
+    )
+    delay_ms: WholeMilliseconds = Field(
+        default=50,
+        description="between two of them, ms (web.backpressure.delay-between-samples); default 50",
+    )
+    refresh_s: f.EventSeconds = Field(
+        default=Fraction(60),
+        description="from the end of a set to the start of the next, s "
+        "(web.backpressure.refresh-interval); default 60",
+    )
+
+    @property
+    def length_ms(self) -> int:
+        """From the first sample of a set to the last one."""
+        return (self.samples - 1) * self.delay_ms
+
+    @property
+    def refresh_ms(self) -> int:
+        """From the end of a set to the start of the next one."""
+        return int(self.refresh_s * 1000)
+
+
+class Monitoring(Mapping):
+    """How a run is watched, beside the exact timers of the table ``stages``."""
+
+    quiet = frozenset({"sampling", "metrics"})
+
+    sampling: SamplingKeys | None = f.or_none(
+        "back pressure by sampling, into the table samples; {}: with Flink's settings; default: "
+        "none is taken"
+    )
+    metrics: bool | None = Field(
+        default=None,
+        strict=True,
+        description="true: the table metrics has all figures under Flink's names, however many "
+        "rows that makes; false: no such table; default: unless it had more than a million rows",
+    )
+
+
+def monitoring_problems(monitoring: Monitoring, duration_s: float) -> Iterator[Problem]:
+    """Yield what is wrong with how a run is to be watched.
+
+    Parameters
+    ----------
+    monitoring : Monitoring
+        As in the file.
+    duration_s : float
+        Length of the run, s.
+    """
+    sampling, end_ms = monitoring.sampling, 1000 * Fraction(repr(duration_s))
+    if sampling is not None and sampling.length_ms >= end_ms:
+        text = (
+            f"{sampling.samples} samples, {sampling.delay_ms} ms apart, take "
+            f"{sampling.length_ms / 1000:g} s, and the run ends at {duration_s:g} s: no set would "
+            "be finished; take fewer samples, or raise duration_s"
+        )
+        yield Problem("monitoring.sampling", text)

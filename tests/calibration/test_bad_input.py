@@ -1,0 +1,258 @@
+"""What is refused: with the place, the value and what to do; status 2, and nothing written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcontrol.calibration.fit import fit_scenario
+from flowcontrol.cli.main import main
+from flowcontrol.errors import ScenarioError
+
+Serve = Callable[[list[dict[str, Any]]], str]
+
+PROGRESS = {
+    "id": "a", "runId": "r", "name": "orders", "timestamp": "2026-11-26T03:00:00.000Z",
+    "batchId": 0, "numInputRows": 1000,
+    "durationMs": {"addBatch": 1200, "triggerExecution": 1500},
+    "stateOperators": [], "sources": [], "sink": {"description": "ForeachBatchSink"},
+}  # fmt: skip
+
+
+def progress(batch: int, **changes: Any) -> dict[str, Any]:
+    stamp = f"2026-11-26T03:{batch // 20:02d}:{3 * (batch % 20):02d}.000Z"
+    rows = 1000 + 100 * (batch % 5)
+    took = {"addBatch": 200 + rows, "triggerExecution": 500 + rows}
+    found = {**PROGRESS, "batchId": batch, "timestamp": stamp, "numInputRows": rows}
+    return {**found, "durationMs": took, **changes}
+
+
+def refused(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], *texts: str
+) -> None:
+    """Check that a command ends with 2, says some texts, and leaves no folder."""
+    out = tmp_path / "out"
+    assert main(["calibrate", *words, "--out", str(out)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    for text in texts:
+        assert text in said.err
+    assert not out.exists()
+
+
+def write(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "given"
+    file.write_text(text)
+    return str(file)
+
+
+def without_metrics(dump: dict[str, Any]) -> None:
+    for poll in dump["polls"]:
+        for path in [path for path in poll if "/vertices/" in path]:
+            del poll[path]
+
+
+def one_poll(dump: dict[str, Any]) -> None:
+    del dump["polls"][1:]
+
+
+def one_moment(dump: dict[str, Any]) -> None:
+    dump["polls"] = [dump["polls"][0]] * 2
+
+
+def without_plan(dump: dict[str, Any]) -> None:
+    for path in [path for path in dump["polls"][0] if path.endswith("/plan")]:
+        del dump["polls"][0][path]
+
+
+def silent_source(dump: dict[str, Any]) -> None:
+    for poll in dump["polls"]:
+        for path, body in poll.items():
+            if "/vertices/" in path and isinstance(body, dict):
+                for row in body["subtasks"]:
+                    row["metrics"]["write-records"] = 0
+
+
+def restarted(dump: dict[str, Any]) -> None:
+    half = len(dump["polls"]) // 2
+    for poll in dump["polls"][half:]:
+        for path, body in poll.items():
+            if "/vertices/" in path and isinstance(body, dict):
+                for row in body["subtasks"]:
+                    row["attempt"] = 1
+
+
+def counters_reset(dump: dict[str, Any]) -> None:
+    polls = dump["polls"]
+    half = len(polls) // 2
+    for poll in polls[half:]:
+        for path, body in poll.items():
+            if "/vertices/" in path and isinstance(body, dict):
+                for row, old in zip(
+                    body["subtasks"], polls[half - 1][path]["subtasks"], strict=True
+                ):
+                    for key in ("read-records", "write-records"):
+                        row["metrics"][key] -= old["metrics"][key]
+
+
+def rescaled(dump: dict[str, Any]) -> None:
+    for path, body in dump["polls"][-1].items():
+        if "/vertices/" in path and isinstance(body, dict):
+            body["subtasks"] = body["subtasks"][:1]
+
+
+@pytest.mark.parametrize(
+    ("change", "texts"),
+    [
+        (without_metrics, ["polls: no poll holds metrics of a subtask", "/vertices/"]),
+        (one_poll, ["polls: 1 of at least 2", "poll again"]),
+        (one_moment, ["all are of one moment", "poll again"]),
+        (without_plan, ["/plan: no poll holds it", "dump it too"]),
+        (silent_source, ["stages.orders: subtask 0 emitted nothing", "while the source runs"]),
+        (restarted, ["the job was restarted in the window", "dump again"]),
+        (counters_reset, ["of every subtask went back", "the job was restarted in the window"]),
+        (rescaled, ["parallelism 1, before 2", "the job was restarted in the window"]),
+    ],
+)
+def test_a_dump_that_says_too_little(
+    change: Callable[[dict[str, Any]], None],
+    texts: list[str],
+    chain: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    change(chain)
+    refused(["--flink", write(tmp_path, json.dumps(chain))], tmp_path, capsys, *texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        ("", ["the file is cut"]),
+        ('{"polls": [{"/jobs/a": {"now": 1', ["line 1, column", "the file is cut", "again"]),
+        ("[1, 2]", ["polls[0]: is no mapping of REST paths"]),
+        ('{"pols": []}', ["polls: there are none", "--save"]),
+        ('{"polls": [{}, {}]}', ["no poll holds a job"]),
+    ],
+)
+def test_a_file_that_is_no_dump(
+    text: str, texts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(["--flink", write(tmp_path, text)], tmp_path, capsys, *texts)
+
+
+def test_a_cut_file_is_refused_wherever_it_is_cut(chain: dict[str, Any], tmp_path: Path) -> None:
+    chain["polls"] = [chain["polls"][0], chain["polls"][-1]]
+    text = json.dumps(chain)
+    for length in range(1, len(text) - 1, len(text) // 20):
+        with pytest.raises(ScenarioError, match="line 1, column"):
+            fit_scenario(flink_rest=write(tmp_path, text[:length]))
+
+
+def test_a_cut_compressed_file(
+    chain: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import gzip
+
+    file = tmp_path / "dump.gz"
+    content = gzip.compress(json.dumps(chain).encode())
+    file.write_bytes(content[: len(content) // 2])
+    refused(["--flink", str(file)], tmp_path, capsys, "the file is cut", "make the dump again")
+
+
+def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--flink", str(tmp_path / "no.json")]
+    refused(words, tmp_path, capsys, "no.json is refused", "No such file")
+
+
+def test_several_jobs_are_listed_and_one_can_be_chosen(
+    chain: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for poll in chain["polls"]:
+        [job] = [path for path in poll if path.count("/") == 2 and path.startswith("/jobs/")]
+        poll["/jobs/abc"] = {**poll[job], "name": "other"}
+    given = write(tmp_path, json.dumps(chain))
+    refused(["--flink", given], tmp_path, capsys, "--job: 2 jobs", "(chain)", "abc (other)")
+    refused(["--flink", given, "--job", "x"], tmp_path, capsys, "x: there is no such job")
+
+
+def test_an_unreachable_url(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--flink", "http://127.0.0.1:9", "--polls", "2"]
+    refused(words, tmp_path, capsys, "http://127.0.0.1:9 cannot be reached", "--save")
+
+
+def test_a_url_without_a_job(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = serve([{"/jobs/overview": {"jobs": []}}])
+    refused(["--flink", url], tmp_path, capsys, "no job is running")
+
+
+def test_a_url_that_is_no_flink(
+    serve: Serve, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(["--flink", serve([{"/jobs/overview": ["what"]}])], tmp_path, capsys, "lists no jobs")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ([], "give one of --flink, --spark and --link"),
+        (["--flink", "a", "--spark", "b"], "give one of"),
+        (["--flink", "http://127.0.0.1:9", "--polls", "1"], "needs at least 2"),
+        (["--flink", "http://127.0.0.1:9", "--every", "0"], "more than 0"),
+        (["--flink", "dump.json", "--save", "x"], "is a dump already"),
+        (["--link", "nowhere"], "there is no link here"),
+    ],
+)
+def test_arguments_that_do_not_go_together(
+    words: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(words, tmp_path, capsys, text)
+
+
+def lines(count: int, **changes: Any) -> str:
+    return "".join(json.dumps(progress(n, **changes)) + "\n" for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "texts"),
+    [
+        (lines(9) + lines(9, id="b", name="other"),
+         ["id: progress of 2 queries, a (orders), b (other)", "in a file of its own"]),
+        (lines(9) + '{"id": "a", "batchId"', ["line 10, column", "the line is cut"]),
+        ("{half\n" + lines(9), ["line 1, column 2: no JSON"]),
+        (lines(3), ["numInputRows: 2 batches with rows", "for longer"]),
+        (lines(9) + lines(9), ["batch 0 comes after batch 8", "restarted"]),
+        ("", ["holds no progress"]),
+        ("[]\n", ["line 1: is no progress of a query"]),
+        (lines(9) + json.dumps(progress(9, durationMs={})) + "\n", ["line 10: no", "addBatch"]),
+    ],
+)  # fmt: skip
+def test_progress_that_is_refused(
+    text: str, texts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused(["--spark", write(tmp_path, text)], tmp_path, capsys, *texts)
+
+
+def test_fit_scenario_wants_one_input() -> None:
+    with pytest.raises(ValueError, match="give one of them"):
+        fit_scenario()
+
+
+def test_a_folder_with_a_calibration_is_kept(
+    chain: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "calibrate.json").write_text(
+        json.dumps({"calibration": "x", "is_own_place": False, "finished": True})
+    )
+    given = write(tmp_path, json.dumps(chain))
+    assert main(["calibrate", "--flink", given, "--out", str(out), "--quiet"]) == 2
+    assert "holds a calibration already; use --overwrite" in capsys.readouterr().err
+    assert [file.name for file in out.iterdir() if file.name != ".lock"] == ["calibrate.json"]

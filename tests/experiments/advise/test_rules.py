@@ -1,0 +1,124 @@
+"""Which changes are tried, and that each says the scenario otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.advise.changes import Change, Seen, Subject
+from flowcontrol.experiments.advise.rules import changes_of
+from flowcontrol.scenario.given import as_base
+
+CONF = Path(__file__).resolve().parents[3] / "conf"
+
+CHAIN: dict[str, Any] = {
+    "schema": 1,
+    "name": "chain",
+    "duration_s": 10,
+    "cluster": {"task_managers": 2},
+    "stages": [
+        {"name": "source", "emit_rate": 1000},
+        {"name": "map", "parallelism": 2, "service_rate": 1000},
+        {"name": "sink", "parallelism": 2, "service_rate": 300},
+    ],
+    "edges": [
+        {"from": "source", "to": "map", "partitioner": "rebalance"},
+        {"from": "map", "to": "sink", "partitioner": "forward"},
+    ],
+}
+
+
+def changes(scenario: Any, seen: Seen) -> list[Change]:
+    base = as_base(scenario)
+    return changes_of(Subject(base.scenario(), base.mapping, seen))
+
+
+def with_stage(number: int, **keys: Any) -> dict[str, Any]:
+    stages = [dict(stage) for stage in CHAIN["stages"]]
+    stages[number] |= keys
+    return {**CHAIN, "stages": stages}
+
+
+SLOW_SINK = Seen("sink", {"source": 0.0, "map": 0.3, "sink": 1.0}, 0.6)
+
+
+def documents(found: list[Change], kind: str) -> list[dict[str, Any]]:
+    return [change.document for change in found if change.kind == kind]
+
+
+def test_more_subtasks_where_it_limits_and_fewer_where_it_idles() -> None:
+    """2 x busy 1 / 0.8 / (1 - 0.6): 7 would do; map is busy 2 x 0.3 / 0.7 of one."""
+    found = documents(changes(CHAIN, SLOW_SINK), "parallelism")
+    forward = {"edges[1].partitioner": "rebalance"}
+    assert found == [
+        {"stages.map.parallelism": 1, **forward},
+        {"stages.sink.parallelism": 3, **forward},
+        {"stages.sink.parallelism": 4, **forward},
+        {"stages.sink.parallelism": 7, **forward},
+    ]
+
+
+def test_a_rate_of_each_subtask_goes_on_with_the_most_frequent() -> None:
+    mixed = with_stage(2, parallelism=3, service_rate=[100, 300, 300])
+    mixed["edges"] = [*CHAIN["edges"][:1], {**CHAIN["edges"][1], "partitioner": "rebalance"}]
+    found = documents(changes(mixed, SLOW_SINK), "parallelism")
+    assert {"stages.sink.parallelism": 4, "stages.sink.service_rate": [100, 300, 300, 300]} in found
+    idle = Seen(None, {"source": 0.0, "map": 0.5, "sink": 0.2}, 0.0)
+    fewer = documents(changes(mixed, idle), "parallelism")
+    assert fewer == [{"stages.sink.parallelism": 1, "stages.sink.service_rate": [100]}]
+
+
+@pytest.mark.parametrize(
+    ("total", "expected"), [(600, 900), ([{"at_s": 0, "rate": 600}], [{"at_s": 0, "rate": 900}])]
+)
+def test_a_total_rate_grows_with_the_subtasks(total: Any, expected: Any) -> None:
+    chain = with_stage(2, total_rate=total)
+    del chain["stages"][2]["service_rate"]
+    found = [c for c in changes(chain, SLOW_SINK) if c.kind == "parallelism"]
+    change = next(c for c in found if c.document.get("stages.sink.parallelism") == 3)
+    assert change.document["stages.sink.total_rate"] == expected
+    assert change.caution == "Each subtask is taken to be as fast as now."
+
+
+def test_places_go_on_in_turn() -> None:
+    found = documents(changes(with_stage(2, placement=[1, 1]), SLOW_SINK), "parallelism")
+    three = next(one for one in found if one.get("stages.sink.parallelism") == 3)
+    assert three["stages.sink.placement"] == [1, 1, 1]
+
+
+def test_a_hash_is_left_where_state_or_windows_need_it() -> None:
+    keyed = {"partitioner": "hash", "key_weights": {"a": 1, "b": 3}}
+    edges = [{**CHAIN["edges"][0], **keyed}, CHAIN["edges"][1]]
+    plain = documents(changes({**CHAIN, "edges": edges}, SLOW_SINK), "partitioner")
+    assert {"edges[0].partitioner": "rebalance", "edges[0].key_weights": None} in plain
+    stateful = with_stage(1, state={"bytes": 1000})
+    found = documents(changes({**stateful, "edges": edges}, SLOW_SINK), "partitioner")
+    assert all("edges[0].partitioner" not in one for one in found)
+
+
+def test_each_change_is_read_and_means_something_else() -> None:
+    """Of every scenario of conf/: a change is accepted and differs, or is refused with a reason."""
+    accepted = refused = 0
+    for file in sorted(CONF.glob("*.yaml")):
+        base = as_base(file)
+        if "jobs" in base.mapping:
+            continue
+        scenario = base.scenario()
+        busy = {stage.name: 1.0 for stage in scenario.stages}
+        seen = Seen(scenario.sinks[0].name, busy, 0.5)
+        found = changes_of(Subject(scenario, base.mapping, seen))
+        assert len({change.text for change in found}) == len(found)
+        for change in found:
+            try:
+                changed = base.scenario(change.keys)
+            except ScenarioError as error:
+                assert error.problems
+                refused += 1
+            else:
+                assert changed.canonical() != scenario.canonical(), (file.name, change.name)
+                accepted += 1
+    assert accepted > 300
+    assert refused < accepted / 5

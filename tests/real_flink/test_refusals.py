@@ -1,0 +1,87 @@
+"""What a real Flink cannot express is refused by name: place, what is missing, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import refusals
+
+from flowcontrol.errors import ScenarioError
+from flowcontrol.scenario.given import as_scenario
+
+CONF = Path(__file__).resolve().parents[2] / "conf"
+
+EXPRESSED = {
+    *("burst", "checkpoint-aligned", "checkpoint-fails", "checkpoint-timeout"),
+    *("checkpoint-unaligned", "experiment", "fan-in", "gc-pause", "kafka-questions"),
+    *("kafka-source", "oscillation", "skew", "three-stages", "word-count"),
+    *("01-chain", "02-threads", "03-task-managers", "05-with-credits", "06-backlog-and-credit"),
+    *("07-exclusive-and-floating", "10-barrier-alignment"),
+}
+"""Scenarios of conf/ that a real Flink runs."""
+
+
+@pytest.mark.parametrize("file", sorted(CONF.rglob("*.yaml")), ids=lambda file: file.stem)
+def test_every_scenario_of_conf_is_run_or_refused(file: Path) -> None:
+    found = list(refusals.refusals(as_scenario(file)))
+    assert (found == []) == (file.stem in EXPRESSED)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "words"),
+    [
+        ({"system": "flink-1.4"}, "system.transport", "by credits and nothing else; use system"),
+        ({"system": "spark-streaming"}, "system.throttle", "no throttle of sources"),
+        ({"cluster.network_latency_ms": 5}, "cluster.network_latency_ms", "loopback"),
+        ({"cluster.bandwidth_bytes_per_s": 1e6}, "cluster.bandwidth_bytes_per_s", "loopback"),
+        ({"cluster.control_latency_ms": 5}, "cluster.control_latency_ms", "leave it out"),
+        ({"cluster.upload_slowdown": 0.5}, "cluster.upload_slowdown", "0.5: nothing slows"),
+        (
+            {"failures": [{"at_s": 5, "stage": "map", "subtask": 0}]},
+            "failures",
+            "1 planned: the program fails nothing; leave them out",
+        ),
+        (
+            {"savepoints": [{"at_s": 5}], 'options."execution.checkpointing.interval"': "9s"},
+            "savepoints",
+            "1 planned: the program asks for none",
+        ),
+        ({"stages.map.state": {"bytes": 9}}, "stages[1].state", "keep no state"),
+        ({"stages.sink.guarantee": "exactly-once"}, "stages[2].guarantee", "use at-least-once"),
+        (
+            {"stages.source.stalls": [{"at_s": 1, "for_s": 1}]},
+            "stages[0].stalls",
+            "state a schedule with rate: 0",
+        ),
+        ({"stages.source.record_bytes": 16}, "stages[0].record_bytes", "is 17 bytes at least"),
+        (
+            {
+                "stages.source.record_bytes": 28,
+                "edges.0.partitioner": "hash",
+                "edges.0.channel_weights": [1],
+            },
+            "stages[0].record_bytes",
+            "28: a byte array with its timestamp and 1 key is 29 bytes at least; state that",
+        ),
+        (
+            {"edges.0.partition_type": "blocking", "cluster.disk_bytes_per_s": 1e6},
+            "edges[0].partition_type",
+            "use pipelined_bounded",
+        ),
+    ],
+)
+def test_a_refusal_names_the_place_and_what_to_do(
+    changes: dict[str, Any], place: str, words: str
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        refusals.check(as_scenario(CONF / "three-stages.yaml", changes))
+    [problem] = [one for one in refused.value.problems if one.place == place]
+    assert words in problem.message
+
+
+def test_everything_is_refused_at_once() -> None:
+    with pytest.raises(ScenarioError) as refused:
+        refusals.check(as_scenario(CONF / "two-phase-commit.yaml"))
+    assert [one.place for one in refused.value.problems] == ["failures", "stages[2].guarantee"]
