@@ -103,7 +103,7 @@ def totals(frame, stage, column):
 def test_no_record_is_lost_or_comes_from_nowhere(draw_until):
     met = set()
 
-    @settings(max_examples=max(3, settings.default.max_examples // 3))
+    @settings(max_examples=max(3, settings.default.max_examples // 6))
     @given(
         checkpoints=st.booleans(),
         sources=st.integers(1, 3),

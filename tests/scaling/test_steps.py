@@ -94,7 +94,7 @@ def test_runs_on_the_virtual_clock_take_at_most_three_steps():
             one = parse_scenario({
                 "schema": 1,
                 "name": "words",
-                "duration_s": 150,
+                "duration_s": 240,
                 "round_ms": 10,
                 "sample_interval_s": 1,
                 "cluster": {"task_managers": 4},
@@ -109,7 +109,7 @@ def test_runs_on_the_virtual_clock_take_at_most_three_steps():
                     {"name": "sentences", "emit_rate": 800, "total_arrival_rate": 330,
                      "record_bytes": 100},
                     {"name": "split", "parallelism": split, "service_rate": 50,
-                     "selectivity": 10, "record_bytes": 20},
+                     "selectivity": 10, "record_bytes": 100},
                     {"name": "count", "parallelism": count, "service_rate": 300},
                 ],
                 "edges": [
