@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.capacity import capacity
     from flowcontrol.experiments.compare.compare import compare
     from flowcontrol.experiments.sweep.sweep import sweep
+    from flowcontrol.experiments.tune.tune import tune
     from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from flowcontrol.run.emulate import emulate
     from flowcontrol.run.plan import plan
     from flowcontrol.run.rounds import rounds
+    from flowcontrol.run.scale import scale
     from flowcontrol.scenario import Scenario, load_scenario
     from flowcontrol.stepview.step import step
 
@@ -52,8 +54,10 @@ __all__ = [
     "load_scenario",
     "plan",
     "rounds",
+    "scale",
     "step",
     "sweep",
+    "tune",
 ]
 
 _LAZY = {
@@ -71,8 +75,10 @@ _LAZY = {
     "load_scenario": "flowcontrol.scenario",
     "plan": "flowcontrol.run.plan",
     "rounds": "flowcontrol.run",
+    "scale": "flowcontrol.run.scale",
     "step": "flowcontrol.stepview.step",
     "sweep": "flowcontrol.experiments.sweep.sweep",
+    "tune": "flowcontrol.experiments.tune.tune",
 }
 
 

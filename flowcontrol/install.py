@@ -21,7 +21,8 @@ def how_to_install(extra: str) -> str:
     Parameters
     ----------
     extra : str
-        As ``setup.cfg`` has it: ``report``, ``metrics``, ``flights``, ``virtual``, ``spark``.
+        As ``setup.cfg`` has it: ``report``, ``metrics``, ``flights``, ``tune``, ``virtual``,
+        ``spark``.
     """
     place, is_editable = _installed_from()
     option = "-e " if is_editable else ""

@@ -135,6 +135,9 @@ QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
+PROCESSES = _TABLES["processes"]
+SCALINGS = _TABLES["scalings"]
+"""What a run writes besides if its scenario has a controller (``scaling``)."""
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
 
@@ -162,6 +165,10 @@ EVENT_TIME: Mapping[str, Table] = MappingProxyType({TIME.name: TIME})
 """Tables that a run writes besides if records of its scenario have event times, or a stage a window
 (``Scenario.has_stamps``)."""
 
+MACHINES: Mapping[str, Table] = MappingProxyType({PROCESSES.name: PROCESSES})
+"""Tables that a run writes besides if its scenario says how many processors there are or what needs
+one, or a subtask of it stalls (``Scenario.has_processes``)."""
+
 CONTROL_MESSAGES = _TABLES["control_messages"]
 
 TRACE: Mapping[str, Table] = MappingProxyType(
@@ -175,5 +182,7 @@ MONITORING: Mapping[str, Table] = MappingProxyType({SAMPLES.name: SAMPLES, METRI
 """Tables that a run writes besides as the ``monitoring`` of its scenario says: ``samples`` if it
 has ``sampling``, ``metrics`` unless they are left out."""
 
-FOLDERS: frozenset[str] = frozenset({*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *TRACE, *MONITORING})
+FOLDERS: frozenset[str] = frozenset(
+    {*RESULTS, *FAULT_TOLERANCE, *EVENT_TIME, *MACHINES, *TRACE, *MONITORING, SCALINGS.name}
+)
 """Folders of a run that hold its tables."""

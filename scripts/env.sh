@@ -9,7 +9,7 @@ FC_VENV=${FLOWCONTROL_VENV:-$FC_ROOT/.venv}
 case $FC_VENV in /*) ;; *) FC_VENV=$PWD/$FC_VENV ;; esac
 FC_PYTHON=$FC_VENV/bin/python
 FC_STATE=$FC_VENV/flowcontrol
-FC_EXTRAS=spark,report,flights,virtual
+FC_EXTRAS=spark,report,flights,virtual,tune
 FC_CONSTRAINTS=requirements/constraints.txt # scripts/matrix.sh installs other versions
 
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.

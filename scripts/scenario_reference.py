@@ -122,6 +122,12 @@ SECTIONS = {
         "A list, in the order of time: each names a task manager, a subtask of a stage, or the "
         "JobManager.",
     ),
+    "Scaling": (
+        "scaling",
+        "Who changes the parallelism of stages during the run, which takes a restart each time: "
+        "DS2, or Flink's autoscaler with its own keys `job.autoscaler.*` beside the others. "
+        "[Scaling](../howto/scale.md) says what they do.",
+    ),
     "Trace": (
         "trace",
         "A window of the run of which every message between task managers is written to the table "

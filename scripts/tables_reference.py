@@ -37,8 +37,10 @@ PLACES = {
     "checkpoints": "`checkpoints` in the folder of a run that checkpoints",
     "checkpoint_tasks": "`checkpoint_tasks` likewise",
     "restarts": "`restarts` likewise",
-    "delivery": "`delivery` likewise",
+    "scalings": "`scalings` in the folder of a run with a controller",
+    "delivery": "`delivery` in the folder of a run that checkpoints",
     "time": "`time` in the folder of a run with event time or windows",
+    "processes": "`processes` in the folder of a run with `cluster.cores`, `cpu` or stalls",
     "messages": "`messages` in the folder of a run with a trace",
     "control_messages": "`control_messages` likewise",
     "samples": "`samples` in the folder of a run with `monitoring.sampling`",
@@ -48,6 +50,7 @@ PLACES = {
     "state": "`state` in the folder of a live run that checkpoints",
     "query_progress": "where [a listener](../monitoring.md) writes it",
     "sweep": "`results` in the folder of a sweep",
+    "tuning": "`tuning` in the folder of a search; `results` beside it is that of a sweep",
     "compare": "`results` in the folder of a comparison",
     "rates": "`rates` in the folder of a comparison",
 }
@@ -64,37 +67,55 @@ The columns of the varied keys stand after `variant`. Each figure is there twice
 run, and with the suffix `{suffix}` over its second half.
 """
 
+TUNING = """\
+The columns of the varied keys stand after `variant`, and behind them a column for each figure that
+the search reads, named as it is with `_` for `.`: `sink_latency_p99_ms`, `memory`, `slots`. Null
+where a run has no such figure.
+"""
+
 
 def page() -> str:
     """Return the page."""
     from flowcontrol.experiments.compare.columns import RATES
     from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
     from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
+    from flowcontrol.experiments.tune.columns import tuning_table
+    from flowcontrol.experiments.tune.measures import MEMORY, SLOTS
     from flowcontrol.records import (
         EVENT_TIME,
         FAULT_TOLERANCE,
         LEDGER,
+        MACHINES,
         MONITORING,
         QUERY_PROGRESS,
         RESULTS,
         RESULTS_OF_WINDOWS,
+        SCALINGS,
         STATE,
         TRACE,
     )
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
-    runs = (*RESULTS.values(), *FAULT_TOLERANCE.values(), *EVENT_TIME.values(), *TRACE.values())
-    runs += (*MONITORING.values(),)
-    found = {one.name: one for one in (*runs, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)}
-    found |= {"sweep": swept, "compare": COMPARED, "rates": RATES}
+    kinds = (RESULTS, FAULT_TOLERANCE, EVENT_TIME, MACHINES, TRACE, MONITORING)
+    runs = [one for kind in kinds for one in kind.values()]
+    found = {
+        one.name: one
+        for one in (*runs, SCALINGS, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)
+    }
+    found |= {
+        "sweep": swept,
+        "tuning": tuning_table((), (MEMORY, SLOTS)),
+        "compare": COMPARED,
+        "rates": RATES,
+    }
     index = [
         (f"[{name}](#{name})", place, lowered(found[name].meaning))
         for name, place in PLACES.items()
     ]
     parts = [f"{HEAD}{table(('table', 'where', 'a row is'), index)}{BESIDE}"]
     for name in PLACES:
-        words = SWEEP.format(suffix=SECOND_HALF) if name == "sweep" else ""
+        words = {"sweep": SWEEP.format(suffix=SECOND_HALF), "tuning": TUNING}.get(name, "")
         columns = whole if name == "sweep" else found[name].columns
         parts.append(section(name, found[name], words, columns))
     return "\n".join(parts)

@@ -29,7 +29,10 @@ ALLOWED = {
     "scenario": {"errors", "install", "records", "graphs"},
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
+    "scaling": {"errors", "scenario"},
+    "scaling/runs": CORE | {"virtual", "scaling"},
     "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
+    "metrics": {"deployment", "protocol", "records", "scenario"},
     "operators": {"errors", "protocol"},
     "systems": {"errors", "protocol"},
     "systems/throttles": {"errors", "scenario", "protocol", "systems"},
@@ -43,27 +46,30 @@ ALLOWED = {
     "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE | {"protocol"},
-    "diagnosis": {"protocol", "calibration"},
+    "diagnosis": {"protocol", "analysis", "calibration"},
     "report": BASE | {"files", "graphs", "deployment", "job", "analysis"},
     "experiments": CORE | {"folders", "virtual", "spark", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/advise": KIT | {"graphs"},
+    "experiments/tune": KIT | {"experiments/sweep", "spark"},
     "experiments/compare": KIT | {"spark", "run"},
-    "calibration": BASE | {"files", "folders", "ledger", "link", "analysis", "report", "run"},
+    "calibration": BASE
+    | {"files", "folders", "ledger", "link", "analysis", "report", "run"}
+    | {"experiments/advise"},
     "run": CORE
     | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment", "experiments", "experiments/advise"}
+    | {"deployment", "metrics", "experiments", "experiments/advise", "scaling/runs"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
     | {"link", "spark", "run", "stepview", "calibration"}
-    | {f"experiments/{name}" for name in ("advise", "capacity", "sweep", "compare")},
+    | {f"experiments/{name}" for name in ("advise", "capacity", "sweep", "tune", "compare")},
     "__main__": {"cli"},
 }
 
 # What `import flowcontrol` must not load: engines, compilers, plots.
-HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib"}
+HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib", "optuna"}
 # Layers that may name an engine at the top of a module.
 ON_SPARK = {"spark", "live", "link", "virtual"}
 

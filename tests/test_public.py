@@ -60,7 +60,15 @@ def capacity(given: Any, **more: Any) -> Result:
 
 Call = Callable[..., Result]
 CALLS: dict[str, tuple[Call, dict[str, set[str]]]] = {
-    "emulate": (emulate, {"stages": {"rate_in"}, "channels": {"credit"}, "latency": {"p50_ms"}}),
+    "emulate": (
+        emulate,
+        {
+            "stages": {"rate_in"},
+            "channels": {"credit"},
+            "latency": {"p50_ms"},
+            "metrics": {"value"},
+        },
+    ),
     "sweep": (sweep, {"results": {"sink_service_rate", "rate_in"}}),
     "compare": (compare, {"results": {"system", "of_limit"}, "rates": {"produced"}}),
     "advise": (advise, {"proposals": {"gain", "throughput_after"}}),
@@ -95,11 +103,12 @@ def test_changes_are_values_by_key_or_texts(name: str, here: Path) -> None:
     call, _ = CALLS[name]
     option = "options.taskmanager.network.memory.floating-buffers-per-gate"
     changes = {"duration_s": 2, option: 3, "stages.source.emit_rate": 60}
+    texts = [f"{key}={value}" for key, value in changes.items()]
     changed = [
         figures(call(given, overrides=overrides))
-        for given in ("small.yaml", SMALL, load_scenario("small.yaml"))
-        for overrides in (changes, [f"{key}={value}" for key, value in changes.items()])
-    ]
+        for given, overrides in (("small.yaml", texts), (SMALL, changes),
+                                 (load_scenario("small.yaml"), texts))
+    ]  # fmt: skip
     assert len(set(changed)) == 1
     assert changed[0] != figures(call("small.yaml"))
 

@@ -21,10 +21,12 @@ from flowcontrol.records import (
     LEDGER,
     MESSAGES,
     METRICS,
+    PROCESSES,
     RESTARTS,
     RESULTS,
     RESULTS_OF_WINDOWS,
     SAMPLES,
+    SCALINGS,
     STAGES,
     STATE,
     Column,
@@ -58,10 +60,12 @@ CONTRACT = {
     "delivery": (
         "t_s stage subtask written committed visible_twice lost visibility_p50_ms visibility_max_ms"
     ),
+    "scalings": "t_s stage old new reason restart_s",
     "time": (
         "t_s stage subtask watermark_s watermark_lag_ms is_idle paused_ms_per_s late_records "
         "open_windows window_state_bytes fired"
     ),
+    "processes": "t_s task_manager load cpu_share gc_ms_per_s",
     "messages": (
         "t_s edge sender receiver direction name sequence_number credit backlog bytes header_bytes"
     ),
@@ -83,6 +87,7 @@ NULLABLE = {
     ),
     "restarts": "detected_s restarted_s running_s checkpoint_id records_reprocessed caught_up_s",
     "delivery": "visibility_p50_ms visibility_max_ms",
+    "processes": "load cpu_share",
     "messages": "sender receiver sequence_number credit backlog bytes header_bytes",
     "control_messages": "fencing_token",
     "output": "window_start window_end",
@@ -95,6 +100,8 @@ RUNS = (
     CHECKPOINT_TASKS,
     RESTARTS,
     DELIVERY,
+    PROCESSES,
+    SCALINGS,
     MESSAGES,
     CONTROL_MESSAGES,
     SAMPLES,
@@ -124,7 +131,7 @@ def test_numbers_have_a_unit_unless_they_are_an_index() -> None:
         if column.type not in {"string", "bool"} and not column.unit
     }
     indices = {"subtask", "sender", "receiver", "batch_id", "checkpoint_id", "number"}
-    indices.add("sequence_number")
+    indices |= {"sequence_number", "task_manager"}
     assert without == indices
 
 

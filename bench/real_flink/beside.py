@@ -25,8 +25,11 @@ SKIPPED_S = 5.0
 SHORTEST_S = 5.0
 """Schedules with a shorter phase are compared over the whole run."""
 
-SHARES = {"busy": "busy_ms_per_s", "idle": "idle_ms_per_s", "blocked": "backpressured_ms_per_s"}
-USAGES = {"in pool": "in_pool_usage", "out pool": "out_pool_usage"}
+SHARES = ("busy_ms_per_s", "backpressured_ms_per_s")
+USAGES = ("in_pool_usage", "out_pool_usage")
+
+EARLY_S = 0.3
+"""Flink is polled a moment after each sample; one so little after a window's end belongs to it."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +92,13 @@ def figures(
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Yield (place, figure, unit) and the value over a window."""
     stages = tables["stages"].to_pandas()
-    inside = stages[(stages["t_s"] > window[0] + 1e-6) & (stages["t_s"] <= window[1] + 0.5)]
+    inside = _within(stages, window)
     for stage in scenario.topological():
         own = inside[inside["stage"] == stage.name]
         column = "records_in" if scenario.inputs(stage.name) else "records_out"
         yield (stage.name, "records", "1/s"), _growth(own, column)
-        if head_of(scenario, stage.name) != stage.name:
-            continue
-        for figure, name in SHARES.items():
-            yield (stage.name, figure, "ms/s"), float(own[name].mean())
-        is_first, is_last = not scenario.inputs(stage.name), _sends_nothing(scenario, stage.name)
-        for figure, name in USAGES.items():
-            if not (is_first if figure == "in pool" else is_last):
-                yield (stage.name, figure, "of 1"), float(own[name].mean())
+        if head_of(scenario, stage.name) == stage.name:
+            yield from _task(scenario, inside, stage.name)
     for stage in scenario.topological():
         if any(not edge.chain for edge in scenario.inputs(stage.name)):
             value = _in_flight(scenario, inside, stage.name)
@@ -109,6 +106,12 @@ def figures(
     yield from _latencies(tables["latency"].to_pandas(), window)
     if "checkpoints" in tables:
         yield from _checkpoints(tables["checkpoints"].to_pandas(), window)
+
+
+def _within(rows: pd.DataFrame, window: tuple[float, float]) -> pd.DataFrame:
+    """Return the samples whose interval is in a window; what began before it is out."""
+    begin, end = (moment + EARLY_S for moment in window)
+    return rows[(rows["t_s"] > begin) & (rows["t_s"] <= end)]
 
 
 def _growth(own: pd.DataFrame, column: str) -> float:
@@ -120,11 +123,27 @@ def _growth(own: pd.DataFrame, column: str) -> float:
     return float((totals.iloc[-1] - totals.iloc[0]) / (times[-1] - times[0]))
 
 
-def _sends_nothing(scenario: Scenario, name: str) -> bool:
-    """Whether the task of a stage, with all that is chained to it, has no output."""
-    return all(
-        edge.chain and _sends_nothing(scenario, edge.receiver) for edge in scenario.outputs(name)
-    )
+def _task(
+    scenario: Scenario, inside: pd.DataFrame, name: str
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """Yield how busy a task is, and how full its pools are: means over its subtasks.
+
+    The stages of a chain are one task: its first stage shows its times, its last its output.
+    """
+    chain = [
+        stage.name for stage in scenario.topological() if head_of(scenario, stage.name) == name
+    ]
+    means = inside.groupby("stage")[[*SHARES, *USAGES]].mean()
+    blocked = float(means.loc[name, "backpressured_ms_per_s"])
+    busy = float(means.loc[name, "busy_ms_per_s"])
+    yield (name, "busy", "ms/s"), busy
+    yield (name, "idle", "ms/s"), max(0.0, 1000 - busy - blocked)
+    yield (name, "blocked", "ms/s"), blocked
+    if scenario.inputs(name):
+        yield (name, "in pool", "of 1"), float(means.loc[name, "in_pool_usage"])
+    last = [one for one in chain if any(not edge.chain for edge in scenario.outputs(one))]
+    if last:
+        yield (name, "out pool", "of 1"), float(means.loc[last, "out_pool_usage"].max())
 
 
 def _in_flight(scenario: Scenario, inside: pd.DataFrame, name: str) -> float:
@@ -143,8 +162,7 @@ def _in_flight(scenario: Scenario, inside: pd.DataFrame, name: str) -> float:
 def _latencies(
     latency: pd.DataFrame, window: tuple[float, float]
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
-    own = latency[(latency["kind"] == "record") & (latency["t_s"] > window[0] + 1e-6)]
-    own = own[own["t_s"] <= window[1] + 0.5]
+    own = _within(latency[latency["kind"] == "record"], window)
     for name, part in own.groupby("stage"):
         counts = part["count"]
         for figure in ("p50", "p99"):

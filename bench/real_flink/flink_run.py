@@ -91,7 +91,15 @@ def build(version: str) -> None:
     """Compile the program for a version of Flink, which Maven fetches."""
     subprocess.run(
         [
-            *("mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), f"-Dflink.version={version}"),
+            *(
+                "mvn",
+                "-q",
+                "-B",
+                "-Dstyle.color=never",
+                "-f",
+                str(HERE / "pom.xml"),
+                f"-Dflink.version={version}",
+            ),
             *("compile", "dependency:build-classpath"),
             f"-Dmdep.outputFile={TARGET / version / 'classpath'}",
         ],
@@ -148,7 +156,8 @@ def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkR
     duration_s : float
         How long its sources emit.
     """
-    job = {**job, "options": {**job["options"], **rest.OPTIONS}}
+    every_s = max(job["sample_s"], LEAST_POLL_S)
+    job = {**job, "sample_s": every_s, "options": {**job["options"], **rest.OPTIONS}}
     operators = [
         f"{stage['name']}.{metric}"
         for stage in job["stages"]
@@ -168,7 +177,7 @@ def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkR
             started = json.loads(line)
             ask = rest.asking(started["rest"])
             polls = [rest.first_poll(ask, started["job"])]
-            for at_s in rest.moments(max(job["sample_s"], LEAST_POLL_S), duration_s):
+            for at_s in rest.moments(every_s, duration_s):
                 time.sleep(max(0.0, started["start_ms"] / 1000 + at_s - time.time()))
                 polls.append(rest.poll(ask, started["job"], operators))
             polls[-1] |= rest.last_poll(ask, started["job"])

@@ -12,18 +12,28 @@ from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, STAMP_BYTES, keyed
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.models import Cluster
+from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING
+from flowcontrol.scenario.problems import key_path
+
+_MEMORY = "taskmanager.network.memory."
+_FIXED_IN_2 = (
+    f"{_MEMORY}buffers-per-channel",
+    f"{_MEMORY}floating-buffers-per-gate",
+    f"{_MEMORY}max-buffers-per-channel",
+    f"{_MEMORY}max-overdraft-buffers-per-gate",
+)
 
 
-def check(scenario: Scenario) -> None:
-    """Refuse a scenario that cannot be run.
+def check(scenario: Scenario, version: str = "1.20.1") -> None:
+    """Refuse a scenario that cannot be run on a version of Flink.
 
     Raises
     ------
     ScenarioError
         With everything that Flink or the program lacks.
     """
-    problems = list(refusals(scenario))
+    problems = [*refusals(scenario), *_gone(scenario, version)]
     if problems:
         raise ScenarioError(problems, scenario.name)
 
@@ -32,6 +42,16 @@ def refusals(scenario: Scenario) -> Iterator[Problem]:
     """Yield everything that is not expressed on a real Flink."""
     for find in _ALL:
         yield from find(scenario)
+
+
+def _gone(scenario: Scenario, version: str) -> Iterator[Problem]:
+    """Flink 2 reads none of the options of how many buffers there are; they are as by default."""
+    stated = scenario.options.canonical()
+    for key in _FIXED_IN_2 if int(version.partition(".")[0]) >= 2 else ():
+        default = OPTIONS[key].default
+        if stated.get(key, default) != default:
+            text = f"{stated[key]}: Flink 2 has no such option, and goes on with {default}"
+            yield Problem(key_path(["options", key]), f"{text}; use --flink 1.20, or state that")
 
 
 def _system(scenario: Scenario) -> Iterator[Problem]:

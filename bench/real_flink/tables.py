@@ -1,6 +1,7 @@
 """What Flink's REST API said of a run, as the tables of a result (``flowcontrol/records.yaml``).
 
-A figure that Flink does not say is null. Of channels only those are known that are alone at both
+A figure that Flink does not say is null; of chained stages it does not say which one is busy, so
+that the first of a task has its times. Of channels only those are known that are alone at both
 ends: what a task says of its records does not tell its channels apart.
 """
 
@@ -81,16 +82,24 @@ def result_tables(
         for poll in polls
     ]
     stages = list(_stage_rows(readings, scenario))
+    moments = [at_s for at_s, _ in readings]
     found = {
         "stages": stages,
         "channels": list(_channel_rows(stages, scenario)),
-        "latency": [{"kind": "record", **row} for row in latencies],
+        "latency": [
+            {"kind": "record", **row, "t_s": _nearest(row["t_s"], moments)} for row in latencies
+        ],
     }
     if scenario.checkpointing is not None:
         timeout_ms = scenario.checkpointing.timeout_us / 1000
         found["checkpoints"] = list(_checkpoint_rows(polls[-1], start_ms, timeout_ms))
         found["checkpoint_tasks"] = list(_task_rows(polls[-1], start_ms))
     return {name: _table(name, rows) for name, rows in found.items()}
+
+
+def _nearest(at_s: float, moments: Sequence[float]) -> float:
+    """Return the sample that a latency belongs to: the tables share their moments."""
+    return min(moments, key=lambda moment: abs(moment - at_s))
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -134,18 +143,36 @@ def _stage_rows(
                     "records_out": int(counts["out"]),
                     "rate_in": grown["in"],
                     "rate_out": grown["out"],
-                    "busy_ms_per_s": grown["busy"],
-                    "idle_ms_per_s": grown["idle"],
                     "backpressured_ms_per_s": grown["blocked"],
-                    "in_pool_usage": own.get(f"{_INPUT}inPoolUsage", 0.0),
-                    "out_pool_usage": own.get(f"{_OUTPUT}outPoolUsage", 0.0),
-                    "floating_buffers_usage": own.get(f"{_INPUT}inputFloatingBuffersUsage", 0.0),
-                    "exclusive_buffers_usage": own.get(f"{_INPUT}inputExclusiveBuffersUsage", 0.0),
-                    "input_queue_buffers": int(own.get(f"{_INPUT}inputQueueLength", 0)),
-                    "output_queue_buffers": int(own.get(f"{_OUTPUT}outputQueueLength", 0)),
+                    **(_input(own, grown) if head == stage.name else {}),
+                    **(_output(own) if not _is_chained_on(scenario, stage.name) else {}),
                     "lag_records": int(own.get(f"Source__{stage.name}.pendingRecords", 0)),
                 }
         before_s = at_s
+
+
+def _input(own: Metrics, grown: Mapping[str, float]) -> dict[str, Any]:
+    """Return what the first stage of a task shows: how busy the task is, and its gates."""
+    return {
+        "busy_ms_per_s": grown["busy"],
+        "idle_ms_per_s": grown["idle"],
+        "in_pool_usage": own.get(f"{_INPUT}inPoolUsage", 0.0),
+        "floating_buffers_usage": own.get(f"{_INPUT}inputFloatingBuffersUsage", 0.0),
+        "exclusive_buffers_usage": own.get(f"{_INPUT}inputExclusiveBuffersUsage", 0.0),
+        "input_queue_buffers": int(own.get(f"{_INPUT}inputQueueLength", 0)),
+    }
+
+
+def _output(own: Metrics) -> dict[str, Any]:
+    """Return what the last stage of a task shows: its results."""
+    return {
+        "out_pool_usage": own.get(f"{_OUTPUT}outPoolUsage", 0.0),
+        "output_queue_buffers": int(own.get(f"{_OUTPUT}outputQueueLength", 0)),
+    }
+
+
+def _is_chained_on(scenario: Scenario, name: str) -> bool:
+    return any(edge.chain for edge in scenario.outputs(name))
 
 
 def _counts(own: Metrics, scenario: Scenario, name: str) -> dict[str, float]:

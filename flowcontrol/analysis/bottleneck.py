@@ -23,29 +23,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from flowcontrol.analysis.frames import Tables, end_of, result_frame
-from flowcontrol.analysis.subtasks import NEVER_IDLE, Limiting, limiting_subtasks
+from flowcontrol.analysis.limits import Interval, Limits, find_limits
+from flowcontrol.analysis.subtasks import Limiting, limiting_subtasks
 from flowcontrol.analysis.wording import Evidence, describe, throttle_name
-from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
-from flowcontrol.scenario import Edge, Scenario
-from flowcontrol.scenario.partitions import SPILLING
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-SATURATED = 0.9
-"""Busy share from which a stage certainly limits the stages that it blocks."""
-
-NOTICEABLE = 0.02
-"""Blocked share above which a stage counts as blocked; less is rounding to whole rounds."""
+from flowcontrol.scenario import Scenario
 
 LASTING = 0.05
 """Least share of the run for which the run's bottleneck limits."""
-
-_S_PER_MS = 1 / 1000.0
 
 
 @dataclass(frozen=True)
@@ -89,23 +77,7 @@ class Bottleneck:
         }
 
 
-@dataclass(frozen=True)
-class _Interval:
-    """One sample interval, figures by stage as ratios."""
-
-    t_s: float
-    length_s: float
-    blocked: Mapping[str, float]
-    busy: Mapping[str, float]
-    hungry: frozenset[str]
-    """Edges with a channel whose sender has a backlog while its receiver has nothing queued."""
-    growing: frozenset[str]
-    """Edges with more records in flight than at the sample before."""
-    behind: frozenset[str] = frozenset()
-    """Sources with a subtask that is never idle while records wait in its log."""
-
-
-def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
+def find_bottleneck(tables: Tables, scenario: Scenario, limits: Limits | None = None) -> Bottleneck:
     """Find the bottleneck of a run.
 
     Parameters
@@ -114,6 +86,8 @@ def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
         ``stages`` and ``channels`` of the run.
     scenario : Scenario
         The scenario that was run.
+    limits : sequence, optional
+        Those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
 
     Returns
     -------
@@ -126,136 +100,15 @@ def find_bottleneck(tables: Tables, scenario: Scenario) -> Bottleneck:
     The rule is the reading of Flink's task metrics: a blocked sink shows as busy, what feeds it
     as back-pressured; the first busy stage that is not itself blocked is the cause.
     """
-    samples = result_frame(tables, "stages")
-    order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
-    behind = _behind_logs(samples)
-    intervals = [
-        replace(interval, behind=behind.get(interval.t_s, frozenset()))
-        for interval in _intervals(samples, _hungry_edges(tables), _growing_edges(tables))
-    ]
-    limits: dict[str, list[_Interval]] = defaultdict(list)
-    for interval in intervals:
-        limit = _limit(interval, scenario, order) or _slow_reader(interval, order)
-        if limit is not None:
-            limits[limit].append(interval)
-    return _verdict(limits, tables, scenario)
-
-
-def _intervals(
-    samples: pd.DataFrame,
-    hungry: Mapping[float, frozenset[str]],
-    growing: Mapping[float, frozenset[str]],
-) -> list[_Interval]:
-    """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
-    shares = samples.groupby(["t_s", "stage"], as_index=False)[
-        ["backpressured_ms_per_s", "busy_ms_per_s", "interval_s"]
-    ].max()
-    intervals = []
-    for t_s, rows in shares.groupby("t_s"):
-        at, stages = float(str(t_s)), rows["stage"]
-        intervals.append(
-            _Interval(
-                t_s=at,
-                length_s=float(rows["interval_s"].iloc[0]),
-                blocked=dict(zip(stages, rows["backpressured_ms_per_s"] * _S_PER_MS, strict=True)),
-                busy=dict(zip(stages, rows["busy_ms_per_s"] * _S_PER_MS, strict=True)),
-                hungry=hungry.get(at, frozenset()),
-                growing=growing.get(at, frozenset()),
-            )
-        )
-    return intervals
-
-
-def _behind_logs(samples: pd.DataFrame) -> dict[float, frozenset[str]]:
-    """Return by sample the sources that are never idle while records wait in their log."""
-    is_busy = samples["busy_ms_per_s"] * _S_PER_MS >= NEVER_IDLE
-    rows = samples[is_busy & (samples["lag_records"] > 0)]
-    return {float(str(t_s)): frozenset(part["stage"]) for t_s, part in rows.groupby("t_s")}
-
-
-def _slow_reader(interval: _Interval, order: Mapping[str, int]) -> str | None:
-    """Return the first source that is behind its log although nothing blocks it."""
-    free = [name for name in interval.behind if interval.blocked.get(name, 0.0) <= NOTICEABLE]
-    return min(free, key=lambda name: order[name], default=None)
-
-
-def _hungry_edges(tables: Tables) -> dict[float, frozenset[str]]:
-    """Return by sample the edges on which a sender waits for a receiver that has nothing."""
-    channels = result_frame(tables, "channels")
-    return _edges_by_sample(channels[(channels["backlog"] > 0) & (channels["queued"] == 0)])
-
-
-def _growing_edges(tables: Tables) -> dict[float, frozenset[str]]:
-    """Return by sample the edges on which more records are in flight than at the one before."""
-    channels = result_frame(tables, "channels")
-    totals = channels.groupby(["edge", "t_s"], as_index=False)["in_flight_records"].sum()
-    return _edges_by_sample(totals[totals.groupby("edge")["in_flight_records"].diff() > 0])
-
-
-def _edges_by_sample(rows: pd.DataFrame) -> dict[float, frozenset[str]]:
-    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in rows.groupby("t_s")}
-
-
-def _limit(interval: _Interval, scenario: Scenario, order: Mapping[str, int]) -> str | None:
-    """Return what limited in an interval: the name of a stage or of an edge, or None.
-
-    Of several unblocked stages below blocked ones, the busiest limits; of equally busy ones the
-    last, since the others only pass the pressure on.
-    """
-    candidates = [
-        edge
-        for edge in scenario.edges
-        if interval.blocked.get(edge.sender, 0.0) > NOTICEABLE
-        and (
-            interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE or edge.partition_type in SPILLING
-        )
-    ]
-
-    def busy_then_late(edge: Edge) -> tuple[float, int]:
-        return interval.busy.get(edge.receiver, 0.0), order[edge.receiver]
-
-    if not candidates:
-        overrun = _overrun(interval, scenario)
-        return max(overrun, key=busy_then_late).receiver if overrun else None
-    edge = max(candidates, key=busy_then_late)
-    if scenario.system.throttle != "none" and not scenario.inputs(edge.sender):
-        return _behind_throttle(interval, scenario, edge.sender)
-    blocked = interval.blocked[edge.sender]
-    busy = interval.busy.get(edge.receiver, 0.0)
-    if edge.partition_type in SPILLING:  # the disk blocks, not the receiver
-        return edge.name if blocked > LOW_ABOVE else None
-    if busy >= SATURATED:
-        return edge.receiver
-    if blocked <= LOW_ABOVE:
-        return None  # the tail of a phase that has ended
-    was_blocked_in_vain = busy < blocked  # for part of the time the receiver had nothing to do
-    return edge.name if was_blocked_in_vain or edge.name in interval.hungry else edge.receiver
-
-
-def _overrun(interval: _Interval, scenario: Scenario) -> list[Edge]:
-    """Return the edges whose queues of records grow before a receiver that is never idle."""
-    if not scenario.system.counts_records:
-        return []
-    return [
-        edge
-        for edge in scenario.edges
-        if edge.name in interval.growing and interval.busy.get(edge.receiver, 0.0) >= NEVER_IDLE
-    ]
-
-
-def _behind_throttle(interval: _Interval, scenario: Scenario, source: str) -> str | None:
-    """Return the limit behind a throttled source: a saturated stage, or the throttle itself."""
-    last_first = reversed(scenario.downstream(source))
-    name = max(last_first, key=lambda stage: interval.busy.get(stage, 0.0))
-    if interval.busy.get(name, 0.0) >= SATURATED:
-        return name
-    if interval.blocked[source] <= LOW_ABOVE:
-        return None
-    return throttle_name(scenario)
+    found: dict[str, list[Interval]] = defaultdict(list)
+    for interval, names in limits if limits is not None else find_limits(tables, scenario):
+        for name in names[:1]:
+            found[name].append(interval)
+    return _verdict(found, tables, scenario)
 
 
 def _verdict(
-    limits: Mapping[str, list[_Interval]], tables: Tables, scenario: Scenario
+    limits: Mapping[str, list[Interval]], tables: Tables, scenario: Scenario
 ) -> Bottleneck:
     """Return the limit that lasted longest, in words."""
     total_s = end_of(tables)

@@ -59,9 +59,9 @@ def result_frame(tables: Tables, name: str) -> pd.DataFrame:
 def _sample_times(tables: Tables) -> list[float]:
     """Return the times of all samples in order; the latency table may leave some out."""
     times: set[float] = set()
-    for table in tables.values():
-        if "t_s" in table.column_names:
-            times.update(table["t_s"].unique().to_pylist())
+    for name in (*RESULTS, TIME.name):  # other tables have moments of their own
+        if name in tables and "t_s" in tables[name].column_names:
+            times.update(tables[name]["t_s"].unique().to_pylist())
     return sorted(times)
 
 

@@ -6,6 +6,8 @@ thresholds are :mod:`flowcontrol.protocol.monitoring.levels`. Nothing here reads
 
 from collections.abc import Iterable
 
+from flowcontrol.protocol.monitoring.levels import HIGH_ABOVE as HIGH_ABOVE
+from flowcontrol.protocol.monitoring.levels import LOW_ABOVE as LOW_ABOVE
 from flowcontrol.protocol.monitoring.levels import Pressure as Pressure
 from flowcontrol.protocol.monitoring.levels import pressure_level
 

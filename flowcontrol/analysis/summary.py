@@ -27,6 +27,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
+from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.checkpoints import checkpoint_summary
 from flowcontrol.analysis.event_time import event_time_summary
 from flowcontrol.analysis.frames import (
@@ -41,6 +42,7 @@ from flowcontrol.analysis.frames import (
 from flowcontrol.analysis.hot import find_hot
 from flowcontrol.analysis.lag import find_lags
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
+from flowcontrol.analysis.limits import find_limits
 from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
 from flowcontrol.analysis.windows import Window, growth, within
@@ -60,7 +62,14 @@ _DIGITS = 6
 
 
 def summarise(
-    tables: Tables, scenario: Scenario, *, clock: str, rounds: int, wall_s: float, round_ms: float
+    tables: Tables,
+    scenario: Scenario,
+    *,
+    clock: str,
+    rounds: int,
+    wall_s: float,
+    round_ms: float,
+    with_causes: bool = True,
 ) -> dict[str, Any]:
     """Summarise a run from its result tables.
 
@@ -79,6 +88,8 @@ def summarise(
         Wall-clock time of the run.
     round_ms : float, ms
         Emulated time of a round.
+    with_causes : bool, default True
+        Whether to look for causes; a sweep has no use for them.
 
     Returns
     -------
@@ -86,7 +97,8 @@ def summarise(
         Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
         ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
-        ``bottleneck_detail``, ``stages`` and ``edges``; ``lags`` of sources that read a log
+        ``bottleneck_detail``, ``causes`` (:class:`flowcontrol.analysis.causes.Cause`, the strongest
+        first), ``stages`` and ``edges``; ``lags`` of sources that read a log
         (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the subtask with the most records of each
         stage where they are uneven (:class:`flowcontrol.analysis.hot.Hot`); with such tables
         ``checkpoints`` and ``event_time``, whose sentences join ``sentence`` where they matter
@@ -102,7 +114,9 @@ def summarise(
     """
     end = end_of(tables)
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
-    found, lags = find_bottleneck(tables, scenario), find_lags(tables, scenario)
+    limits = find_limits(tables, scenario)
+    found, lags = find_bottleneck(tables, scenario, limits), find_lags(tables, scenario)
+    causes = find_causes(tables, scenario, limits) if with_causes else ()
     hot = find_hot(tables, scenario)
     summary: dict[str, Any] = {
         "name": scenario.name,
@@ -116,6 +130,7 @@ def summarise(
         "bottleneck": found.stage,
         "sentence": found.sentence,
         "bottleneck_detail": found.detail(),
+        **({"causes": [one.document() for one in causes]} if with_causes else {}),
         **({"lags": [lag.document() for lag in lags]} if lags else {}),
         **({"hot": [one.document() for one in hot]} if hot else {}),
         "stages": _stages(tables, scenario, windows),

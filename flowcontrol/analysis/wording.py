@@ -116,7 +116,7 @@ def _stage_limits(
     subtasks = limiting.subtasks
     subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
     pronoun = "they were" if len(subtasks) > 1 else "it was"
-    busy = _percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
+    busy = percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
     others = _others(evidence, stage, times, subtasks)
     waiting = _in_front(stage, limiting)
     behind = _blocked(evidence, stage, times)
@@ -169,8 +169,8 @@ def _most_behind(evidence: Evidence, stage: str, times: frozenset[float]) -> str
 
 def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str:
     """Return the sentence for an exchange whose buffers cannot carry the rate."""
-    blocked = _percent(evidence.share(edge.sender, "backpressured_ms_per_s", times))
-    busy = _percent(evidence.share(edge.receiver, "busy_ms_per_s", times))
+    blocked = percent(evidence.share(edge.sender, "backpressured_ms_per_s", times))
+    busy = percent(evidence.share(edge.receiver, "busy_ms_per_s", times))
     if edge.partition_type in SPILLING:
         return (
             f"Bottleneck: the disk behind {edge.name} — {edge.sender} was blocked {blocked} of "
@@ -237,9 +237,9 @@ def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
     }
     top = max(busy, key=lambda stage: busy[stage])
     return (
-        f"Bottleneck: {name} — it held {held} back {_percent(shares[held])} of the time "
+        f"Bottleneck: {name} — it held {held} back {percent(shares[held])} of the time "
         f"{_when(evidence, name)}, although {top}, the busiest stage after it, was busy only "
-        f"{_percent(busy[top])}; give system.throttle larger limits or a quicker reaction"
+        f"{percent(busy[top])}; give system.throttle larger limits or a quicker reaction"
         f"{_also(evidence, name)}."
     )
 
@@ -261,7 +261,7 @@ def _nothing_limits(evidence: Evidence) -> str:
     text = f"No bottleneck: {names} set the pace at {pace}, {total:,.0f} records/s on average"
     if busy:
         top = max(busy, key=lambda name: busy[name])
-        text += f"; {top}, the busiest stage after it, was busy {_percent(busy[top])} of the time"
+        text += f"; {top}, the busiest stage after it, was busy {percent(busy[top])} of the time"
     limits = [
         f"{name} limited for {seconds(length)} of {seconds(evidence.total_s)} s"
         for name, length in evidence.limited_s.items()
@@ -284,9 +284,9 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     named = named or list(shares)
     if len(named) > _MOST_NAMED:
         worst = max(named, key=lambda name: shares[name])
-        figure = _percent(shares[worst])
+        figure = percent(shares[worst])
         return f"{len(named)} stages before it were blocked, {worst} the most, {figure}"
-    figures = join_words([_percent(shares[name]) for name in named])
+    figures = join_words([percent(shares[name]) for name in named])
     verb = "was" if len(named) == 1 else "were"
     return f"{join_words(named)} {verb} blocked {figures}"
 
@@ -308,7 +308,7 @@ def _others(
         return ""
     count = evidence.scenario.stage(stage).parallelism
     rest = [index for index in range(count) if index not in subtasks]
-    busy = _percent(evidence.share(stage, "busy_ms_per_s", times, rest))
+    busy = percent(evidence.share(stage, "busy_ms_per_s", times, rest))
     return f" (the other {len(rest)}: {busy})" if len(rest) > 1 else f" (the other: {busy})"
 
 
@@ -317,7 +317,7 @@ def _in_front(stage: str, limiting: Limiting) -> str:
     if not limiting.subtasks:
         return ""
     whom = "it" if len(limiting.subtasks) == 1 else "them"
-    share = _percent(limiting.waiting)
+    share = percent(limiting.waiting)
     return f", with {share} of the records in flight to {stage} waiting for {whom},"
 
 
@@ -331,7 +331,7 @@ def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
     subject, target = ("it", "it") if len(subtasks) == 1 else ("they", "them")
     if hot > _MORE_LOAD * evidence.rate(stage, "rate_in", rest):
         share = hot * len(subtasks) / (evidence.rate(stage, "rate_in") * count)
-        return f"{subject} got {_percent(share)} of the records: spread the keys more evenly"
+        return f"{subject} got {percent(share)} of the records: spread the keys more evenly"
     return f"{subject} got no more records than the others: speed {target} up or send {target} less"
 
 
@@ -360,7 +360,7 @@ def _subtasks(subtasks: Sequence[int]) -> str:
     return f"{noun} {join_words([str(subtask) for subtask in subtasks])}"
 
 
-def _percent(ratio: float) -> str:
+def percent(ratio: float) -> str:
     """Return a ratio in whole per cent."""
     return f"{100 * ratio:.0f} %"
 

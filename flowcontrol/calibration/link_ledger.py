@@ -123,6 +123,38 @@ def fit_link(path: str | Path, progress: str | Path | None = None) -> Draft:
     return draft
 
 
+@dataclass(frozen=True)
+class LinkLoad:
+    """What a link carries, by channel.
+
+    Attributes
+    ----------
+    settings : LinkSettings
+        Of the link, as altered last.
+    rows : mapping of int to int
+        Rows of each channel that the receivers read behind the warm-up; all channels are in it.
+    readers : tuple of tuple of int
+        The channels of each receiver, in the order of the scenario's subtasks.
+    """
+
+    settings: LinkSettings
+    rows: dict[int, int]
+    readers: tuple[tuple[int, ...], ...]
+
+
+def link_load(path: str | Path) -> LinkLoad:
+    """Return what each channel of a link carries; parameters and errors as :func:`fit_link`."""
+    settings, ledger = _open(path, str(path))
+    receivers = receivers_of(ledger)
+    window = _window(ledger, receivers, str(path))
+    rows = dict.fromkeys(range(settings.channels), 0)
+    for one in receivers:
+        for step in window.of(_steps(ledger, member_of(one))):
+            for (_, channel), (count, _) in step.amounts.items():
+                rows[channel] = rows.get(channel, 0) + count
+    return LinkLoad(settings, rows, tuple(tuple(one.channels) for one in receivers))
+
+
 def _open(path: str | Path, source: str) -> tuple[LinkSettings, LedgerHistory]:
     try:
         storage = Storage(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Final
 
-from flowcontrol.analysis.bottleneck import NOTICEABLE, SATURATED
+from flowcontrol.analysis.limits import NOTICEABLE, SATURATED
 from flowcontrol.calibration.draft import Draft
 from flowcontrol.calibration.readings import FlinkJob, Subtask, Vertex, in_flight, outputs_counted
 

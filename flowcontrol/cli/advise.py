@@ -1,12 +1,20 @@
 """``flowcontrol advise``: changes that help a scenario, each tried out."""
 
+from __future__ import annotations
+
 import argparse
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from flowcontrol.cli.command import add_folder, add_quiet, add_scenario, set_run
+from flowcontrol.cli.command import add_folder, add_overrides, add_quiet, set_run
+from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.advise import advise
 from flowcontrol.experiments.advise.figures import GOALS
 from flowcontrol.experiments.follow import shown_late
+
+if TYPE_CHECKING:
+    from flowcontrol.experiments.advise import Advice
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -15,7 +23,21 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Say what would help a job: changes of the scenario, each run on the virtual clock, and "
         "what it does to throughput, latency, checkpoints, memory and slots."
     )
-    add_scenario(parser)
+    parser.add_argument(
+        "scenario", type=Path, nargs="?", help="scenario file, such as conf/experiment.yaml"
+    )
+    parser.add_argument(
+        "--link",
+        metavar="PATH",
+        help="in the place of a scenario: folder of a link, whose ledger makes one",
+    )
+    parser.add_argument(
+        "--spark",
+        metavar="FILE",
+        help="with --link: progress of the receiver's query, a JSON object a line: what a batch "
+        "costs beside its rows",
+    )
+    add_overrides(parser)
     parser.add_argument(
         "--for",
         dest="goal",
@@ -28,7 +50,34 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _advise(options: argparse.Namespace) -> int:
-    found = advise(
+    found = _found(options)
+    found.show()
+    sys.stdout.write(f"report: {found.report}\n")
+    return 0
+
+
+def _found(options: argparse.Namespace) -> Advice:
+    if (options.scenario is None) == (options.link is None):
+        text = "name a scenario, or a link with --link PATH, and not both"
+        raise ScenarioError([Problem("SCENARIO", text)], "command")
+    if options.spark is not None and options.link is None:
+        text = (
+            f"{options.spark}: only with --link; `flowcontrol calibrate --spark` makes a scenario"
+        )
+        raise ScenarioError([Problem("--spark", text)], "command")
+    if options.link is not None:
+        from flowcontrol.calibration.link_advice import advise_link
+
+        return advise_link(
+            options.link,
+            options.spark,
+            overrides=options.set,
+            goal=options.goal,
+            out=options.out,
+            overwrite=options.overwrite,
+            quiet=options.quiet,
+        )
+    return advise(
         options.scenario,
         overrides=options.set,
         goal=options.goal,
@@ -37,6 +86,3 @@ def _advise(options: argparse.Namespace) -> int:
         progress=None if options.quiet else shown_late("changes", after_s=0),
         quiet=options.quiet,
     )
-    found.show()
-    sys.stdout.write(f"report: {found.report}\n")
-    return 0

@@ -10,7 +10,7 @@ from flowcontrol.experiments.follow import shown_late
 from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.varied import split_assignment
 
-_VALUES = (
+VALUES = (
     "Values are a list, 1,2,4, a range START:STOP:COUNT of evenly spaced points, both ends "
     "included (1000:10000:50 is 50 points), or a list of both: 0,100:400:4. Keys are written as "
     "for --set: stages.NAME.KEY, and options.KEY with or without quotes around Flink's own key."
@@ -20,7 +20,7 @@ _VALUES = (
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = "Run many variants of a scenario on the virtual clock, spread over Spark."
-    parser.epilog = _VALUES
+    parser.epilog = VALUES
     add_scenario(parser)
     parser.add_argument(
         "--vary",
@@ -55,7 +55,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _sweep(options: argparse.Namespace) -> int:
     result = sweep(
         options.scenario,
-        _assignments(options.vary),
+        assignments(options.vary),
         overrides=options.set,
         out=options.out,
         replications=options.replications,
@@ -73,7 +73,7 @@ def _sweep(options: argparse.Namespace) -> int:
     return 0
 
 
-def _assignments(texts: Sequence[str]) -> list[tuple[str, str]]:
+def assignments(texts: Sequence[str]) -> list[tuple[str, str]]:
     """Return the keys and values of ``--vary``."""
     found, problems = [], []
     for text in texts:

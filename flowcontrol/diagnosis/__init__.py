@@ -1,13 +1,15 @@
 """Why a job is slow: how its systems watch it, what the figures mean, what a real job was.
 
 The objects of the reference's section 9, by its names, each loaded when it is first asked for.
-What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`, and scenarios
-fitted to running jobs in :mod:`flowcontrol.calibration`.
+What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`, causes in
+:mod:`flowcontrol.analysis.causes`, and scenarios fitted to running jobs in
+:mod:`flowcontrol.calibration`.
 """
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flowcontrol.analysis.causes import Finding, root_cause
     from flowcontrol.calibration.fit import fit_scenario
     from flowcontrol.protocol.monitoring import (
         BackPressureSampler,
@@ -16,14 +18,24 @@ if TYPE_CHECKING:
         pressure_level,
     )
 
-__all__ = ["BackPressureSampler", "MeterView", "data_skew", "fit_scenario", "pressure_level"]
+__all__ = [
+    "BackPressureSampler",
+    "Finding",
+    "MeterView",
+    "data_skew",
+    "fit_scenario",
+    "pressure_level",
+    "root_cause",
+]
 
 _LAZY = {
     "BackPressureSampler": "flowcontrol.protocol.monitoring",
+    "Finding": "flowcontrol.analysis.causes",
     "MeterView": "flowcontrol.protocol.monitoring",
     "data_skew": "flowcontrol.protocol.monitoring",
     "fit_scenario": "flowcontrol.calibration.fit",
     "pressure_level": "flowcontrol.protocol.monitoring",
+    "root_cause": "flowcontrol.analysis.causes",
 }
 
 

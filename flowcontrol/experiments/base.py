@@ -49,6 +49,9 @@ def varied_base(given: Given, overrides: Overrides = ()) -> Base:
     if "jobs" in base.mapping:
         text = "several jobs: they cannot be varied yet; take a scenario with stages and edges"
         raise ScenarioError([Problem("jobs", text)], base.source)
+    if base.mapping.get("scaling") is not None:
+        text = "a controller changes the parallelism: leave scaling out of what is varied"
+        raise ScenarioError([Problem("scaling", text)], base.source)
     # Of many runs nobody reads the messages or the samples, and a system may have none.
     left_out = {"trace", "monitoring"}
     return replace(base, mapping={k: v for k, v in base.mapping.items() if k not in left_out})

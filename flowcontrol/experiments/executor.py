@@ -100,6 +100,8 @@ class ProcessExecutor:
     ----------
     count : int
         Number of processes, at least 1; 1 runs the chunks in a thread of this process.
+    is_kept : bool, default False
+        Whether the processes wait for more work until they are closed; else they end with it.
 
     Raises
     ------
@@ -107,10 +109,11 @@ class ProcessExecutor:
         If ``count`` is below 1.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, is_kept: bool = False) -> None:
         if count < 1:
             raise ValueError(f"{count} processes: state at least 1")
         self.workers = count
+        self._is_kept = is_kept
         self._pool: ProcessPoolExecutor | ThreadPoolExecutor | None = None
 
     def warm_up(self, parts: int) -> None:
@@ -119,9 +122,11 @@ class ProcessExecutor:
 
     def start(self, work: Work) -> list[Future[Any]]:
         """Start all chunks of some work; the futures are done when the chunks are."""
-        self._pool = self._make_pool()
-        futures = [self._pool.submit(work.run, i) for i in range(len(work.chunks))]
-        self._pool.shutdown(wait=False)
+        pool = self._pool if self._is_kept and self._pool is not None else self._make_pool()
+        self._pool = pool
+        futures = [pool.submit(work.run, i) for i in range(len(work.chunks))]
+        if not self._is_kept:
+            pool.shutdown(wait=False)
         return futures
 
     def stop(self) -> None:
@@ -131,6 +136,11 @@ class ProcessExecutor:
 
     def abandon(self) -> None:
         """Do nothing: the processes end with this one."""
+
+    def close(self) -> None:
+        """Let the processes end."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False)
 
     def _make_pool(self) -> ProcessPoolExecutor | ThreadPoolExecutor:
         if self.workers == 1:
@@ -242,6 +252,9 @@ class SparkExecutor:
         """Cancel the job if it still runs."""
         self._spark.interruptTag(self._tag)
 
+    def close(self) -> None:
+        """Do nothing: the session is not ours."""
+
     def _run(self, work: Work) -> int:
         """Run the job; return the number of runs done."""
         self._spark.addTag(self._tag)
@@ -284,7 +297,9 @@ def check_processes(count: int | None, place: str) -> None:
         raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], place)
 
 
-def make_executor(spark: SparkSession | None, processes: int | None) -> Executor:
+def make_executor(
+    spark: SparkSession | None, processes: int | None, *, is_kept: bool = False
+) -> Executor:
     """Return the requested way to run chunks.
 
     Parameters
@@ -293,6 +308,8 @@ def make_executor(spark: SparkSession | None, processes: int | None) -> Executor
         By default the running session, else a new one.
     processes : int, optional
         Number of local processes to use instead.
+    is_kept : bool, default False
+        Whether work is started more than once, so that processes are kept until they are closed.
 
     Returns
     -------
@@ -305,7 +322,7 @@ def make_executor(spark: SparkSession | None, processes: int | None) -> Executor
         If Spark is wanted and cannot be started.
     """
     if processes is not None:
-        return ProcessExecutor(processes)
+        return ProcessExecutor(processes, is_kept=is_kept)
     try:
         return SparkExecutor(spark or _own_session())
     except RunError as error:

@@ -8,7 +8,7 @@ has arrived is worked off in the order of its rounds.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
@@ -77,6 +77,8 @@ class CheckpointControl:
     ----------
     job : Job
         The scenario, laid out, with checkpoints.
+    begins_us : int, default 0
+        When their interval begins, microseconds.
 
     Attributes
     ----------
@@ -98,7 +100,7 @@ class CheckpointControl:
         If the job has no checkpoints.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, begins_us: int = 0) -> None:
         settings = job.checkpoints
         if settings is None:
             raise ValueError(f"{job.scenario.name!r} has no checkpoints")
@@ -107,7 +109,7 @@ class CheckpointControl:
         self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
         first = settings.interval_us
         if first is not None:
-            first += start_us(job.scenario)
+            first += start_us(job.scenario) + begins_us
         self.coordinator = CheckpointCoordinator(
             range(self._count),
             TriggeredTasks(job),
@@ -132,6 +134,10 @@ class CheckpointControl:
         self._ended: set[int] = set()
         self._urgent = False
         self._last_round = -1
+
+    def ask(self, savepoints: Sequence[Savepoint]) -> None:
+        """Take what a user asks for, in order of time, in the place of what is still to come."""
+        self._savepoints = list(savepoints)
 
     # ------------------------------------------------------------------ what it hears
 

@@ -20,6 +20,8 @@ from flowcontrol.job.failure_control import FailureControl
 from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
+from flowcontrol.job.processor_control import ProcessorControl
+from flowcontrol.job.processors import counts_processors
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.round_state import RoundState
@@ -164,9 +166,12 @@ def run_rounds(
     delivery: DeliveryControl | None = None,
     batches: BatchControl | None = None,
     alignment: AlignmentControl | None = None,
+    processors: ProcessorControl | None = None,
 ) -> Iterator[RoundRows]:
     """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
     rows, batches = before or {}, batches or batch_control(job, subtasks)
+    if processors is None and counts_processors(job):
+        processors = ProcessorControl(job)
     if delivery is not None:
         delivery.attach(checkpoints, None if failures is None else failures.control)
     for number in range(first, job.rounds):
@@ -201,6 +206,8 @@ def run_rounds(
                 checkpoints.hear(reports)
                 if delivery is not None:
                     delivery.hear(reports)
+        if processors is not None:
+            processors.end_round(subtasks)
         state = _state(job, number, subtasks, taken)
         rows = round_rows(job, state.tasks)
         if delivery is not None:

@@ -25,6 +25,7 @@ from flowcontrol.job.time_state import TimeState
 from flowcontrol.job.window_state import WindowState
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.operators.table import AnyOperator
+from flowcontrol.protocol.processors import TaskProcessor
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.protocol.states import Message, ReceivedMessage, Task
 from flowcontrol.systems.tcp_connection import TcpConnection
@@ -82,6 +83,8 @@ class TaskState:
         What it holds of event time, if the job has any.
     window : WindowState | None
         What it holds of windows, if its stage has one.
+    processor : TaskProcessor | None
+        What it has claimed of a processor, if the job counts them and it needs one.
     """
 
     stage: str
@@ -104,6 +107,7 @@ class TaskState:
     checkpoints: CheckpointState | None = None
     time: TimeState | None = None
     window: WindowState | None = None
+    processor: TaskProcessor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ def task_state(
         checkpoints=checkpoint_state(subtask.checkpoints),
         time=None if subtask.time is None else time_state(subtask.time, subtask.task.stamp),
         window=_window_state(subtask.window),
+        processor=None if subtask.processor is None else copied(subtask.processor),
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job.checkpointed_task import CheckpointedTask
+from flowcontrol.job.computing_task import ComputingTask
 from flowcontrol.job.exchanged import Incoming, Outgoing, Work, note_run
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
@@ -69,7 +70,7 @@ from flowcontrol.systems.throttles import throttled_source as s
 Ints = npt.NDArray[np.int64]
 
 
-class Subtask(WindowedTask, CheckpointedTask, SendingTask):
+class Subtask(WindowedTask, CheckpointedTask, ComputingTask, SendingTask):
     """One subtask: its gates, its result partitions, and the task between them.
 
     Parameters
@@ -137,6 +138,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         self._quota = options.max_buffers_per_channel
         self._flush_us = options.flush_interval_us
         self._curve = ServiceCurve.of(job, plan, index)
+        self._prepare_processor()
         self._set_pace(-1 if input_records is None else input_records)
         rated = self.task.kind != RELAY
         self._stalls = [] if rated else [list(span) for span in plan.stalled(index)]
@@ -210,7 +212,7 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
         counts = [list(out.router.counts) for out in self.outputs]
         start, allowed = self._works(number)
-        end = self._may_do(start, allowed)
+        end = self._may_do(start, self.computes_until(start, allowed))
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
         if self.time is not None and self.syncing_us() == 0:
@@ -220,8 +222,11 @@ class Subtask(WindowedTask, CheckpointedTask, SendingTask):
         reason = self._run(number, start, end)
         work.records = task.taken - work.first
         available = outputs_available(self, task)
-        syncing = self.syncing_us()
-        account(task, self.job.round_us, start, end, work.records, reason, available, syncing)
+        free = self.job.round_us - self.waits_for(start, allowed)
+        syncing = min(free, self.syncing_us())
+        account(task, free, start, end, work.records, reason, available, syncing)
+        task.busy += self.job.round_us - free
+        self.claim_processor(start, end, allowed)
         if self.time is not None:
             self._count_time()
         if self.checkpoints is not None:

@@ -14,6 +14,7 @@ from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_table import delivery_table
 from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.job.process_table import process_table
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.sampling import Doing, Sampling, sampling_of
 from flowcontrol.job.source_logs import Arrivals
@@ -106,8 +107,8 @@ def result_tables(
     dict of str to pyarrow.Table
         With the columns of :data:`flowcontrol.records.RESULTS`; of a job with checkpoints also
         ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``, of one whose
-        records have event times or keys ``time``, and where readers may see something else than
-        what was written ``delivery``.
+        records have event times or keys ``time``, of one that stalls ``processes``, and where
+        readers may see something else than what was written ``delivery``.
 
     Notes
     -----
@@ -125,6 +126,8 @@ def result_tables(
     found = {name: table.finish() for name, table in tables.items()}
     if has_stamps(job):
         found["time"] = time_table(job, history, deployed)
+    if job.scenario.has_processes:
+        found["processes"] = process_table(job, history.rounds)
     retraced = retrace(job, history) if retraced is None else retraced
     if retraced.checkpoints is not None:
         found |= checkpoint_tables(job, retraced.checkpoints.coordinator)

@@ -74,7 +74,8 @@ def stage_slots(stage: Stage, state: StageState, scenario: Scenario) -> Slots:
 def _lines(stage: Stage, state: StageState, scenario: Scenario) -> list[str]:
     """Return the lines under a stage's name."""
     noun = "subtask" if stage.parallelism == 1 else "subtasks"
-    lines = [f"{stage.parallelism:,} {noun}, busy {share_of_time(state.busy)}"]
+    most = "" if scenario.scaling is None else "≤ "
+    lines = [f"{most}{stage.parallelism:,} {noun}, busy {share_of_time(state.busy)}"]
     if stage.parallelism > 1:
         lines.append(f"busiest {share_of_time(state.busiest)}")
     if scenario.inputs(stage.name):

@@ -9,9 +9,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from flowcontrol.analysis.causes import pool_readings
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.files import write_atomically
 from flowcontrol.report.advice import advice_section
+from flowcontrol.report.causes import cause_section, pool_section
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.checkpoint_charts import checkpoint_charts
 from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
@@ -31,6 +33,8 @@ from flowcontrol.report.markup import chart_section, page
 from flowcontrol.report.messages import message_section, message_sentences
 from flowcontrol.report.restarts import restart_section, restart_sentences
 from flowcontrol.report.rundata import RunData
+from flowcontrol.report.sampling import sampling_charts, sampling_section, sampling_sentences
+from flowcontrol.report.scaling import as_drawn, scaling_charts, scaling_section, scaling_sentences
 from flowcontrol.report.stage_table import stage_table
 from flowcontrol.report.timeline import player, player_note, step_note
 from flowcontrol.scenario import Scenario
@@ -64,50 +68,61 @@ def write_report(
 
 def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the report page as text; parameters and errors as :func:`write_report`."""
-    run = RunData.of(tables, scenario, summary["bottleneck"])
-    charts = [*all_charts(run), *heat_charts(run)]
+    drawn = as_drawn(scenario, tables)
+    run = RunData.of(tables, drawn, summary["bottleneck"])
+    charts = [*scaling_charts(run, tables), *all_charts(run), *heat_charts(run)]
     of_time = event_time_charts(run, tables)
     of_checkpoints = checkpoint_charts(run, tables)
     of_readers = delivery_charts(run, summary)
+    of_sampling = sampling_charts(run, tables)
     detail = summary["bottleneck_detail"]
     is_limited = summary["bottleneck"] or detail["edge"] or "throttle" in detail
     return page(
         "flowcontrol.report",
-        [*charts, *of_time, *of_checkpoints, *of_readers],
+        [*charts, *of_time, *of_checkpoints, *of_readers, *of_sampling],
         scripts=_SCRIPTS,
         title=scenario.name,
         run=run_line(summary, scenario),
         sentence=summary["sentence"],
         headline_class=" limited" if is_limited else "",
-        below="".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
+        below=cause_section(summary)
+        + "".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
-        key_figures="".join([*key_figures(summary, scenario), *event_time_figures(summary)]),
+        key_figures="".join([*key_figures(summary, drawn), *event_time_figures(summary)]),
         player=player(run),
-        graph=job_graph(summary, scenario),
+        graph=job_graph(summary, drawn),
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
         step_note=step_note(run),
         charts="".join(map(chart_section, charts)),
         event_time=event_time_section(summary, scenario) + "".join(map(chart_section, of_time)),
-        checkpoints=checkpoint_section(tables, summary)
+        checkpoints=scaling_section(summary)
+        + checkpoint_section(tables, summary)
         + "".join(map(chart_section, of_checkpoints))
         + restart_section(summary)
         + delivery_section(summary)
-        + "".join(map(chart_section, of_readers)),
-        table=stage_table(run, summary) + partition_section(summary) + message_section(summary),
+        + "".join(map(chart_section, of_readers))
+        + sampling_section(summary)
+        + "".join(map(chart_section, of_sampling)),
+        table=stage_table(run, summary)
+        + pool_section(pool_readings(tables, scenario))
+        + partition_section(summary)
+        + message_section(summary),
         advice=advice_section(summary.get("advice")),
         scenario=_scenario_section(scenario),
     )
 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return the other sentences: on logs, checkpoints, failures, messages and jobs."""
+    """Return the other sentences: on scalings, logs, checkpoints, failures, messages and jobs."""
     return [
+        *scaling_sentences(summary),
         *lag_sentences(summary),
         *checkpoint_sentences(summary),
         *restart_sentences(summary),
         *delivery_sentences(summary),
         *message_sentences(summary),
+        *sampling_sentences(summary),
         *job_sentences(summary),
     ]
 

@@ -146,12 +146,14 @@ def edge_capacity(
     float or None
         Output pools, exclusive buffers of the remote channels and floating buffers of their
         gates; overdraft is not counted. None if a pool is shared with another edge, nothing was
-        sampled, or the transport has queues of records: then the edge has no figure of its own.
+        sampled, the transport has queues of records, or channels come and go (``scaling``): then
+        the edge has no figure of its own.
     """
     shared = len(scenario.outputs(edge.sender)) > 1 or len(scenario.inputs(edge.receiver)) > 1
     rows = channels[channels["edge"] == edge.name]
     pools = stages[stages["stage"] == edge.sender]
-    if shared or rows.empty or pools.empty or scenario.system.counts_records:
+    has_none = scenario.system.counts_records or scenario.scaling is not None
+    if shared or rows.empty or pools.empty or has_none:
         return None
     pairs = set(zip(rows["sender"].tolist(), rows["receiver"].tolist(), strict=True))
     remote = [pair for pair in pairs if is_remote(edge, *pair, scenario)]

@@ -208,7 +208,7 @@ def _subtask_cells(
     return [
         f"<strong>{name}, limits</strong>" if is_limit else name,
         _badge(pressure_of(subtask.backpressured_ms_per_s)),
-        f"on {stage.placement[subtask.subtask]}",
+        "" if scenario.scaling is not None else f"on {stage.placement[subtask.subtask]}",
         *(_cell(c, c.text, figures.get(c.key), stage, scenario) for c in columns),
     ]
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.advice import advice_sentences
+from flowcontrol.report.causes import cause_lines
 from flowcontrol.report.checkpoints import checkpoint_sentences
 from flowcontrol.report.deliveries import delivery_sentences
 from flowcontrol.report.event_time import event_time_lines
@@ -28,6 +29,8 @@ from flowcontrol.report.keyfigures import (
 from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.restarts import restart_sentences
+from flowcontrol.report.sampling import sampling_sentences
+from flowcontrol.report.scaling import scaling_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -198,7 +201,12 @@ def print_summary(
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
-    for sentence in [*lag_sentences(summary), *hot_sentences(summary)]:
+    for sentence in [
+        *cause_lines(summary),
+        *scaling_sentences(summary),
+        *lag_sentences(summary),
+        *hot_sentences(summary),
+    ]:
         console.print(Text(sentence))
     for line in [*event_time_lines(summary), *partition_lines(summary)]:
         console.print(Text(line))
@@ -210,6 +218,7 @@ def print_summary(
         *restart_sentences(summary),
         *delivery_sentences(summary),
         *message_sentences(summary),
+        *sampling_sentences(summary),
         *job_sentences(summary),
     ]:
         console.print(Text(sentence))

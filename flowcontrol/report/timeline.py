@@ -87,7 +87,7 @@ def timeline(run: RunData) -> dict[str, Any]:
         for content in found:
             for name, text in content.items():
                 slots[f"e{index}.{name}"].append(text)
-    if times:
+    if times and run.scenario.scaling is None:
         slots["step.command"] = [step_command(run, at) for at in times]
     return {"times": [f"{seconds(at)} s" for at in times], "slots": dict(slots)}
 
@@ -95,7 +95,7 @@ def timeline(run: RunData) -> dict[str, Any]:
 def step_note(run: RunData) -> str:
     """Return the command that steps through the run at the slider's time, as markup."""
     times = _sample_times(run)
-    if not times:
+    if not times or run.scenario.scaling is not None:
         return ""
     command = escape(step_command(run, times[0]))
     return (

@@ -17,6 +17,7 @@ from flowcontrol.analysis.deliveries import delivery_summary
 from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.refused_savepoints import refused_sentences
 from flowcontrol.analysis.restarts import restart_summary
+from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
 from flowcontrol.job.credit_window import window_warnings
@@ -31,6 +32,7 @@ from flowcontrol.report.subtask_table import subtask_table
 from flowcontrol.run.advice import add_advice
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
+from flowcontrol.run.monitoring import add_monitoring
 from flowcontrol.run.remedies import add_remedies
 from flowcontrol.run.tracing import add_trace, run_again
 from flowcontrol.scenario import Scenario
@@ -220,12 +222,18 @@ def _run(
             summary["restarts"] = found
         if "delivery" in run.tables:
             summary["delivery"] = _delivery(job, run, summary)
-        if clock == "virtual" and run.is_finished:
+        if job.scenario.scaling is not None:
+            summary["scaling"] = scaling_summary(run.tables, job.scenario)
+            for name, width in summary["scaling"]["end"].items():
+                summary["stages"][name]["parallelism"] = width
+        is_whole = clock == "virtual" and run.is_finished
+        if is_whole and job.scenario.scaling is None:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
             if advice:
                 add_advice(summary, job, run.tables)
         add_trace(run, summary)
+        add_monitoring(run, summary)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
@@ -263,6 +271,11 @@ def _virtual(job: Job, _: SparkSession | None, replayed: Replayed) -> Begin:
     """Compile what the job needs, so that its time is not the rounds'."""
     from flowcontrol.virtual import prepare_job, run_job
 
+    if job.scenario.scaling is not None:
+        from flowcontrol.scaling.runs.scaled import first_job, run_scaled
+
+        prepare_job(first_job(job))
+        return lambda folder, watch: run_scaled(job, progress=watch)
     prepare_job(job)
     return lambda folder, watch: run_job(job, progress=watch, replayed=replayed)
 

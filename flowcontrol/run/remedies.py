@@ -93,6 +93,7 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
             rounds=run.rounds,
             wall_s=run.wall_s,
             round_ms=job.round_us / 1000,
+            with_causes=False,
         )
         tried.append(_figures(name, changes, figures, job.scenario))
     return tried

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 
+from flowcontrol.errors import ScenarioError
 from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
+from flowcontrol.scenario.scaling_checks import without_scaling
 
 
 def rounds(
@@ -56,7 +58,11 @@ def rounds(
     """
     from flowcontrol.virtual.replay import read_replayed
 
-    job = job_for(as_scenario(scenario, overrides), clock, round_us)
+    read = as_scenario(scenario, overrides)
+    problems = without_scaling(read, "a run that is stepped")
+    if problems:
+        raise ScenarioError(problems, read.name)
+    job = job_for(read, clock, round_us)
     if clock == "live":
         return (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
     from flowcontrol.virtual.running import step

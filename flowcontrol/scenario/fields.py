@@ -243,6 +243,7 @@ Index = Annotated[int, Number("a whole number", 0, MAX_PARALLELISM, step=ONE)]
 Bytes = Annotated[int, Size("whole bytes", 1, MAX_BYTES, step=ONE)]
 StateBytes = Annotated[int, Size("whole bytes", 0, MAX_STATE_BYTES, step=ONE)]
 Share = Annotated[Fraction, Number("a share", 0, 1)]
+Cores = Annotated[Fraction, Number("a number of processors", 0, 100_000, is_low_allowed=False)]
 Seed = Annotated[int, Number("a whole number", 0, 2**63 - 1, step=ONE)]
 
 

@@ -198,6 +198,9 @@ def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:
     if stage.input is not None:
         text = f"{show(stage.input.path)}: edges lead to {stage.name!r}: only a source replays rows"
         yield "input", text
+    if stage.cpu is not None and stage.service_rate is None:
+        text = f"{stage.name!r} has no service_rate, so its records take no time: state one"
+        yield "cpu", f"{float(stage.cpu):g}: {text}, or take cpu out"
     if not stage.replayable:
         text = f"edges lead to {stage.name!r}: only a source rewinds, or cannot: take it out"
         yield "replayable", f"false: {text}"

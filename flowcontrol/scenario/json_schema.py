@@ -18,6 +18,7 @@ from flowcontrol.scenario.json_schema_values import Schema, options_schema, syst
 from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
 from flowcontrol.scenario.operator_models import Operator
+from flowcontrol.scenario.scaling_models import DS2_KEYS, FLINK_KEYS, Scaling
 from flowcontrol.scenario.schedule import PhaseSpec
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.window_models import Trigger, Window
@@ -42,6 +43,8 @@ _ARRIVES: Final = ("arrival_rate", "total_arrival_rate")
 """Keys that say what is written to its log."""
 _PARTS: Final = ("task_manager", "stage")
 """Keys that say what fails, beside the JobManager."""
+AUTOSCALER_KEY: Final = "^(kubernetes\\.operator\\.)?job\\.autoscaler\\."
+"""How the keys of Flink's autoscaler begin."""
 _NULL: Final[Schema] = {"type": "null"}
 _STATED: Final[Schema] = {"not": _NULL}
 
@@ -111,6 +114,13 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
         _if("stage", _STATED, _states("subtask")),
         _if("subtask", _STATED, _states("stage")),
     ],
+    Scaling.__name__: [
+        _if("policy", {"const": "ds2"}, {"properties": dict.fromkeys(FLINK_KEYS, False)}),
+        _if(
+            "policy", {"const": "flink-autoscaler"}, {"properties": dict.fromkeys(DS2_KEYS, False)}
+        ),
+        _if("policy", {"const": "ds2"}, {"patternProperties": {AUTOSCALER_KEY: False}}),
+    ],
     KeyDistribution.__name__: [
         _if("exponent", _STATED, _is("kind", "zipf")),
         _if("share", _STATED, _is("kind", "hot")),
@@ -148,6 +158,9 @@ def scenario_schema() -> Schema:
         "items": _ref(Operator.__name__),
     }
     del definitions[Operator.__name__]["properties"]["placement"]
+    own = definitions[Scaling.__name__]
+    del own["properties"]["keys"]
+    own["patternProperties"] = {AUTOSCALER_KEY: {}}
     head["required"] = [key for key in head["required"] if key not in {"stages", "edges"}]
     kinds = [[kind, "edges"] for kind in ("stages", "operators")]
     head["oneOf"] = [*({"required": keys} for keys in kinds), {"required": ["jobs"]}]

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.scaling_checks import scaling_refusals
 from flowcontrol.scenario.stage_models import Stage
 
 Where = Literal["any", "live", "virtual"]
@@ -270,7 +271,30 @@ def _control_latency(scenario: Scenario) -> Iterator[Refusal]:
         yield place, what, "use none, or leave it out"
 
 
+def _cores(scenario: Scenario) -> Iterator[Refusal]:
+    """Who waits for a processor is known when all subtasks of a task manager have worked."""
+    cores = scenario.cluster.cores
+    if cores is not None:
+        yield "cluster.cores", f"{float(cores):g}: processors that tasks share are", "leave it out"
+
+
+def _cpu(scenario: Scenario) -> Iterator[Refusal]:
+    for index, stage in enumerate(scenario.stages):
+        if stage.cpu is not None:
+            what = f"{float(stage.cpu):g}: what {stage.name!r} takes of a processor is"
+            yield f"stages[{index}].cpu", what, "leave it out"
+
+
+def _live_scaling(scenario: Scenario) -> Iterator[Refusal]:
+    """Queries of another parallelism would have to go on from the ledgers of the ones before."""
+    if scenario.scaling is not None and next(scaling_refusals(scenario), None) is None:
+        what = f"{scenario.scaling.policy!r}: scaling is"
+        yield "scaling", what, "use the virtual clock, or leave it out"
+
+
 LATER: Final = (
+    Later("scaling", "any", scaling_refusals),
+    Later("scaling on the live clock", "live", _live_scaling),
     Later("sources drawn in", "any", _drawn_in),
     Later("batch jobs", "any", _batch_jobs),
     Later("key groups", "any", _key_groups),
@@ -290,5 +314,7 @@ LATER: Final = (
     Later("event time and transports", "any", _event_time_and_transport),
     Later("event time and throttles", "any", _event_time_and_throttle),
     Later("event time and disks", "any", _event_time_and_disks),
+    Later("processors", "live", _cores),
+    Later("processors of a stage", "live", _cpu),
 )
 """The lines."""

@@ -35,6 +35,7 @@ from flowcontrol.scenario.mapping import Mapping as _Model
 from flowcontrol.scenario.monitoring_models import Monitoring
 from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.operator_models import OperatorKeys
+from flowcontrol.scenario.scaling_models import Scaling
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import SystemSpec
@@ -70,7 +71,7 @@ class Cluster(_Model):
         {
             *("disk_bytes_per_s", "serialization_bytes_per_s"),
             *("upload_bytes_per_s", "restore_bytes_per_s", "upload_slowdown"),
-            "control_latency_ms",
+            *("control_latency_ms", "cores"),
         }
     )
 
@@ -117,6 +118,11 @@ class Cluster(_Model):
         description="of a call between client, JobManager and task managers, ms: the job runs when "
         "it is registered, has its slots and is deployed, and restarts are deployed again; "
         "default 0: all at once",
+    )
+
+    cores: f.Cores | None = f.or_none(
+        "processors of each task manager, shared fairly by the threads of its tasks, of all slots; "
+        "1.5 are one and a half; default: as many as needed"
     )
 
     @property
@@ -188,7 +194,9 @@ class Edge(_Model):
 class ScenarioHead(_Model):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
-    quiet = frozenset({"savepoints", "failures", "trace", "monitoring", "time_model", "batch_s"})
+    quiet = frozenset(
+        {"savepoints", "failures", "scaling", "trace", "monitoring", "time_model", "batch_s"}
+    )
 
     schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
@@ -209,6 +217,9 @@ class ScenarioHead(_Model):
     )
     failures: tuple[Failure, ...] = Field(
         default=(), description="what fails when, in the order of time"
+    )
+    scaling: Scaling | None = f.or_none(
+        "who changes the parallelism of stages during the run; default: nobody does"
     )
     trace: Trace | None = f.or_none(
         "a window of the run of which every message is written down; default: none is"
@@ -301,6 +312,16 @@ class Scenario(ScenarioHead):
     def has_stamps(self) -> bool:
         """Whether records carry a stamp, an event time and an id from which their key follows."""
         return self.has_event_time or any(stage.window is not None for stage in self.stages)
+
+    @property
+    def counts_processors(self) -> bool:
+        """Whether a run follows what its tasks use of the processors."""
+        return self.cluster.cores is not None or any(one.cpu is not None for one in self.stages)
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether a run has the table ``processes``."""
+        return self.counts_processors or any(stage.stalls for stage in self.stages)
 
     @property
     def is_batch(self) -> bool:

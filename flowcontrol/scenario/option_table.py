@@ -40,7 +40,7 @@ class Option:
     key : str
         Its full key.
     kind : str
-        Of its values: boolean, choice, decimal, duration, memory, page, share or whole.
+        Of its values: boolean, choice, decimal, duration, memory, names, page, share or whole.
     limits : mapping
         Of its values, by the reader's argument.
     read : callable
@@ -141,10 +141,19 @@ def _duration(value: object, least_us: int = 0, why: str = "") -> Value:
 
 def _choice(value: object, words: Sequence[str], also: Mapping[str, str] = _NO_WORDS) -> Value:
     """Read one of some words; ``also`` has words that mean one of them."""
-    word = value.strip().lower() if isinstance(value, str) else ""
+    found = "off" if value is False else value  # YAML takes off for a truth value
+    word = found.strip().lower() if isinstance(found, str) else ""
     if word not in words and word not in also:
         raise ValueError(f"{show(value)} is not one of {', '.join(words)}")
     return also.get(word, word)
+
+
+def _names(value: object) -> Value:
+    """Read names, a list, or text in which commas part them; return such text."""
+    found = value.split(",") if isinstance(value, str) else value
+    if not isinstance(found, list | tuple) or not all(isinstance(name, str) for name in found):
+        raise ValueError(f"{show(value)} is no list of names: write a,b or [a, b]")
+    return ",".join(name.strip() for name in found if name.strip())
 
 
 _READERS: Final[dict[str, Callable[..., Value]]] = {
@@ -153,6 +162,7 @@ _READERS: Final[dict[str, Callable[..., Value]]] = {
     "decimal": _decimal,
     "duration": _duration,
     "memory": _memory,
+    "names": _names,
     "page": _page,
     "share": _share,
     "whole": _whole,
@@ -168,11 +178,16 @@ def _read_option(effect: str, key: str, kind: str, default: Any = None, **row: A
     return Option(key, kind, limits, read, value, effect, **row)
 
 
-OPTIONS: Final = {
-    key: _read_option(effect, key, **row)
-    for effect, rows in read_table("options.yaml").items()
-    for key, row in rows.items()
-}
+def read_option_table(name: str) -> dict[str, Option]:
+    """Return the options of a table of this package, by key."""
+    return {
+        key: _read_option(effect, key, **row)
+        for effect, rows in read_table(name).items()
+        for key, row in rows.items()
+    }
+
+
+OPTIONS: Final = read_option_table("options.yaml")
 """Every option that is known, by its key."""
 
 ALIASES: Final = {option.old: key for key, option in OPTIONS.items() if option.old}

@@ -44,6 +44,7 @@ from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.overrides import apply_overrides
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.scaling_models import scaling_problems
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.system import read_system
 from flowcontrol.scenario.trace_models import trace_problems
@@ -134,6 +135,8 @@ def parse_scenario(
         cluster = parts.cluster or head.cluster
         check_failures(head.failures, cluster, parts.names, by_name, problems)
         problems += check_time_model(head, mapping.get("system"), parts.stages)
+        if head.scaling is not None:
+            problems += scaling_problems(head.scaling, list(by_name.values()))
         if head.trace is not None:
             named = [(edge.name, edge.chain) for _, edge in parts.edges]
             problems += trace_problems(head.trace, head.duration_s, parts.system, named)

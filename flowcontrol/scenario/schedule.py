@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import ceil
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
@@ -217,6 +218,32 @@ class Schedule(BaseModel):
         """
         parts = tuple(Phase(at_us=p.at_us, rate=p.rate / subtasks) for p in self.phases)
         return (Schedule(phases=parts),) * subtasks
+
+    def after(self, us: int) -> Schedule:
+        """Return this schedule from a moment on, which becomes 0 (microseconds, at least 0)."""
+        later = [Phase(at_us=p.at_us - us, rate=p.rate) for p in self.phases if p.at_us > us]
+        return Schedule(phases=(Phase(at_us=0, rate=self.rate_at(us)), *later))
+
+    def times(self, factor: Fraction) -> Schedule:
+        """Return this schedule with every rate multiplied by a number, at least 0."""
+        phases = (Phase(at_us=p.at_us, rate=p.rate * factor) for p in self.phases)
+        return Schedule(phases=tuple(phases))
+
+    def reached_us(self, records: Fraction) -> int | None:
+        """Return the first whole microsecond by which so many records are due; None: never."""
+        before = Fraction(0)
+        ends = [*(phase.at_us for phase in self.phases[1:]), None]
+        for phase, end in zip(self.phases, ends, strict=True):
+            left = (records - before) * MICROSECONDS
+            if left <= 0:
+                return phase.at_us
+            if phase.rate > 0:
+                needed = phase.at_us + ceil(left / phase.rate)
+                if end is None or needed <= end:
+                    return needed
+            if end is not None:
+                before += phase.rate * (end - phase.at_us) / MICROSECONDS
+        return None
 
     def changes(self) -> tuple[int, ...]:
         """Return the moments after 0 at which the rate becomes another one, microseconds."""

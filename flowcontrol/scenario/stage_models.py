@@ -57,7 +57,7 @@ class Stage(_Model):
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
-            *("event_time", "watermark", "window"),
+            *("event_time", "watermark", "window", "cpu"),
         }
     )
 
@@ -113,6 +113,11 @@ class Stage(_Model):
     )
     service_time_cv: f.WorkedOut[f.Variation] = f.or_none(
         "lognormal: standard deviation of the time over its mean; default 1"
+    )
+    cpu: f.Share | None = f.or_none(
+        "part of a record's service time, from 0 to 1, that needs a processor (cluster.cores); in "
+        "the rest it waits for something outside, a call or a lock: the task is busy and no "
+        "processor is; default 1, of a source, whose time is 1/emit_rate, 0"
     )
     state: State | None = f.or_none(
         "what each subtask keeps, and a checkpoint writes; default none"
@@ -245,6 +250,13 @@ class Stage(_Model):
     def is_source(self) -> bool:
         """True for a stage that emits by itself."""
         return self.emit_rate is not None
+
+    @property
+    def processor_share(self) -> Fraction:
+        """Part of a record's time that needs a processor: 1 unless stated, of a source 0."""
+        if self.cpu is not None:
+            return self.cpu
+        return Fraction(0 if self.is_source else 1)
 
     @property
     def reads_log(self) -> bool:

@@ -7,6 +7,7 @@ from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.processors import TaskProcessor
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import (
     AlignedChannel,
@@ -50,6 +51,8 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
         yield held.channels, held.channel_count * width(ValveChannel)
     if row["window"] > 0:
         yield from _areas_of_windows(memory, int(row["window"]))
+    if row["processor"] > 0:
+        yield int(row["processor"]), width(TaskProcessor)
     for number in range(int(row["first_gate"]), int(row["first_gate"]) + gates):
         yield from _areas_of_gate(memory, memory.gates[number])
     first = int(row["first_partition"])

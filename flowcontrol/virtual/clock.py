@@ -12,6 +12,7 @@ from flowcontrol.job.replay import Replayed
 from flowcontrol.job.run import Run
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
 from flowcontrol.scenario import Scenario, check_clock
+from flowcontrol.scenario.scaling_checks import without_scaling
 from flowcontrol.virtual.aside_figures import aside_figures
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes
@@ -62,7 +63,7 @@ def simulate(
     >>> run.tables["stages"].num_rows  # doctest: +SKIP
     200
     """
-    problems = check_clock(scenario, "virtual")
+    problems = check_clock(scenario, "virtual") + without_scaling(scenario, "a single run")
     if problems:
         raise ScenarioError(problems, scenario.name)
     if round_us is None:

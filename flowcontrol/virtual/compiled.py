@@ -30,7 +30,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {
     "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
-    "events withholding sizing ratios service times debloating partitioners partition_kinds",
+    "events withholding sizing ratios service times debloating partitioners partition_kinds "
+    "processors",
     "protocol.checkpoints": "alignment barriers tracker",
     "protocol.windows": "states assigners contents further timers entries triggers sessions "
     "firing keys",
@@ -38,7 +39,8 @@ RULES = {
     "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
-    "source_log reading aligning marking event_time window windowing",
+    "source_log reading aligning marking event_time window windowing "
+    "computing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",
@@ -46,9 +48,9 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages barriers checkpoint_worker connections credits cut_logs debloat disk ending failing jobs "
-    "loop messages putting_aside reading spilled spilling task timed_worker turns views wheel "
-    "windowed_worker"
+    "ages barriers checkpoint_worker computing connections credits cut_logs debloat disk ending "
+    "failing jobs loop messages putting_aside reading spilled spilling task timed_worker turns "
+    "views wheel windowed_worker"
 )
 """Modules of this package whose functions are the kernel's own."""
 

@@ -13,6 +13,7 @@ from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.scenario import Savepoint
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.checkpoint_worker import REPORT_CELLS
@@ -43,6 +44,8 @@ class Coordination:
         The scenario, laid out, with checkpoints.
     memory : Memory
         Of its run, before the first round.
+    begins_us : int, default 0
+        When the interval of checkpoints begins, microseconds.
 
     Attributes
     ----------
@@ -50,8 +53,8 @@ class Coordination:
         The coordinator, as on the other clock.
     """
 
-    def __init__(self, job: Job, memory: Memory) -> None:
-        self.control = CheckpointControl(job)
+    def __init__(self, job: Job, memory: Memory, begins_us: int = 0) -> None:
+        self.control = CheckpointControl(job, begins_us)
         self._job, self._head, self._due = job, memory.head, 0
         head = self._head
         size = head.reports_most, REPORT_CELLS
@@ -91,10 +94,15 @@ class Coordination:
         self._take_reports()
         self._plan()
 
-    def finish(self) -> None:
-        """Take what has reached the coordinator by the last round."""
+    def finish(self, rounds: int) -> None:
+        """Take what has reached the coordinator by the last of so many rounds."""
         self._take_reports()
-        self.control.before_round(self._job.rounds - 1)
+        self.control.before_round(rounds - 1)
+
+    def ask(self, savepoints: tuple[Savepoint, ...]) -> None:
+        """Have a user ask for savepoints, in the place of those that are still to come."""
+        self.control.ask(savepoints)
+        self._plan()
 
     def reports_in(self, number: int) -> list[CheckpointReport]:
         """Return what tasks have reported in the round that was run last."""

@@ -94,6 +94,8 @@ class KernelTask(StreamTask):
     """Where its state of :mod:`.time_fields` is; 0: its job has no event time."""
     window: int = 0
     """Where its state of :mod:`.window_fields` is; 0: its stage has no window."""
+    processor: int = 0
+    """Where its state of :mod:`.processor_fields` is; 0: it needs none, or nobody counts that."""
     attention: int = 0
     """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 

@@ -193,6 +193,12 @@ class KernelMemory:
     """How many entries it may have."""
     kept_windows_count: int = 0
     """How many it has."""
+    has_processors: int = 0
+    """1: what tasks use of the processors of their task managers is followed."""
+    managers: int = 0
+    """Task managers with processors."""
+    managers_at: int = 0
+    """Where these are."""
     asides_free: int = 0
     """Where it is noted which are free."""
 

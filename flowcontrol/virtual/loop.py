@@ -36,6 +36,7 @@ from flowcontrol.virtual.barriers import (
 )
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
+from flowcontrol.virtual.computing import claim, share_round, waits_for, work_until
 from flowcontrol.virtual.connections import carry, transmit
 from flowcontrol.virtual.credits import announce_all, grant_all, read_credits
 from flowcontrol.virtual.debloat import debloat_gates, measure_gates
@@ -114,6 +115,8 @@ def _advance(memory: Any, end: int) -> int:
         m.served = 0
         if m.is_shared == 1:
             serve_waiting(m, now)
+        if m.has_processors == 1:
+            share_round(m, active, count, now)
         m.steps += count
         if m.flags != 0:
             return m.flags
@@ -221,6 +224,8 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     if task.kind == f.SOURCE:
         skip_due(worker, task, start)  # before a snapshot puts off what falls due
     allowed, stands = end, 0
+    if m.has_processors == 1 and task.processor > 0:
+        end = work_until(m, task, start, end)
     if m.has_checkpoints == 1 and task.attention + task.mail > 0:
         end = may_do(m, worker, start, end)
         if still == NEVER:
@@ -245,7 +250,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     else:
         task.ready = max(task.ready, start)
         reason = serve(worker, task, gates, union, end)
-    share_out(m, worker, start, end, task.taken - before, reason)
+    share_out(m, worker, start, end, allowed, task.taken - before, reason)
     if m.has_checkpoints == 1 and m.has_looks == 1 and task.taken > before:
         note_records(m, worker, before)
     if end < allowed:
@@ -277,14 +282,30 @@ def step(m: KernelMemory, number: int, now: int) -> None:
 
 
 def share_out(
-    m: KernelMemory, worker: KernelWorker, start: int, end: int, done: int, reason: int
+    m: KernelMemory,
+    worker: KernelWorker,
+    start: int,
+    end: int,
+    allowed: int,
+    done: int,
+    reason: int,
 ) -> None:
-    """Share the round out over busy, idle and back-pressured, and note what of it was a pause."""
-    task = worker.task
+    """Share the round out over busy, idle and back-pressured, and note what of it was a pause.
+
+    A task that waits for a processor is busy.
+    """
+    task, waits = worker.task, 0
     idle, syncing, available = task.idle, 0, outputs_available(worker, task)
     if m.has_checkpoints == 1 and task.attention == 1:
         syncing = synced_for(m, worker)
-    account(task, m.round_us, start, end, done, reason, available, syncing)
+    if m.has_processors == 1 and task.processor > 0:
+        waits = waits_for(m, task, start, allowed)
+        task.busy += waits
+        syncing = min(syncing, m.round_us - waits)
+    blocked = task.blocked
+    account(task, m.round_us - waits, start, end, done, reason, available, syncing)
+    if m.has_processors == 1 and task.processor > 0:
+        claim(m, worker, start, end, allowed, task.blocked - blocked)
     if task.is_aligned == 1:
         note_pause(m, task, task.idle - idle)
 

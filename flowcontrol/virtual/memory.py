@@ -11,6 +11,7 @@ import numpy as np
 
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.processors import counts_processors
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import is_timed, writes_together
@@ -34,6 +35,7 @@ from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import fill_link
 from flowcontrol.virtual.parts import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
+from flowcontrol.virtual.processor_memory import fill_processors
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 from flowcontrol.virtual.time_memory import fill_times
@@ -256,6 +258,8 @@ def fill(
         fill_times(build)
     if windows > 0:
         fill_windows(build, windows)
+    if counts_processors(job):
+        fill_processors(build)
     _fill_globals(build)
     _link(build)
     memory = Memory(np.zeros(build.used, np.int64), build.places)

@@ -55,7 +55,10 @@ MARKERS = 16384
 BATCHES = 32768
 """Windows that are Spark's."""
 
-_FIRST_TRANSPORT = 16
+CORES = 65536
+"""Processors that the tasks of a task manager share."""
+
+_FIRST_TRANSPORT = 17
 """Place of the part of the first transport that counts records."""
 
 
@@ -80,6 +83,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "has_readers": (LOGS, 0),
         "has_checkpoints": (CHECKPOINTS, 0),
         "may_fail": (FAILURES, 0),
+        **dict.fromkeys(("has_processors", "managers"), (CORES, 0)),
         "drops_ages": (EVENT_TIME, 0),
         **dict.fromkeys(("results_most", "results_count"), (WINDOWS, 0)),
         **dict.fromkeys(("kept_most", "kept_count"), (EVENT_TIME, 0)),
@@ -91,6 +95,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
         "has_markers": (MARKERS, 0),
+        "processor": (CORES, 0),
     },
     TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
@@ -157,4 +162,6 @@ def parts_of(job: Job) -> int:
         parts |= MARKERS
     if has_batches(scenario):
         parts |= BATCHES
+    if scenario.counts_processors:
+        parts |= CORES
     return parts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError
@@ -12,6 +12,7 @@ from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
+from flowcontrol.job.process_table import process_table
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
@@ -35,6 +36,7 @@ from flowcontrol.virtual.jobs import JobRun, Timeline
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
+from flowcontrol.virtual.processor_memory import used_of
 from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.sampling import Samples
@@ -87,6 +89,9 @@ class Running:
         Reads what that has of sources that wait for one another.
     samples : Samples or None
         Samples the tasks' back pressure.
+    used : list of list of int
+        At each sample, what each task manager's processors had done so far; of a job that counts
+        them.
     """
 
     job: Job
@@ -104,9 +109,12 @@ class Running:
     batches: Batches | None = None
     paused: PausedTime | None = None
     samples: Samples | None = None
+    used: list[list[int]] = field(default_factory=list)
 
     @classmethod
-    def start(cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Running:
+    def start(
+        cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool, begins_us: int = 0
+    ) -> Running:
         """Return a run before its first round, its memory made.
 
         Parameters
@@ -120,6 +128,8 @@ class Running:
         track : bool
             Follow the age of every record; a throttle that looks at ages has them followed in any
             case.
+        begins_us : int, default 0
+            When the interval of checkpoints begins, microseconds.
         """
         controller = controller_of(job)
         memory = fill(
@@ -140,7 +150,7 @@ class Running:
         batches = Batches(job, memory) if has_batches(job.scenario) else None
         own = batches if has_throttles_batches(job.scenario) else None
         control = None if controller is None else Control(job, memory, controller, own)
-        coordination = None if job.checkpoints is None else Coordination(job, memory)
+        coordination = None if job.checkpoints is None else Coordination(job, memory, begins_us)
         tables = Tables(job, memory, timeline.absent)
         recovery = None
         if job.faults is not None:
@@ -185,8 +195,18 @@ class Running:
         said = 0 if self.control is None else self.control.controller.messages
         return self.memory.head.grants + said
 
-    def run(self, progress: Callable[[int, int], None]) -> int:
-        """Run all rounds; return the flags of a log that was full, or 0."""
+    def run(
+        self, progress: Callable[[int, int], None], is_over: Callable[[float], bool] | None = None
+    ) -> int:
+        """Run all rounds; return the flags of a log that was full, or 0.
+
+        Parameters
+        ----------
+        progress : callable
+            Called at each sample with the rounds done and the records that reached the sinks.
+        is_over : callable, optional
+            Called behind it with the time of the sample, s: whether the run ends there.
+        """
         done = 0
         for t_s, _, last in self.job.samples(self.job.rounds):
             at = done
@@ -201,11 +221,15 @@ class Running:
                 held, paused = self.windows.read(), self.paused.read()
                 marks = watermarks_of(self.memory)
                 self.time.add(t_s, *marks, held, paused, rounds=last + 1)
+            if self.job.scenario.counts_processors:
+                self.used.append(used_of(self.memory))
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
                 self.delivery.sample(t_s, last + 1, taken)
             done = last + 1
             progress(done, self.memory.head.arrived)
+            if is_over is not None and is_over(t_s):
+                break
         return 0
 
     def grown(self, sizes: LogSizes, flags: int) -> LogSizes:
@@ -221,20 +245,22 @@ class Running:
 
     def result_tables(self) -> dict[str, pa.Table]:
         """Return the result tables, when the last round is done."""
-        tables = self.tables.finish()
+        tables, rounds = self.tables.finish(), self.memory.head.round
         if self.coordination is not None:
-            self.coordination.finish()
+            self.coordination.finish(rounds)
             tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
         if self.recovery is not None:
             tables["restarts"] = restart_table(self.recovery.control)
         if self.delivery is not None:
-            self.delivery.advance(self.job.rounds)
+            self.delivery.advance(rounds)
             tables["delivery"] = delivery_table(self.delivery)
         if self.time is not None:
             tables["time"] = self.time.table()
         if self.samples is not None:
             self.samples.take()
             tables["samples"] = self.samples.sampling.table()
+        if self.job.scenario.has_processes:
+            tables["processes"] = process_table(self.job, self.job.rounds, self.used)
         tables |= self.tables.results.tables(self.job, self.keys)
         return tables
 

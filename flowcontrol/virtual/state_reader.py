@@ -17,6 +17,7 @@ from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.partition_kinds import PIPELINED
+from flowcontrol.protocol.processors import TaskProcessor
 from flowcontrol.protocol.queues import plain
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import width
@@ -201,6 +202,7 @@ class StateReader:
             checkpoints=self._checkpoints(place, row),
             time=self._time(row),
             window=self._window(place, row),
+            processor=None if row.processor == 0 else memory.copy(row.processor, TaskProcessor),
         )
 
     def _time(self, row: f.KernelTask) -> TimeState | None:

@@ -130,6 +130,10 @@ class Tables:
         self._parts["channels"].append(self._channels(t_s))
         self._parts["latency"].append(self._latency(t_s))
 
+    def latest(self) -> Columns:
+        """Return the columns of the last sample of the table ``stages``."""
+        return self._parts["stages"][-1]
+
     def hold(self) -> Callable[[], None]:
         """Return what is to be called when tasks have begun anew: counters of results go on."""
         before = self._cumulative()

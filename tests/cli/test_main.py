@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import runpy
 import subprocess
@@ -120,7 +121,8 @@ def test_both_forms_do_the_same(
     for form, start in forms.items():
         out = [] if name == "capacity" else ["--out", form]
         typed = [*start, "small.yaml", *words, *out, "--quiet"]
-        if name == "emulate":
+        # The quick form starts one of the three as a process of its own.
+        if name == "emulate" and (form == "command" or "FLOWCONTROL_LONG" in os.environ):
             run = subprocess.run([sys.executable, *typed], capture_output=True, text=True)
             status, found, wrong = run.returncode, run.stdout, run.stderr
         else:

@@ -25,8 +25,15 @@ from flowcontrol.virtual.choose import choose_round_us
 CONF = Path(__file__).resolve().parents[2] / "conf"
 MOST_COLUMNS = 100
 NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-VIRTUAL = ["head-of-line", "partition-types", "recovery", "shared-producer", "two-jobs"]
-VIRTUAL += ["two-phase-commit", "word-count"]
+VIRTUAL = [
+    "cpu-bound",
+    "head-of-line",
+    "partition-types",
+    "recovery",
+    "shared-producer",
+    "two-jobs",
+]
+VIRTUAL += ["two-phase-commit", "word-count", "daily-curve", "ds2-word-count"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst", "skewed-sources"]

@@ -27,6 +27,18 @@ class Elsewhere(NamedTuple):
 
 
 TABLE = (
+    Elsewhere(
+        "flowcontrol tune",
+        "tests/cli/test_tune.py",
+        '"tune"',
+        "it needs the extra tune, and sixty runs take a while",
+    ),
+    Elsewhere(
+        "flowcontrol scale conf/daily-curve.yaml",
+        "tests/conf/test_scaling_conf.py",
+        '"daily-curve"',
+        "it runs the day twice; its command is that of tests/cli/test_scale.py",
+    ),
     Elsewhere("./run-tests.sh", ".ci/run", "run-tests.sh", "it runs this test"),
     Elsewhere(
         "scripts/matrix.sh",

@@ -23,6 +23,10 @@ ROOT = pages.ROOT
 LONG = ("pipelines/sweep.py", "pipelines/compare.py")
 """Start a JVM for what other tests do in the shared session: in the long form they are typed."""
 
+SHOWN_ELSEWHERE = ("docs/tutorial/first-emulation.md", "docs/explanation/event-time.md")
+"""Pages whose JVM only the long form starts: the README shows most of the first, and the job of the
+second runs on the stand-in for Spark, in tests/live/test_window_flights.py."""
+
 SLOW = ("--vary buffers-per-channel=0,1,2,4", "--vary floating-buffers-per-gate=1,8,32,128")
 """Sweeps beside one of the same page with another key: the quick form runs that one."""
 
@@ -125,8 +129,7 @@ def test_a_page_does_what_it_shows(page: str, sandbox: Any) -> None:
 @pytest.mark.parametrize(
     "page",
     [
-        # The quick form runs the README, which shows most of it.
-        pytest.param(page, marks=[pytest.mark.long] * (page == "docs/tutorial/first-emulation.md"))
+        pytest.param(page, marks=[pytest.mark.long] * (page in SHOWN_ELSEWHERE))
         for page in pages_with(is_live)
     ],
 )

@@ -40,7 +40,7 @@ def test_packages_are_pinned_by_the_constraints(bare_checkout):
     (call,) = bare_checkout.start("pipeline.py").named("pip")
     words = call["argv"]
     assert words[words.index("--constraint") + 1] == "requirements/constraints.txt"
-    assert words[-2:] == ["--editable", ".[spark,report,flights,virtual]"]
+    assert words[-2:] == ["--editable", ".[spark,report,flights,virtual,tune]"]
 
 
 def test_virtual_clock_first_fetches_jars_when_a_live_one_comes(bare_checkout):

@@ -33,6 +33,9 @@ class Shape:
     everything has to arrive."""
     is_virtual: bool = False
     """With what only the virtual clock runs: broadcast, chains, times that vary, short rounds."""
+    is_tight: bool = False
+    """Few subtasks with few buffers and large records between them, so that output waits; and
+    sources that end, some of them chained: what is seldom met otherwise. A virtual one."""
 
     @property
     def partitioners(self) -> tuple[str, ...]:
@@ -80,10 +83,14 @@ def stages(draw: Any, shape: Shape) -> list[dict[str, Any]]:
     if shape.is_virtual:  # as likely one as another, so that many channels are remote
         manager = st.sampled_from(range(managers))
     sizes = [4096, 4095, 8192, *([200, 1000, 6000, 12_000] if shape.is_virtual else [])]
+    size = st.integers(1, 12_000) | st.sampled_from(sizes)
     count, parallelism = st.integers(2, 4), st.integers(1, 3)
     if shape.is_virtual:  # often several stages, all as wide, so that some can be chained
         count = st.sampled_from([4, 3, 4, 2])
         parallelism = st.sampled_from(draw(st.sampled_from([[3, 2, 1], [2], [3, 2], [1]])))
+    if shape.is_tight:
+        count, parallelism = st.sampled_from([3, 4]), st.sampled_from([2, 1])
+        size = st.sampled_from([6000, 12_000, 4095])
     found = []
     for i in range(draw(count)):
         subtasks = draw(parallelism)
@@ -92,7 +99,7 @@ def stages(draw: Any, shape: Shape) -> list[dict[str, Any]]:
             {
                 "name": f"s{i}",
                 "parallelism": subtasks,
-                "record_bytes": draw(st.integers(1, 12_000) | st.sampled_from(sizes)),
+                "record_bytes": draw(size),
                 "placement": draw(place),
             }
         )
@@ -161,7 +168,9 @@ def service_times(
 
 
 @st.composite
-def chains(draw: Any, drawn: list[dict[str, Any]], linked: list[dict[str, Any]]) -> None:
+def chains(
+    draw: Any, drawn: list[dict[str, Any]], linked: list[dict[str, Any]], shape: Shape
+) -> None:
     """Chain some stages to the one before, in place; their service times do not vary then."""
     by_name = {stage["name"]: stage for stage in drawn}
     inputs = [e["to"] for e in linked]
@@ -169,6 +178,7 @@ def chains(draw: Any, drawn: list[dict[str, Any]], linked: list[dict[str, Any]])
         sender, receiver = by_name[e["from"]], by_name[e["to"]]
         equal = sender["parallelism"] == receiver["parallelism"]
         often = [True, True, False] if e["from"] in inputs else [False, False, False, True]
+        often = [False, True] if shape.is_tight else often
         if equal and inputs.count(e["to"]) == 1 and draw(st.sampled_from(often)):
             e.update(partitioner="forward", chain=True)
             receiver["placement"] = sender["placement"]
@@ -194,7 +204,7 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
         if stage["name"] not in receivers:
             rate = draw(rates(most, varied))
             stop = [{"at_s": 0, "rate": rate}, {"at_s": pace.at(10), "rate": 0}]
-            ends = shape.is_drained or draw(st.sampled_from([False, True]))
+            ends = shape.is_drained or shape.is_tight or draw(st.sampled_from([False, True]))
             stage["emit_rate"] = stop if ends and not isinstance(rate, list) else rate
             if shape.is_drained and isinstance(rate, list):
                 stage["emit_rate"][-1]["rate"] = 0
@@ -211,7 +221,7 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
         if shape.is_virtual:
             stage.update(draw(service_times(stage, pace, shape)))
     if shape.is_virtual:
-        draw(chains(drawn, linked))
+        draw(chains(drawn, linked, shape))
     rounds = draw(st.integers(*shape.rounds)) * (2 if pace.share < 0.1 else 1)
     return _scenario(
         shape,
@@ -234,6 +244,8 @@ def options(draw: Any, shape: Shape, pace: Pace) -> dict[str, Any]:
     if shape.is_virtual:
         overdraft, segments = st.sampled_from([0, 5, 0, 2]), st.sampled_from([2048, 80, 40])
         quota = st.sampled_from([10, 5, 3, 2] if shape.is_drained else [10, 5, 3, 2, 10, 5, 1])
+    if shape.is_tight:
+        overdraft, quota = st.sampled_from([5, 2]), st.sampled_from([2, 3, 1])
     return {
         "taskmanager.memory.segment-size": "4kb",
         "execution.buffer-timeout.interval": interval,

@@ -15,7 +15,8 @@ from modules import load
 random_batches: Any = load("tests/job/random_batches.py")
 follow_batches: Any = load("tests/job/follow_batches.py")
 
-EXAMPLES = settings.default.max_examples // 4
+EXAMPLES = max(20, settings.default.max_examples // 4)
+"""Fewer would be more like each other."""
 MOST_RUNS = 24
 """Runs until what is seldom has happened."""
 

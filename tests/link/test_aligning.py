@@ -326,7 +326,11 @@ def test_event_time_can_be_switched_on_in_use(make, dry, clock):
 
 @pytest.mark.parametrize(
     "place",
-    [("fast", "after exchange"), ("slow", "before ledger"), ("main", "noted")],
+    [
+        ("fast", "after exchange"),
+        pytest.param(("slow", "before ledger"), marks=pytest.mark.long),
+        ("main", "noted"),
+    ],
     ids=" ".join,
 )
 def test_a_kill_while_one_waits_loses_and_doubles_nothing(make, dry, verify, clock, place):

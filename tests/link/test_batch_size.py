@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 from typing import NamedTuple
@@ -102,6 +103,9 @@ def drawn(seed: int) -> tuple[float, list[Sink], tuple[float, ...]]:
     return target_s, sinks, slow
 
 
+SEEDS = 160 if "FLOWCONTROL_LONG" in os.environ else 35
+
+
 def test_noise_of_a_third_leaves_nine_in_ten_where_they_should_be() -> None:
     """No controller knows a fixed cost to 5 % from 20 durations that are off by up to 30 %.
 
@@ -109,7 +113,7 @@ def test_noise_of_a_third_leaves_nine_in_ten_where_they_should_be() -> None:
     band: 60 % of the best throughput and 1.4 times the target.
     """
     strict, wide, given_up = [], [], 0
-    for seed in range(160):
+    for seed in range(SEEDS):
         target_s, sinks, slow = drawn(seed)
         phases = simulate(target_s, sinks, seed, 0.3, slow)
         for phase, sink in zip(phases, sinks, strict=True):
@@ -118,7 +122,7 @@ def test_noise_of_a_third_leaves_nine_in_ten_where_they_should_be() -> None:
             given_up += not phase[-1].keeps_target
     assert statistics.mean(strict) >= 0.93
     assert statistics.mean(wide) >= 0.975
-    assert 80 < given_up < 400  # both kinds were met
+    assert SEEDS / 2 < given_up < 2.5 * SEEDS  # both kinds were met
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -70,8 +70,23 @@ def test_the_named_points_are_those_that_are_passed(make, dry, verify):
     assert set(pipeline.passed) == set(PLACES)
 
 
-@pytest.mark.parametrize("passes", [1, 2])
-@pytest.mark.parametrize("place", PLACES, ids="-at-".join)
+TWICE = [("a", "after exchange"), ("a", "before-release"), ("main", "after-ledger")]
+"""Where the quick form kills later as well: between the commits of a batch, and behind one."""
+
+
+@pytest.mark.parametrize(
+    ("place", "passes"),
+    [
+        pytest.param(
+            place,
+            passes,
+            marks=[pytest.mark.long] * (passes == 2 and place not in TWICE),
+            id=f"{'-at-'.join(place)}-{passes}",
+        )
+        for passes in (1, 2)
+        for place in PLACES
+    ],
+)
 def test_a_kill_at_a_named_point_changes_nothing(make, dry, verify, place, passes):
     """The same point is also met again by the one who comes after."""
     pipeline = small_pipeline(make, dry)

@@ -19,8 +19,8 @@ from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.link_log import LinkLog
 
-ROUNDS = int(os.environ.get("FLOWCONTROL_ROUNDS", "160"))
-LOOKS = 80
+ROUNDS = int(os.environ.get("FLOWCONTROL_ROUNDS", "96"))
+LOOKS = 48
 """Looks at the folder in a run, evenly spread."""
 
 FILES = 1000

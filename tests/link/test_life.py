@@ -78,15 +78,20 @@ def test_queries_go_on_where_a_link_has_moved_to(used, tmp_path, verify):
 STEPS = [("move", 0), ("move", 1), ("move", 2), ("move", 3), ("empty", 0), ("move", 4)]
 
 
-@pytest.mark.parametrize("count", [1, 5])
-@pytest.mark.parametrize("step", STEPS)
+REPEATED = [("move", 2), ("empty", 0)]
+"""Steps that a command does once a file: killed at the fifth as well."""
+
+
+@pytest.mark.parametrize(
+    ("step", "count"), [*((step, 1) for step in STEPS), *((step, 5) for step in REPEATED)]
+)
 def test_a_move_that_is_killed_is_finished_by_the_same_command(
     used, tmp_path, dry, verify, monkeypatch, step, count
 ):
     """Never both, never none: where it was killed one of the two folders says what to do."""
     old, new = str(used.storage), str(tmp_path / "there")
     stop(used)
-    kill_at(monkeypatch, dry, step, count if step[1] == 2 or step[0] == "empty" else 1)
+    kill_at(monkeypatch, dry, step, count)
     with pytest.raises(dry.Crash):
         used.link.move(new)
     monkeypatch.setattr(crash_points, "hook", None)

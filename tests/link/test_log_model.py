@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from modules import load
 
+IS_LONG = settings.default is not None and settings.default.max_examples >= 100
 CHANNELS = 3
 TURNS = 12
 """Steps of a sender in which it writes a batch, if it is not blocked."""
@@ -165,7 +166,8 @@ def test_no_row_is_lost_whatever_is_trimmed_checkpointed_or_restarted(dry):
     importlib.import_module("hypothesis.stateful").run_state_machine_as_test(
         LogMachine,
         settings=settings(
-            max_examples=max(6, settings.default.max_examples // 8), stateful_step_count=15
+            max_examples=max(4, settings.default.max_examples // 8),
+            stateful_step_count=15 if IS_LONG else 9,
         ),
     )
     print(met)

@@ -78,7 +78,7 @@ class Link:
 
 @pytest.mark.parametrize(
     ("late", "most"),
-    [(["one"], ALL), (["one", "two"], 2000 if IS_LONG else 16)],
+    [(["one"], ALL), (["one", "two"], 2000 if IS_LONG else 8)],
     ids=["one receiver", "two receivers"],
 )
 def test_no_order_takes_from_a_receiver_what_it_has_to_read(
@@ -91,5 +91,5 @@ def test_no_order_takes_from_a_receiver_what_it_has_to_read(
     count = orders.explore(lambda: link.begin(late), link.check, most, seed)
     print(f"{count} orders, {link.trimmed} of them trimmed, {link.moved} channels began later")
     link.close()
-    assert count >= 16
+    assert count >= min(16, most)
     assert link.trimmed == count  # the hard case: in each of them files went

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-ROWS = 10_000_000 if "FLOWCONTROL_LONG" in os.environ else 3_000_000
+ROWS = 10_000_000 if "FLOWCONTROL_LONG" in os.environ else 1_500_000
 ROW_BYTES = 16
 
 

@@ -198,6 +198,7 @@ def test_a_sink_that_always_fails_stops_the_source_at_the_buffers(
     pipeline.assert_bounded()
 
 
+@pytest.mark.long  # without Spark: tests/link/test_crashes.py has these receivers
 def test_two_receivers_of_a_name_share_the_channels_and_another_reads_all(
     pipeline: Pipeline, events: Any, sink: Any, until: Callable[..., None]
 ) -> None:

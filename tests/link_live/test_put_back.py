@@ -72,6 +72,7 @@ def test_a_senders_checkpoint_that_is_a_batch_back_sends_nothing_twice_and_loses
     assert receive(spark, link, tmp_path) == list(range(30))
 
 
+@pytest.mark.long  # without Spark: tests/link/test_log_model.py
 def test_a_receiver_that_starts_from_a_checkpoint_of_the_log_reads_every_row(spark, tmp_path):
     """Several files a batch, and a channel that lags: its files stay, others are trimmed."""
     link = Link(tmp_path / "link", key="key", channels=2, floating_buffers=64)

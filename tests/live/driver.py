@@ -58,12 +58,20 @@ class Crashes:
             raise Crash(str(place))
 
 
-def dying_in(rounds: set[int]) -> Crashes:
-    """Return what dies at every place of some rounds, named ones too."""
+def dying_in(rounds: set[int], *, every: int = 1) -> Crashes:
+    """Return what dies at every place of some rounds, named ones too; or at each third, say."""
 
     class Some(Crashes):
+        passed = 0
+
         def reach(self, *place: object) -> None:
-            if place[-1] in rounds or (place[0] == "point" and place[2] in rounds):
+            is_there = place[-1] in rounds or (place[0] == "point" and place[2] in rounds)
+            if not is_there or place in self._met:
+                return
+            self.passed += 1
+            if self.passed % every:
+                self._met.add(place)
+            else:
                 super().reach(*place)
 
     return Some(named=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -26,8 +25,6 @@ MODES: dict[str, dict[str, Any]] = {
     "at-least-once": {f"{PREFIX}mode": "AT_LEAST_ONCE"},
     "expires": {f"{PREFIX}timeout": "300ms", f"{PREFIX}tolerable-failed-checkpoints": 9},
 }
-RUN = list(MODES) if "FLOWCONTROL_LONG" in os.environ else ["timeout"]
-"""The quick form runs the mode that needs the rules of the others too."""
 
 
 def with_checkpoints(mapping: Mapping[str, Any], mode: str) -> dict[str, Any]:
@@ -38,7 +35,9 @@ def with_checkpoints(mapping: Mapping[str, Any], mode: str) -> dict[str, Any]:
     return {**mapping, "options": options, "stages": [*others, {**last, "service_rate": rate}]}
 
 
-@pytest.mark.parametrize("mode", RUN)
+# The quick form has those of test_restarts.py, and on Spark those of test_failures.py.
+@pytest.mark.long
+@pytest.mark.parametrize("mode", MODES)
 def test_the_live_ledger_is_that_of_the_reference_run(
     mode: str,
     runs: ModuleType,

@@ -33,7 +33,7 @@ EVERY = [
     "fan_out",
 ]
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-DROPPED = {"single", "hash", "short", "fan_in", "shuffle"}
+DROPPED = {"single", "hash", "short", "fan_in", "shuffle", "fan_out"}
 NAMES = EVERY if IS_LONG else [name for name in EVERY if name not in DROPPED]
 """The quick form leaves out what another case has as well."""
 FROM_SOURCES = [name for name in NAMES if name != "stages"]

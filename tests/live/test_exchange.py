@@ -169,8 +169,15 @@ def test_a_trim_takes_out_what_is_consumed_and_nothing_else(sender: Sender) -> N
         view.locate(0, 0, 0, 1)
 
 
-@pytest.mark.parametrize("every", [2, 3, 7, 50])
-@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize(
+    ("every", "first"),
+    [
+        # The quick form has each distance from one of the rounds.
+        pytest.param(every, first, marks=[pytest.mark.long] * ((row + first) % 2))
+        for row, every in enumerate((2, 3, 7, 50))
+        for first in (0, 1)
+    ],
+)
 def test_rows_that_travel_in_few_rounds_are_trimmed_too(
     sender: Sender, first: int, every: int
 ) -> None:

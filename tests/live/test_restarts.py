@@ -25,8 +25,9 @@ from flowcontrol.live.results import result_tables
 
 CHECKPOINTING = "execution.checkpointing."
 
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
 SHAPES = ["FAN_OUT", "LOCAL"]
-if "FLOWCONTROL_LONG" in os.environ:
+if IS_LONG:
     SHAPES += ["KILLED", "COMPETE", "LARGE"]
 
 
@@ -34,7 +35,7 @@ if "FLOWCONTROL_LONG" in os.environ:
 def test_a_crash_around_every_commit(
     name: str, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
 ) -> None:
-    job = runs.job_of({**getattr(cases, name), "duration_s": 0.7})
+    job = runs.job_of({**getattr(cases, name), "duration_s": 0.7 if IS_LONG else 0.5})
     driver.die_everywhere(job, runs, tmp_path)
 
 

@@ -106,7 +106,11 @@ def run(job: Job, root: Path, driver: ModuleType, runs: ModuleType, **options: A
     driver.Driver(job, root, replayed=replayed, **options).run()
 
 
-@pytest.mark.parametrize("column", ["dep_delay", "distance"])
+@pytest.mark.parametrize(
+    # Several columns, below, have the delays too.
+    "column",
+    [pytest.param("dep_delay", marks=pytest.mark.long), "distance"],
+)
 def test_flights_of_three_days_are_those_of_pandas(
     column: str, driver: ModuleType, runs: ModuleType, tmp_path: Path
 ) -> None:

@@ -85,3 +85,29 @@ def test_everything_is_refused_at_once() -> None:
     with pytest.raises(ScenarioError) as refused:
         refusals.check(as_scenario(CONF / "two-phase-commit.yaml"))
     assert [one.place for one in refused.value.problems] == ["failures", "stages[2].guarantee"]
+
+
+@pytest.mark.parametrize("version", ["2.0.0", "2.3.0"])
+def test_flink_2_does_not_take_how_many_buffers_there_are(version: str) -> None:
+    """NettyShuffleEnvironmentConfiguration of 2.x reads none of these options."""
+    given = as_scenario(CONF / "experiment.yaml")
+    refusals.check(given, "1.20.1")
+    with pytest.raises(ScenarioError) as refused:
+        refusals.check(given, version)
+    memory = "taskmanager.network.memory."
+    assert [(one.place, one.message) for one in refused.value.problems] == [
+        (
+            f'options."{memory}{key}"',
+            f"{value}: Flink 2 has no such option, and goes on with {default}; "
+            "use --flink 1.20, or state that",
+        )
+        for key, value, default in (
+            ("buffers-per-channel", 16, 2),
+            ("floating-buffers-per-gate", 10, 8),
+            ("max-buffers-per-channel", 32, 10),
+        )
+    ]
+
+
+def test_flink_2_runs_what_has_the_buffers_of_its_default() -> None:
+    refusals.check(as_scenario(CONF / "checkpoint-aligned.yaml"), "2.3.0")

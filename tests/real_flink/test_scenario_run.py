@@ -60,8 +60,8 @@ def test_a_run_prints_both_sides_and_keeps_the_tables(
 def test_a_version_has_a_short_name(
     versions: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, word: str, version: str
 ) -> None:
-    monkeypatch.setattr(scenario_run, "emulated", lambda *_, **__: recorded_tables("fan-in"))
-    file = str(dumps.SHAPES / "fan-in.yaml")
+    monkeypatch.setattr(scenario_run, "emulated", lambda *_, **__: recorded_tables("fan-out"))
+    file = str(dumps.SHAPES / "fan-out.yaml")
     assert scenario_run.main([file, "--flink", word, "--out", str(tmp_path)]) == 0
     assert versions == [version]
 

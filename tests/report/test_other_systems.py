@@ -39,7 +39,14 @@ def words(tables: Any, scenario: Any) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("system", COUNTING)
+@pytest.mark.parametrize(
+    "system",
+    # Many are of the same parts: the quick form has every third one.
+    [
+        pytest.param(name, marks=[pytest.mark.long] * (at % 3 > 0))
+        for at, name in enumerate(COUNTING)
+    ],
+)
 def test_no_chart_of_records_speaks_of_buffers(experiment: Any, drawing: Any, system: str) -> None:
     tables, scenario, summary = as_system(experiment, system)
     found = words(tables, scenario)

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.report import StageTable, print_summary
+from flowcontrol.report.causes import cause_lines
 
 EVERY_HEAD = [
     "Stage", "Pressure", "Subtasks", "In rec/s", "Out rec/s", "Busy", "Idle", "Blocked", "In pool",
@@ -60,7 +61,8 @@ def test_no_line_is_longer_than_the_console(
     text = "\n".join(lines)
     for stage in summary["stages"]:
         assert stage in text
-    assert " ".join(text.split()).endswith(summary["sentence"])
+    ends = " ".join([summary["sentence"], *cause_lines(summary)])
+    assert " ".join(text.split()).endswith(ends)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

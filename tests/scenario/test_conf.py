@@ -12,7 +12,15 @@ import pytest
 from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, parse_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-ONLY_VIRTUAL = ["head-of-line", "partition-types", "shared-producer", "two-jobs", "word-count"]
+ONLY_VIRTUAL = [
+    "cpu-bound",
+    "head-of-line",
+    "partition-types",
+    "shared-producer",
+    "two-jobs",
+    "word-count",
+]
+ONLY_VIRTUAL += ["daily-curve", "ds2-word-count"]
 FINE = ["kafka-questions"]
 """In rounds of 2 ms: 50,000 micro-batches, so nobody would run it live."""
 FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem not in [*ONLY_VIRTUAL, *FINE])

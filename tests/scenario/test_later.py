@@ -50,6 +50,16 @@ OPERATORS: dict[str, list[tuple[str, Any]]] = {
 """Changes of a small scenario with operators, for the lines that are about these."""
 
 ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
+    "scaling": (
+        [("scaling", {"policy": "ds2"}), FAILED],
+        "failures",
+        ["1: failures beside scaling are", "leave them out"],
+    ),
+    "scaling on the live clock": (
+        [("scaling", {"policy": "ds2"})],
+        "scaling",
+        ["'ds2': scaling is", "use the virtual clock"],
+    ),
     "sources drawn in": (
         [],
         "operators[1].chaining",
@@ -151,6 +161,16 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         [TIMES, ("edges/0/partition_type", "hybrid_full")],
         "edges[0].partition_type",
         ["'hybrid_full': event time over partitions on disk is", "use pipelined_bounded"],
+    ),
+    "processors": (
+        [("cluster/cores", 1.5)],
+        "cluster.cores",
+        ["1.5: processors that tasks share are", "leave it out, or use --clock virtual"],
+    ),
+    "processors of a stage": (
+        [("stages/1/service_rate", 10), ("stages/1/cpu", 0.1)],
+        "stages[1].cpu",
+        ["0.1: what 'sink' takes of a processor is", "leave it out, or use --clock virtual"],
     ),
 }
 OWN = {

@@ -22,7 +22,7 @@ from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.virtual import loop, running, simulate
 
 LIMIT = 1 << 63
-EXAMPLES = 2 * settings.default.max_examples
+EXAMPLES = settings.default.max_examples * (2 if settings.default.max_examples >= 100 else 1)
 MOST_RUNS = 12
 INTERPRETED = EXAMPLES // 4
 """Examples that are interpreted too, which takes ten times as long; again until all is met."""

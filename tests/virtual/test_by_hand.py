@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from fractions import Fraction
 from types import ModuleType
 from typing import Any
@@ -48,6 +50,21 @@ def chain(between: dict[str, Any], sink: dict[str, Any], rate: Any = 1000) -> li
 EDGES = [("source", "map", "forward"), ("map", "sink", "forward")]
 
 
+def every_other(*values: Sequence[Any]) -> list[Any]:
+    """Return all values of some parameters with each other; the quick form has half of them.
+
+    Any two values of two parameters still stand together in one of these.
+    """
+    places = itertools.product(*(range(len(own)) for own in values))
+    return [
+        pytest.param(
+            *(own[place] for own, place in zip(values, at, strict=True)),
+            marks=[pytest.mark.long] * (sum(at) % 2),
+        )
+        for at in places
+    ]
+
+
 def test_a_variation_has_six_decimals(clocks: ModuleType) -> None:
     stages = chain(
         {"service_rate": 700, "service_time": "lognormal", "service_time_cv": 0.1234567}, {}
@@ -55,9 +72,12 @@ def test_a_variation_has_six_decimals(clocks: ModuleType) -> None:
     clocks.compare(job(stages, EDGES, round_us=7000))
 
 
-@pytest.mark.parametrize("at_us", [24_001, 24_590, 24_999, 25_000, 25_001])
-@pytest.mark.parametrize("for_us", [400, 1000, 3500])
-@pytest.mark.parametrize("sink", [{}, {"service_rate": 20}])
+@pytest.mark.parametrize(
+    ("at_us", "for_us", "sink"),
+    every_other(
+        [24_001, 24_590, 24_999, 25_000, 25_001], [400, 1000, 3500], [{}, {"service_rate": 20}]
+    ),
+)
 def test_a_stage_without_a_rate_stands_still_from_the_next_round_on(
     clocks: ModuleType, at_us: int, for_us: int, sink: dict[str, Any]
 ) -> None:
@@ -108,9 +128,10 @@ def test_more_channels_than_a_word_has_bits(
     clocks.compare(made, every=(1, 5))
 
 
-@pytest.mark.parametrize("flush", ["30ms", 0, -1])
-@pytest.mark.parametrize("floating", [1, 3])
-@pytest.mark.parametrize("rates", [(40, 20), (40, 200), (400, 90)])
+@pytest.mark.parametrize(
+    ("flush", "floating", "rates"),
+    every_other(["30ms", 0, -1], [1, 3], [(40, 20), (40, 200), (400, 90)]),
+)
 def test_channels_without_exclusive_buffers(
     clocks: ModuleType, flush: Any, floating: int, rates: tuple[int, int]
 ) -> None:
@@ -170,9 +191,14 @@ CHAINED = [
 """Two chains; the second one's head and its next stage both have an output, its tail has none."""
 
 
-@pytest.mark.parametrize("selectivity", [(1, 1), (0.5, 1.5), (2, 0.3), (1, 0)])
-@pytest.mark.parametrize("stalls", [[], [{"at_s": 0.1, "for_s": 0.05}]])
-@pytest.mark.parametrize("rate", [{}, {"service_rate": 300}])
+@pytest.mark.parametrize(
+    ("rate", "stalls", "selectivity"),
+    every_other(
+        [{}, {"service_rate": 300}],
+        [[], [{"at_s": 0.1, "for_s": 0.05}]],
+        [(1, 1), (0.5, 1.5), (2, 0.3), (1, 0)],
+    ),
+)
 def test_chains(
     clocks: ModuleType, selectivity: tuple[float, float], stalls: list[Any], rate: dict[str, Any]
 ) -> None:

@@ -73,9 +73,9 @@ def pair(slow: float, fast: float, ahead_s: float) -> dict[str, dict[str, Any]]:
     ("slow", "fast", "drift_s", "interval_s", "latency_ms"),
     [
         (0.5, 2, 2, 0.5, 0),
-        (0.5, 0.75, 2, 1, 0),
+        pytest.param(0.5, 0.75, 2, 1, 0, marks=pytest.mark.long),
         (0.25, 2, 0.5, 0.2, 0),
-        (1, 4, 3, 1, 0),
+        pytest.param(1, 4, 3, 1, 0, marks=pytest.mark.long),
         (1, 1.25, 2, 0.5, 150),
         (0.8, 3, 1, 0.05, 60),
     ],

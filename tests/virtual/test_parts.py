@@ -69,6 +69,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ),
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
     ),
+    "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",
         ("failures=[{at_s: 14, stage: map, subtask: 0}]",),
@@ -123,7 +124,7 @@ def pairs(case: str) -> tuple[Any, Any]:
                 memory.head.flags = 0
                 if flags == FLAG_REPORTS:
                     coordination.hear()
-            coordination.finish()
+            coordination.finish(end)
             assert coordination.control.coordinator.counts.completed > 1
             assert len(recovery.control.restarts) == len(job.scenario.failures)
         assert memory.head.transfers > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -56,9 +57,11 @@ def test_the_kernel_does_what_the_reference_run_does(
 ) -> None:
     happened: Counter[str] = Counter()
     shape = random_jobs.Shape(is_virtual=True)
+    tight = replace(shape, is_tight=True)
+    scenarios = st.one_of(random_jobs.scenarios(shape), random_jobs.scenarios(tight))
 
     @settings(max_examples=EXAMPLES)
-    @given(scenario=random_jobs.scenarios(shape), every=st.sampled_from([2, 3, 10, 1000]))
+    @given(scenario=scenarios, every=st.sampled_from([2, 3, 10, 1000]))
     def look(scenario: Any, every: int) -> None:
         note(scenario.to_yaml())
         job = random_jobs.laid_out(scenario)

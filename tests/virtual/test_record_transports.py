@@ -80,7 +80,9 @@ def test_the_kernel_does_what_the_reference_run_does(
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
-        job = data.draw(jobs_with(random_jobs, random_systems, transport, is_drained=False))
+        # Sources that end: of other jobs hardly one passes the end on within its rounds.
+        ends = data.draw(st.sampled_from([False, True]))
+        job = data.draw(jobs_with(random_jobs, random_systems, transport, is_drained=ends))
         every = (1, data.draw(st.sampled_from([2, 3, 10, 1000])))
         clocks.compare(job, every=every, look=lambda state: happened.update(ends_in(state)))
 

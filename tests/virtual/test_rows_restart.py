@@ -25,8 +25,15 @@ AGGREGATES = {"s": "sum(size)", "n": "count", "paid": "sum(price)", "least": "mi
 FAILURES = [{"at_s": 0.93, "stage": "count", "subtask": 0}, {"at_s": 1.71, "task_manager": 0}]
 
 
-@pytest.mark.parametrize("has_times", [True, False])
-@pytest.mark.parametrize("unaligned", [{}, UNALIGNED])
+@pytest.mark.parametrize(
+    ("has_times", "unaligned"),
+    [
+        (True, UNALIGNED),
+        (False, {}),
+        pytest.param(True, {}, marks=pytest.mark.long),
+        pytest.param(False, UNALIGNED, marks=pytest.mark.long),
+    ],
+)
 def test_a_restart_finds_the_rows_where_they_were(
     clocks: ModuleType,
     rows_in_windows: ModuleType,

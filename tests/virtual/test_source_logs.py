@@ -143,7 +143,7 @@ def test_latency_counts_from_emission_unless_it_is_to_count_from_arrival() -> No
     assert waited == pytest.approx(1850, abs=100)  # between 1.99 and 1.49 s, and a little more
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples * 2 // 5)
 @given(
     arrivals=st.lists(st.integers(0, 300), min_size=3, max_size=3),
     speed=st.integers(1, 400),

@@ -165,8 +165,17 @@ LOOSE += ("risingwave", "storm-2", "half_return_credit")
 """Systems of the same parts as another one, with limits that this job does not meet."""
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
-@pytest.mark.parametrize("system", [name for name in SYSTEMS if name not in LOOSE])
+def pairs() -> list[Any]:
+    """Return each system in each situation; the quick form has every other one of both."""
+    systems = [name for name in SYSTEMS if name not in LOOSE]
+    return [
+        pytest.param(system, situation, marks=[pytest.mark.long] * ((row + column) % 2))
+        for row, system in enumerate(systems)
+        for column, situation in enumerate(SITUATIONS)
+    ]
+
+
+@pytest.mark.parametrize(("system", "situation"), pairs())
 def test_a_run_balances_or_is_refused(system: str, situation: str) -> None:
     given = job(SYSTEMS[system])
     SITUATIONS[situation](given)
@@ -187,7 +196,15 @@ def test_what_a_run_does_does_not_depend_on_whether_ages_are_followed(system: st
         assert runs[0][table].equals(runs[1][table]), table
 
 
-@pytest.mark.parametrize("system", ["flink", "storm-1", "unbounded+pid_rate", "aimd_rate"])
+@pytest.mark.parametrize(
+    "system",
+    [
+        "flink",
+        pytest.param("storm-1", marks=pytest.mark.long),
+        "unbounded+pid_rate",
+        pytest.param("aimd_rate", marks=pytest.mark.long),
+    ],
+)
 def test_a_log_of_ages_that_is_often_full_changes_nothing(
     system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

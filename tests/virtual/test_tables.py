@@ -13,7 +13,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.records import EVENT_TIME, FAULT_TOLERANCE, RESULTS
+from flowcontrol.records import EVENT_TIME, FAULT_TOLERANCE, MACHINES, RESULTS
 from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.clock import run_job
@@ -24,7 +24,7 @@ NAMES = [
     *("oscillation", "burst", "gc-pause", "kafka-source"),
     *("checkpoint-aligned", "checkpoint-unaligned", "checkpoint-timeout", "checkpoint-fails"),
 ]
-ALL = {**RESULTS, **FAULT_TOLERANCE, **EVENT_TIME}
+ALL = {**RESULTS, **FAULT_TOLERANCE, **EVENT_TIME, **MACHINES}
 INTERVAL = "options.execution.checkpointing.interval"
 
 SLOWER = {
@@ -77,7 +77,7 @@ def loaded(name: str, *overrides: str) -> Job:
 
 def test_every_scenario_is_looked_at() -> None:
     # No reference run knows their connections, partitions or jobs; failures have tests as well.
-    only_virtual = {"head-of-line", "partition-types", "shared-producer", "two-jobs"}
+    only_virtual = {"cpu-bound", "head-of-line", "partition-types", "shared-producer", "two-jobs"}
     only_virtual |= {"recovery", "two-phase-commit", "skewed-sources", "word-count"}
     only_virtual |= {"watermark-lag", "idle-source", "late-data", "window-burst", "flights-windows"}
     too_many_rounds = {"kafka-questions"}
@@ -147,7 +147,7 @@ def test_those_of_random_jobs_too(
     monkeypatch: pytest.MonkeyPatch,
     draw_until: Any,
 ) -> None:
-    rows = dict.fromkeys(RESULTS, 0)
+    rows = dict.fromkeys([*RESULTS, *MACHINES], 0)
 
     @settings(max_examples=settings.default.max_examples * 3 // 5)
     @given(data=st.data())

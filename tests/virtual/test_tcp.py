@@ -25,7 +25,7 @@ NETMEM = "taskmanager.network.memory."
 SEGMENT = 4096
 MESSAGE = SEGMENT + t.HEADER_BYTES
 EXAMPLES = settings.default.max_examples * 3 // 5
-FILLED = 2 * settings.default.max_examples
+FILLED = settings.default.max_examples * (2 if settings.default.max_examples >= 100 else 1)
 """Jobs of which some fill their connections."""
 
 

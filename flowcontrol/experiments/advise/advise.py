@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from flowcontrol.experiments.advise.adviser import Adviser
 from flowcontrol.experiments.advise.figures import GOALS, Goal
 from flowcontrol.experiments.advise.page import advice_page
 from flowcontrol.experiments.advise.result import Advice
+from flowcontrol.experiments.advise.rules import RULES, Rule
 from flowcontrol.experiments.base import job_for, varied_base
 from flowcontrol.experiments.executor import Simulate, virtual_clock
 from flowcontrol.experiments.folder import open_experiment
@@ -35,6 +37,7 @@ def advise(
     out: Path | str | None = None,
     overwrite: bool = False,
     simulate: Simulate | None = None,
+    rules: Sequence[Rule] = RULES,
     progress: ShowProgress | None = None,
     quiet: bool = False,
 ) -> Advice:
@@ -56,6 +59,8 @@ def advise(
         Replace other advice in ``out``.
     simulate : callable, optional
         Runs a scenario; by default the virtual clock.
+    rules : sequence of callable, default RULES
+        What suggests changes, given a :class:`~flowcontrol.experiments.advise.changes.Subject`.
     progress : callable, optional
         Shows progress; by default on standard error, once it has taken 2 s.
     quiet : bool, default False
@@ -89,7 +94,7 @@ def advise(
     try:
         with silenced(quiet):
             run = (simulate or virtual_clock())(checked)
-            adviser = Adviser(base, checked, run.tables, goal, lambda _: True, simulate)
+            adviser = Adviser(base, checked, run.tables, goal, lambda _: True, simulate, rules)
             found = adviser.advice(progress or shown_late("changes"))
         return _written(folder, found, checked)
     finally:

@@ -9,7 +9,7 @@ from flowcontrol.experiments.advise.changes import Change, Subject
 from flowcontrol.experiments.advise.figures import Goal, figures_of
 from flowcontrol.experiments.advise.gain import HELD_BACK, Proposal, goal_of
 from flowcontrol.experiments.advise.result import Advice
-from flowcontrol.experiments.advise.rules import changes_of
+from flowcontrol.experiments.advise.rules import RULES, Rule, changes_of
 from flowcontrol.experiments.advise.tried import (
     Candidate,
     Fits,
@@ -25,6 +25,8 @@ from flowcontrol.experiments.executor import Simulate, virtual_clock, warm_up
 from flowcontrol.experiments.follow import Progress, ShowProgress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flowcontrol.analysis.frames import Tables
     from flowcontrol.scenario import Scenario
     from flowcontrol.scenario.given import Base
@@ -50,6 +52,8 @@ class Adviser:
         Given a job, tells whether it may be run.
     simulate : callable, optional
         Runs a scenario; by default the virtual clock.
+    rules : sequence of callable, default RULES
+        What suggests changes.
     """
 
     def __init__(
@@ -60,7 +64,9 @@ class Adviser:
         goal: Goal | None,
         fits: Fits,
         simulate: Simulate | None,
+        rules: Sequence[Rule] = RULES,
     ) -> None:
+        self.rules = rules
         self.base, self.scenario, self.fits = base, scenario, fits
         self.is_own = simulate is None
         self.simulate = simulate or virtual_clock()
@@ -73,7 +79,9 @@ class Adviser:
 
     def advice(self, show: ShowProgress) -> Advice:
         """Try changes alone, then joined, then what limits behind the best."""
-        self._try(changes_of(Subject(self.scenario, self.base.mapping, self.seen)), show)
+        self._try(
+            changes_of(Subject(self.scenario, self.base.mapping, self.seen), self.rules), show
+        )
         self._try(list(joined(self._sorted())), show)
         for _ in range(FURTHER):
             known = len(self.found)
@@ -97,7 +105,7 @@ class Adviser:
         best: Proposal = max(self.found, key=_gained)
         if not best.helps or best.figures.held_back <= HELD_BACK:
             return []
-        return list(behind(best, self.base, self.base.scenario(best.change.keys)))
+        return list(behind(best, self.base, self.base.scenario(best.change.keys), self.rules))
 
     def _sorted(self) -> list[Proposal]:
         return sorted(self.found, key=lambda one: (-one.score, one.change.name))

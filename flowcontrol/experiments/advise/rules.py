@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from flowcontrol.experiments.advise.changes import Change, Subject
@@ -34,13 +34,15 @@ RULES: Final[tuple[Rule, ...]] = (
 )
 
 
-def changes_of(subject: Subject) -> list[Change]:
+def changes_of(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Change]:
     """Return the changes to try, in a fixed order, none twice.
 
     Parameters
     ----------
     subject : Subject
         The scenario, and what its run shows.
+    rules : sequence of callable, default RULES
+        What suggests them.
     """
-    found = [change for rule in RULES for change in rule(subject)]
+    found = [change for rule in rules for change in rule(subject)]
     return list({change.text: change for change in reversed(found)}.values())[::-1]

@@ -16,7 +16,7 @@ from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.advise.changes import Change, Seen, Subject
 from flowcontrol.experiments.advise.figures import Figures, Goal, figures_of
 from flowcontrol.experiments.advise.gain import HELD_BACK, Proposal, weighed
-from flowcontrol.experiments.advise.rules import changes_of
+from flowcontrol.experiments.advise.rules import Rule, changes_of
 from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.executor import Simulate
 from flowcontrol.job import Job
@@ -192,7 +192,9 @@ def joined(proposals: Sequence[Proposal]) -> Iterator[Change]:
             yield whole
 
 
-def behind(best: Proposal, base: Base, scenario: Scenario) -> Iterator[Change]:
+def behind(
+    best: Proposal, base: Base, scenario: Scenario, rules: Sequence[Rule]
+) -> Iterator[Change]:
     """Yield what may help beside a change, once something else limits than before.
 
     Parameters
@@ -203,8 +205,10 @@ def behind(best: Proposal, base: Base, scenario: Scenario) -> Iterator[Change]:
         The scenario without it.
     scenario : Scenario
         With it.
+    rules : sequence of callable
+        What suggests changes.
     """
-    for change in changes_of(Subject(scenario, base.mapping, best.seen)):
+    for change in changes_of(Subject(scenario, base.mapping, best.seen), rules):
         if change.kind in _OF_STAGES and not _meet(best.change, change):
             yield best.change.joined(change, f"then {best.seen.limits} limits")
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from flowcontrol.experiments.compare.limit_logs import Logs
 from flowcontrol.job import Job
 from flowcontrol.job.graph import POINTWISE, JobEdge, JobVertex
+from flowcontrol.job.processors import processor_seconds
 from flowcontrol.job.routing import weights_of
 
 Floats = npt.NDArray[np.float64]
@@ -88,8 +89,10 @@ def job_limits(job: Job) -> list[LimitPhase] | None:
         while at_s < end_s:
             rates = logs.offered(network.rates_at(start), start)
             key = tuple(rate for own in rates.values() for rate in own)
+            if job.scenario.cluster.cores is not None:
+                key = (*key, start)  # what a chain takes of a processor is not in its rate
             if key not in found:
-                found[key] = network.solve(rates)
+                found[key] = network.solve(rates, start)
             until_s = logs.read_until(found[key]["into"], start, at_s, end_s)
             if until_s > at_s:
                 phases.append(LimitPhase(at_s, until_s, **found[key]))
@@ -156,10 +159,10 @@ class _Network:
         """Return what each task can emit or take at a moment, records/s; inf without a rate."""
         return {plan.name: tuple(_rates(plan, at_us)) for plan in self._job.stages}
 
-    def solve(self, rates: Mapping[str, Sequence[float]]) -> dict[str, Any]:
-        """Return the fields of a phase but for its times."""
+    def solve(self, rates: Mapping[str, Sequence[float]], at_us: int) -> dict[str, Any]:
+        """Return the fields of a phase but for its times; it begins at a moment."""
         offered = np.array([rate for plan in self._sources for rate in rates[plan.name]])
-        loads, names = self._loads(rates)
+        loads, names = self._loads(rates, at_us)
         emitted = _fill(offered, loads)
         into = {name: flow @ emitted for name, flow in self._flow.items()}
         alone = {}
@@ -184,7 +187,7 @@ class _Network:
         member = next(m for m in plan.members if m.stage.name == sink)
         return float(into[plan.name].sum()) * float(member.ratio_in)
 
-    def _loads(self, rates: Mapping[str, Sequence[float]]) -> tuple[Floats, list[str]]:
+    def _loads(self, rates: Mapping[str, Sequence[float]], at_us: int) -> tuple[Floats, list[str]]:
         """Return the share of each resource that a record/s of each source takes, and its stage."""
         rows: list[Floats] = []
         names: list[str] = []
@@ -201,8 +204,24 @@ class _Network:
         if bandwidth is not None:
             rows += [load / bandwidth for load in self._wires.values()]
             names += [""] * len(self._wires)
+        own_rows = self._processors(at_us)
+        rows, names = rows + own_rows, names + [""] * len(own_rows)
         width = sum(plan.stage.parallelism for plan in self._sources)
         return np.array(rows).reshape(len(rows), width), names
+
+    def _processors(self, at_us: int) -> list[Floats]:
+        """Return the share of each task manager's processors that they take; none if unlimited."""
+        scenario, found = self._job.scenario, dict[int, Floats]()
+        cores = scenario.cluster.cores
+        if cores is None:
+            return []
+        for plan in self._job.stages:
+            for subtask, manager in enumerate(plan.stage.placement):
+                seconds = processor_seconds(plan, subtask, at_us)
+                if seconds > 0:
+                    own = self._flow[plan.name][subtask] * float(seconds / cores)
+                    found[manager] = found.get(manager, np.zeros_like(own)) + own
+        return list(found.values())
 
 
 def _shares(link: JobEdge, receivers: int, senders: int) -> Floats:

@@ -5,7 +5,7 @@ The scenarios are checked in :mod:`flowcontrol.experiments.sweep.variants`.
 
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,6 +129,40 @@ def make_plan(
         With every problem of these arguments.
     """
     problems: list[Problem] = []
+    varied, is_whole = read_varied(base, vary, problems)
+    plan = Plan(base, varied, replications, sample, seed)
+    problems += _refusals(plan, is_whole=is_whole)
+    if problems:
+        raise ScenarioError(problems, "sweep")
+    return plan
+
+
+def read_varied(
+    base: Base,
+    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    problems: list[Problem],
+    reserved: Collection[str] = FIXED,
+) -> tuple[tuple[Varied, ...], bool]:
+    """Read the varied keys and their values.
+
+    Parameters
+    ----------
+    base : Base
+        The scenario.
+    vary : mapping of str to values, or sequence of (str, values)
+        Keys with their values: a text as on the command line, or an iterable.
+    problems : list of Problem
+        Grows by what is wrong with them.
+    reserved : collection of str, default those of a sweep
+        Names of other columns of the table.
+
+    Returns
+    -------
+    varied : tuple of Varied
+        The keys that could be read.
+    is_whole : bool
+        Whether these are all of them.
+    """
     pairs = list(vary.items() if isinstance(vary, Mapping) else vary)
     found = [_read_one(key, values, base, problems) for key, values in pairs]
     read = [pair for pair in found if pair is not None]
@@ -138,12 +172,7 @@ def make_plan(
         for path in dict.fromkeys(paths)
         if paths.count(path) > 1
     ]
-    varied = _named(read)
-    plan = Plan(base, varied, replications, sample, seed)
-    problems += _refusals(plan, is_whole=len(read) == len(pairs))
-    if problems:
-        raise ScenarioError(problems, "sweep")
-    return plan
+    return _named(read, reserved), len(read) == len(pairs)
 
 
 def _read_one(
@@ -158,11 +187,13 @@ def _read_one(
     return path, read
 
 
-def _named(read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]]) -> tuple[Varied, ...]:
+def _named(
+    read: Sequence[tuple[tuple[str, ...], tuple[Any, ...]]], reserved: Collection[str]
+) -> tuple[Varied, ...]:
     """Give each varied key a column and a label of its own."""
     paths = [path for path, _ in read]
     labels = [label_of(path) for path in paths]
-    columns = name_columns(paths, FIXED)
+    columns = name_columns(paths, reserved)
     return tuple(
         Varied(path, values, column, label if labels.count(label) == 1 else key_path(path))
         for (path, values), column, label in zip(read, columns, labels, strict=True)

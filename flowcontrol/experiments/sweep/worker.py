@@ -84,6 +84,7 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
         rounds=run.rounds,
         wall_s=run.wall_s,
         round_ms=run.round_us / 1000,
+        with_causes=False,
     )
     if "restarts" in run.tables:
         end_s = summary["emulated_s"]

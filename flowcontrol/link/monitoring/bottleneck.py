@@ -10,6 +10,7 @@ from math import inf
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
+from flowcontrol.link.monitoring.causes import BUSY_ABOVE, limiting_link
 from flowcontrol.link.monitoring.short_numbers import duration
 from flowcontrol.link.monitoring.snapshot import (
     ChannelSnapshot,
@@ -18,9 +19,6 @@ from flowcontrol.link.monitoring.snapshot import (
     SenderSnapshot,
 )
 from flowcontrol.report.numbers import percent
-
-BUSY_ABOVE = 0.5
-"""Busy share of its time above which a receiver, and not the buffers before it, is slow."""
 
 SILENT_S = 30.0
 """Time without a commit after which a receiver is reported as perhaps stopped."""
@@ -47,10 +45,9 @@ def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
     starting = [(snapshot, one) for snapshot in snapshots for one in snapshot.starting]
     if starting:
         return _starts(*max(starting, key=lambda found: found[1].silent_s))
-    for wanted in (Pressure.HIGH, Pressure.LOW):
-        blocking = [snapshot for snapshot in snapshots if snapshot.backpressure_level is wanted]
-        if blocking:
-            return _blocks(blocking[-1], snapshots)
+    limiting = limiting_link(snapshots)
+    if limiting is not None:
+        return _blocks(limiting, snapshots)
     # All windows are about as long; the shortest is what is known of all.
     window = duration(min(snapshot.window_s for snapshot in snapshots))
     return (

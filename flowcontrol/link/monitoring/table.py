@@ -10,6 +10,7 @@ from rich.text import Text
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
+from flowcontrol.link.monitoring.causes import cause_sentence, limiting_link, link_cause
 from flowcontrol.link.monitoring.short_numbers import clock_time, count, duration, size
 from flowcontrol.link.monitoring.snapshot import (
     ChannelSnapshot,
@@ -46,6 +47,10 @@ def render(snapshots: Sequence[LinkSnapshot], most_channels: int | None = None) 
         Channels to show of each pair of a sender and a receiver: the worst. By default all.
     """
     parts: list[RenderableType] = [Text(describe_bottleneck(snapshots))]
+    limiting = limiting_link(snapshots)
+    cause = None if limiting is None else link_cause(limiting)
+    if cause is not None:
+        parts.append(Text(cause_sentence(cause)))
     for snapshot in snapshots:
         parts += ["", *_link(snapshot, most_channels)]
     return Group(*parts)

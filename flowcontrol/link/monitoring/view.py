@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.monitoring.causes import link_cause
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
 from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.options import number, stored_options
@@ -33,7 +34,7 @@ _TYPES: dict[object, str] = {
 }
 _MORE = {
     "verdict": "string", "batch_s": "double", "running_s": "double", "target_s": "double",
-    "pool_used": "int", "pool_size": "int",
+    "pool_used": "int", "pool_size": "int", "cause": "string",
 }  # fmt: skip
 
 COLUMNS: dict[str, str] = {
@@ -42,7 +43,7 @@ COLUMNS: dict[str, str] = {
     **_MORE,
 }
 """Columns of the view and their SQL types: a channel's figures, then its receiver's, then its
-sender's pool."""
+sender's pool, then why the link blocks its sender, one of the causes that runs have."""
 
 LONGEST_WINDOW_S = 3600.0
 """Most that rates and shares cover, seconds."""
@@ -118,13 +119,15 @@ def rows_of(snapshot: LinkSnapshot) -> Iterator[tuple[Any, ...]]:
     """Yield a row with :data:`COLUMNS` for each channel of a link."""
     senders = {sender.name: sender for sender in snapshot.senders}
     readers = {(one.name, channel): one for one in snapshot.receivers for channel in one.channels}
+    cause = link_cause(snapshot)
+    word = None if cause is None else cause.cause
     for one in snapshot.channels:
         sender, reader = senders[one.sender], readers.get((one.receiver, one.channel))
         times = (reader.batch_s, reader.running_s, reader.target_s) if reader else (None,) * 3
         pool = sender.pool_used, sender.pool_size
         is_starting = reader is not None and reader.is_starting
         verdict = None if is_starting else one.backpressure_level.value
-        yield *astuple(one), verdict, *times, *pool
+        yield *astuple(one), verdict, *times, *pool, word
 
 
 def create_view(

@@ -108,6 +108,22 @@ def test_a_connection_carries_its_bandwidth(limits):
     assert limits(job(here, TWO, cluster=cluster)) == [(0, 800, 800)]
 
 
+def test_tasks_share_the_processors_of_a_task_manager(limits):
+    """4 of 100 records/s on one core do 100; a fifth of the time of those elsewhere needs one."""
+    four = {"parallelism": 4, "placement": [1] * 4}
+    cluster = {"cores": 1}
+    stages = [source(placement=[0]), sink(100, **four)]
+    assert limits(job(stages, TWO, cluster=cluster)) == [(0, 100, 100)]
+    assert limits(job(stages, TWO, cluster={"cores": 3.5})) == [(0, 350, 350)]
+    assert limits(job(stages, TWO, cluster={"cores": 4.5})) == [(0, 400, 400)]
+    waits = [source(placement=[0]), sink(100, cpu=0.5, **four)]
+    assert limits(job(waits, TWO, cluster=cluster)) == [(0, 200, 200)]
+    computes = [source(placement=[0], cpu=1), sink(100, **four)]
+    assert limits(job(computes, TWO, cluster={"cores": 0.25})) == [(0, 25, 25)]
+    apart = [source(placement=[0]), sink(100, parallelism=4, placement=[1, 1, 1, 0])]
+    assert limits(job(apart, TWO, cluster=cluster)) == [(0, 133.333333, 133.333333)]
+
+
 def test_stages_of_a_chain_share_their_time(limits):
     """1/600 s and, for half of the records, 1/300 s: together 1/300 s a record."""
     stages = [source(), {"name": "map", "service_rate": 600, "selectivity": 0.5}, sink(300)]

@@ -52,9 +52,9 @@ class Shown:
 
 
 def test_a_sweep_leaves_a_table_and_a_report(run, tmp_path):
-    result = run({RATE: "100:1000:10", "stages.map.service_rate": [300, 2000]}, replications=2)
+    result = run({RATE: "100:1000:4", "stages.map.service_rate": [300, 2000]}, replications=2)
     frame = result.table.to_pandas()
-    assert len(frame) == 10 * 2 * 2 * 3
+    assert len(frame) == 4 * 2 * 2 * 3
     sinks = frame[frame["stage"] == "sink"].set_index(
         ["sink_service_rate", "map_service_rate", "replication"]
     )
@@ -195,7 +195,7 @@ sys.path.insert(0, {tests!r})
 import sweep_fakes
 from flowcontrol.experiments.sweep import sweep
 if __name__ == "__main__":
-    sweep({scenario!r}, {{"stages.sink.service_rate": "1:100:100"}}, out={out!r},
+    sweep({scenario!r}, {{"stages.sink.service_rate": "1:40:40"}}, out={out!r},
           simulate=sweep_fakes.slowly, processes={processes})
 """
 
@@ -226,13 +226,13 @@ def test_a_sweep_that_is_killed_goes_on(run, chain, fakes, tmp_path, monkeypatch
     assert len(list(marks.iterdir())) - before <= processes  # no worker outlives its driver
     recording = fakes.Recording()
     result = sweep(
-        scenario, {RATE: "1:100:100"}, out=out, simulate=recording, processes=1
+        scenario, {RATE: "1:40:40"}, out=out, simulate=recording, processes=1
     )  # fmt: skip
     counts = result.table.to_pandas()["variant"].value_counts()
-    assert (len(counts), set(counts)) == (100, {3})
-    assert 0 < len(recording.ran) < 100
+    assert (len(counts), set(counts)) == (40, {3})
+    assert 0 < len(recording.ran) < 40
     if how == signal.SIGINT:  # what was under way was waited for
-        assert len(recording.ran) + len(list(marks.iterdir())) == 100
+        assert len(recording.ran) + len(list(marks.iterdir())) == 40
 
 
 @pytest.mark.parametrize("is_committed", [False, True])
@@ -257,9 +257,9 @@ def test_an_interrupt_inside_a_commit_loses_and_doubles_nothing(
     monkeypatch.setattr(Writer, "commit", interrupted)
     first, second = fakes.Recording(), fakes.Recording()
     with pytest.raises(KeyboardInterrupt):
-        run({RATE: "1:40:40"}, simulate=a_little)
-    result = run({RATE: "1:40:40"}, simulate=second)
+        run({RATE: "1:16:16"}, simulate=a_little)
+    result = run({RATE: "1:16:16"}, simulate=second)
     counts = result.table.to_pandas()["variant"].value_counts()
-    assert (len(counts), set(counts)) == (40, {3})
-    assert len(first.ran) + len(second.ran) == 40
+    assert (len(counts), set(counts)) == (16, {3})
+    assert len(first.ran) + len(second.ran) == 16
     assert len(second.ran) > 0

@@ -1,0 +1,90 @@
+"""The table of docs/explanation/real-flink.md: what Flink and the emulation made of conf/.
+
+    python bench/real_flink/report.py [FOLDER ...]
+
+Prints it from ``measured/scenarios.json``. With folders, such as ``out/real_flink/*``, that
+``scenario_run.py`` wrote, their comparisons replace those of the same scenario and version first.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from flink_run import HERE
+
+KEPT = HERE / "measured" / "scenarios.json"
+
+Figures = dict[str, list[list[Any]]]
+"""By version and scenario: begin, end, place, figure, measured, emulated."""
+
+HEAD = (
+    "| scenario | Flink | s | records/s | source blocked, ms/s | in flight | latency p50, ms |\n"
+    "| --- | --- | --- | --- | --- | --- | --- |"
+)
+
+
+def read() -> Figures:
+    """Return what is kept."""
+    found: Figures = json.loads(KEPT.read_text(encoding="utf-8"))
+    return found
+
+
+def take(folders: Sequence[Path]) -> None:
+    """Keep the comparisons of some folders, named ``SCENARIO-VERSION``."""
+    kept = read() if KEPT.exists() else {}
+    for folder in folders:
+        name, _, version = folder.name.rpartition("-")
+        rows = json.loads((folder / "beside.json").read_text(encoding="utf-8"))
+        kept[f"{name} {version}"] = [
+            [
+                *(*row["window"], row["place"], row["figure"]),
+                *(_short(row["measured"]), _short(row["emulated"])),
+            ]
+            for row in rows
+        ]
+    lines = [f"{json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept)]
+    KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def lines(kept: Figures) -> Iterator[str]:
+    """Yield the rows of the table: measured / emulated, a row a phase."""
+    for key, rows in kept.items():
+        name, version = key.split(" ")
+        for window in dict.fromkeys((row[0], row[1]) for row in rows):
+            own = [row[2:] for row in rows if (row[0], row[1]) == window]
+            rates = [row for row in own if row[1] == "records"]
+            blocked = [row for row in own if row[1] == "blocked"]
+            held = [row for row in own if row[1] == "in flight"]
+            waits = [row for row in own if row[1] == "latency p50"]
+            totals = ["in flight", "", sum(row[2] for row in held), sum(row[3] for row in held)]
+            cells = (rates[-1], blocked[0], totals if held else None, waits[0] if waits else None)
+            phase = f"{window[0]:g}-{window[1]:g}"
+            yield f"| {name} | {version} | {phase} | {' | '.join(map(_cell, cells))} |"
+
+
+def _cell(row: list[Any] | None) -> str:
+    return "" if row is None else f"{_number(row[2])} / {_number(row[3])}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:.1f}"
+
+
+def main(folders: Sequence[str]) -> None:
+    """Keep what is given, and print the table."""
+    if folders:
+        take([Path(folder) for folder in folders])
+    print(HEAD)
+    print("\n".join(lines(read())))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

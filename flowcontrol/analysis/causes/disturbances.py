@@ -1,0 +1,151 @@
+"""When a stage stood still, and when checkpoints took from its work.
+
+Its progress shows both: a stall is a time in which subtasks are busy and take no record up, as in a
+full garbage collection or a call that hangs; a checkpoint slows a stage while its own part of it
+lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from flowcontrol.analysis.causes.run import Run
+
+STILL: Final = 0.05
+"""Share of its usual progress up to which a busy subtask stands still."""
+
+_ENOUGH: Final = 5.0
+"""Records that it would usually have taken up meanwhile; of fewer, none may be chance."""
+
+_AT_WORK: Final = 0.5
+"""Busy share from which an interval tells how quick a subtask is."""
+
+_SLOWED: Final = 0.15
+"""Share of its progress that a checkpoint must take from a subtask to count, beyond chance."""
+
+_OVERLAP: Final = 0.1
+"""Share of an interval that the part of a checkpoint must last to be looked at."""
+
+_ALIGNING: Final = 0.2
+"""Idle share of an aligning task from which its alignment keeps it from input that is there."""
+
+Key = tuple[float, int]
+"""Sample and subtask."""
+
+
+@dataclass(frozen=True)
+class Disturbances:
+    """What disturbs a stage.
+
+    Attributes
+    ----------
+    still : frozenset of (float, int)
+        Samples and subtasks that were busy and took nothing up.
+    slowed : mapping of (float, int) to float, ratio
+        Share of its progress that a subtask lost to a checkpoint.
+    """
+
+    still: frozenset[Key]
+    slowed: Mapping[Key, float]
+
+
+def disturbances_of(run: Run, stage: str) -> Disturbances:
+    """Return what disturbs a stage in the course of a run."""
+    progress = _progress(run, stage)
+    at_work, aligning = _checkpoint_shares(run, stage)
+    slowed = _slowed(progress, at_work) | _held(run, stage, aligning)
+    still = frozenset(
+        key
+        for key, (count, usual) in progress.items()
+        if usual >= _ENOUGH and count <= STILL * usual and key not in slowed
+    )
+    return Disturbances(still, slowed)
+
+
+def _progress(run: Run, stage: str) -> dict[Key, tuple[float, float]]:
+    """Return the records of each busy subtask and interval, and how many are usual in that time."""
+    is_source = not run.scenario.inputs(stage)
+    rows = run.of_stage[stage]
+    column = "rate_out" if is_source else "rate_in"
+    rows = rows.assign(
+        count=rows[column] * rows["interval_s"],
+        busy_s=rows["busy_ms_per_s"] * rows["interval_s"] / 1000,
+    )
+    rows = rows[rows["busy_ms_per_s"] >= 1000 * _AT_WORK]
+    if is_source:
+        rows = rows[rows["lag_records"] > 0]  # else it has nothing to do, or generates
+    moving = rows[rows["count"] > 0]
+    rates = (moving["count"] / moving["busy_s"]).groupby(moving["subtask"]).median()
+    usual = rows["busy_s"] * rows["subtask"].map(rates).fillna(0.0)
+    found = zip(rows["t_s"], rows["subtask"], rows["count"], usual, strict=True)
+    return {(float(t), int(subtask)): (float(n), float(most)) for t, subtask, n, most in found}
+
+
+_Shares = dict[Key, float]
+"""Share of an interval that something lasted, ratio."""
+
+
+def _checkpoint_shares(run: Run, stage: str) -> tuple[_Shares, _Shares]:
+    """Return how much of each interval a stage wrote for checkpoints, and aligned barriers."""
+    tasks, at_work, aligning = run.frame("checkpoint_tasks"), _Shares(), _Shares()
+    if tasks is None:
+        return at_work, aligning
+    for row in tasks[tasks["stage"] == stage].dropna(subset=["sync_ms"]).to_dict("records"):
+        start = row["acknowledged_s"] - (row["e2e_ms"] - row["start_delay_ms"]) / 1000
+        aligned = start + row["alignment_ms"] / 1000
+        done = aligned + (row["sync_ms"] + row["async_ms"]) / 1000
+        _add(at_work, run, int(row["subtask"]), aligned, done)
+        _add(aligning, run, int(row["subtask"]), start, aligned)
+    return at_work, aligning
+
+
+def _add(shares: _Shares, run: Run, subtask: int, start_s: float, end_s: float) -> None:
+    """Add the time from start to end to the shares of the intervals that it touches."""
+    for t_s, length in run.lengths.items():
+        overlap = min(end_s, t_s) - max(start_s, t_s - length)
+        if overlap > 0:
+            key = (t_s, subtask)
+            shares[key] = shares.get(key, 0.0) + overlap / length
+
+
+def _slowed(progress: Mapping[Key, tuple[float, float]], at_work: _Shares) -> _Shares:
+    """Return by how much checkpoints slowed subtasks, where that is more than chance."""
+    touched = {key for key, share in at_work.items() if share >= _OVERLAP}
+    usual = _usual_outside(progress, touched)
+    found = _Shares()
+    for key in touched & set(progress):
+        count, expected = progress[key][0], usual(key)
+        if expected >= _ENOUGH:
+            lost = 1 - count / expected
+            if lost > _SLOWED + 2 / expected**0.5:
+                found[key] = lost
+    return found
+
+
+def _usual_outside(
+    progress: Mapping[Key, tuple[float, float]], touched: Collection[Key]
+) -> Callable[[Key], float]:
+    """Return what is usual where no checkpoint is at work; if that is never, what is usual."""
+    factors: dict[int, list[float]] = {}
+    for key, (count, expected) in progress.items():
+        if key not in touched and count > 0 and expected > 0:
+            factors.setdefault(key[1], []).append(count / expected)
+
+    def usual(key: Key) -> float:
+        own = sorted(factors.get(key[1], [1.0]))
+        return progress[key][1] * own[len(own) // 2]
+
+    return usual
+
+
+def _held(run: Run, stage: str, aligning: _Shares) -> _Shares:
+    """Return the intervals in which an aligning subtask idled beside input that was there."""
+    touched = {key: share for key, share in aligning.items() if share >= _OVERLAP}
+    if not touched:
+        return touched
+    rows = run.of_stage[stage]
+    idle = rows[(rows["input_queue_buffers"] > 0) & (rows["idle_ms_per_s"] >= 1000 * _ALIGNING)]
+    keys = {(float(t), int(n)) for t, n in zip(idle["t_s"], idle["subtask"], strict=True)}
+    return {key: share for key, share in touched.items() if key in keys}

@@ -1,0 +1,204 @@
+"""Why an exchange between two stages limits: its disk, its connection, its window, barriers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from flowcontrol.analysis.causes.cause import Cause
+from flowcontrol.analysis.causes.run import Run, Times
+from flowcontrol.analysis.connections import SATURATED, busiest_connection
+from flowcontrol.analysis.wording import percent, seconds
+from flowcontrol.scenario import Edge
+from flowcontrol.scenario.partitions import SPILLING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT_WINDOW: Final = 10
+"""Flink's buffers of a channel by default, 2 exclusive and 8 floating ones of its gate."""
+
+FAR_MS: Final = 1.0
+"""Latency from which two task managers are further apart than in one data centre, ms."""
+
+_IDLE: Final = 0.5
+"""Idle share of an aligning task beside its input."""
+
+_ALIGNED: Final = 0.5
+"""Share of the limited time that must fall into alignments, or just after, for them to be it."""
+
+
+def exchange_causes(run: Run, edge: Edge, times: Times) -> Iterator[Cause]:
+    """Yield why an exchange limits although neither of its stages does.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    edge : Edge
+        The exchange.
+    times : frozenset of float, s
+        Samples in whose intervals it limits.
+    """
+    if edge.partition_type in SPILLING:
+        yield _of_disk(run, edge, times)
+        return
+    aligned = _aligned(run, edge, times)
+    if aligned is not None:
+        yield aligned
+        return
+    yield _of_bandwidth(run, edge, times) or _of_window(run, edge, times)
+
+
+def _blocked(run: Run, edge: Edge, times: Times) -> str:
+    blocked = run.worst(edge.sender, "backpressured_ms_per_s", times) / 1000
+    busy = run.worst(edge.receiver, "busy_ms_per_s", times) / 1000
+    return (
+        f"{edge.sender} was blocked {percent(blocked)} of the time, although {edge.receiver} was "
+        f"busy only {percent(busy)} (stages, {run.span(times)})"
+    )
+
+
+def _of_disk(run: Run, edge: Edge, times: Times) -> Cause:
+    blocked = run.worst(edge.sender, "backpressured_ms_per_s", times) / 1000
+    used = run.mean(edge.sender, "out_pool_usage", times)
+    text = (
+        f"{edge.sender} was blocked {percent(blocked)} of the time with {percent(used)} of its "
+        f"output pool in use (stages, {run.span(times)}); its result is {edge.partition_type}, "
+        "which is written to disk."
+    )
+    return Cause(
+        stage=edge.receiver,
+        subtask=None,
+        cause="disk",
+        evidence=(text,),
+        confidence=0.9,
+        reason="only the disk takes buffers from such a result",
+        advice="use a faster disk, spread the producers over more task managers, or add memory",
+        limited_s=run.length(times),
+    )
+
+
+def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
+    """Return the cause if the receiver was aligning barriers when the exchange limited.
+
+    Then it idles beside input that is there: nothing else keeps a task from reading it.
+    """
+    checkpoints = run.frame("checkpoints")
+    if checkpoints is None:
+        return None
+    rows = run.rows(edge.receiver, times)
+    is_held = (rows["idle_ms_per_s"] >= 1000 * _IDLE) & (rows["input_queue_buffers"] > 0)
+    held = frozenset(map(float, rows[is_held]["t_s"])) & _in_progress(run, checkpoints)
+    ordered = [*run.lengths]
+    after = {ordered[i + 1] for i, t_s in enumerate(ordered[:-1]) if t_s in held}
+    if run.length(times & (held | after)) < _ALIGNED * run.length(times):
+        return None
+    tasks = run.frame("checkpoint_tasks")
+    text = (
+        f"{_blocked(run, edge, times)}: in {len(held)} samples {edge.receiver} was idle beside "
+        "input that had arrived, while a checkpoint was under way (checkpoints)."
+    )
+    evidence = [text]
+    if tasks is not None:
+        longest = tasks[tasks["stage"] == edge.receiver]["alignment_ms"].max()
+        if longest > 0:
+            wait = seconds(float(longest) / 1000)
+            evidence.append(f"It waited up to {wait} s for the last barrier (checkpoint_tasks).")
+    return Cause(
+        stage=edge.receiver,
+        subtask=None,
+        cause="checkpoint",
+        evidence=tuple(evidence),
+        confidence=0.9 if len(held) > 2 else 0.7,
+        reason="only barriers keep a task from reading what has arrived",
+        advice="let barriers overtake (unaligned checkpoints), or checkpoint less often",
+        limited_s=run.length(times),
+    )
+
+
+def _in_progress(run: Run, checkpoints: pd.DataFrame) -> Times:
+    """Return the samples in whose intervals a checkpoint was under way."""
+    ends = checkpoints["ended_s"].fillna(run.total_s)
+    spans = list(zip(checkpoints["triggered_s"], ends, strict=True))
+    return frozenset(
+        t_s
+        for t_s, length in run.lengths.items()
+        if any(start < t_s and end > t_s - length for start, end in spans)
+    )
+
+
+def _of_bandwidth(run: Run, edge: Edge, times: Times) -> Cause | None:
+    """Return the cause if the connection is full."""
+    bandwidth = run.scenario.cluster.bandwidth_bytes_per_s
+    rows = run.samples[run.samples["t_s"].isin(times)]
+    found = busiest_connection(run.scenario, edge, rows) if bandwidth is not None else None
+    if bandwidth is None or found is None or found.bytes_per_s < SATURATED * float(bandwidth):
+        return None
+    used = found.bytes_per_s / float(bandwidth)
+    text = (
+        f"The connection from task manager {found.sender} to {found.receiver} carried "
+        f"{found.bytes_per_s:,.0f} bytes/s of records, {percent(used)} of its bandwidth."
+    )
+    return Cause(
+        stage=edge.receiver,
+        subtask=None,
+        cause="network",
+        evidence=(f"{_blocked(run, edge, times)}.", text),
+        confidence=0.95,
+        reason="the connection is full; headers take what is left",
+        advice="raise the bandwidth, send less, or place both stages together",
+        limited_s=run.length(times),
+    )
+
+
+def _of_window(run: Run, edge: Edge, times: Times) -> Cause:
+    """Return the cause if the buffers of a channel carry too little in a round trip."""
+    scenario, options = run.scenario, run.scenario.options
+    rows = run.channels[(run.channels["edge"] == edge.name) & run.channels["t_s"].isin(times)]
+    waits = rows[(rows["backlog"] > 0)]
+    empty = float((waits["credit"] == 0).mean()) if len(waits) else 0.0
+    into, out = (
+        run.mean(edge.receiver, "in_pool_usage", times),
+        run.mean(edge.sender, "out_pool_usage", times),
+    )
+    latency = scenario.cluster.network_latency_ms
+    window = options.exclusive_buffers + options.floating_buffers
+    is_small = scenario.system.counts_records or window < DEFAULT_WINDOW or latency < FAR_MS
+    evidence = [
+        f"{_blocked(run, edge, times)}.",
+        f"Output pools of {edge.sender} were used to {percent(out)}, input pools of "
+        f"{edge.receiver} to {percent(into)}; with a backlog, {percent(empty)} of the channels had "
+        f"no credit left (channels, {run.span(times)}).",
+    ]
+    if not scenario.system.counts_records:
+        rate = _busiest_rate(run, edge, times)
+        size = options.segment_bytes
+        evidence.append(
+            f"A channel has {options.exclusive_buffers} exclusive buffers and up to "
+            f"{options.floating_buffers} floating ones, {window * size / 1024:,.0f} KiB for each "
+            f"round trip of at least {2 * latency:g} ms; the busiest carried {rate:,.0f} buffers/s."
+        )
+    return Cause(
+        stage=edge.receiver,
+        subtask=None,
+        cause="buffers" if is_small else "network",
+        evidence=tuple(evidence),
+        confidence=0.8 if empty > 0.5 or scenario.system.counts_records else 0.6,
+        reason="credit is used up while the receiver has time to spare; too few buffers and too "
+        "long a way are two sides of it, and what is unusual is named",
+        advice="give its channels more buffers, or larger ones"
+        if is_small
+        else "bring both ends closer together, or give its channels more buffers",
+        limited_s=run.length(times),
+    )
+
+
+def _busiest_rate(run: Run, edge: Edge, times: Times) -> float:
+    """Return the messages/s of the channel of an edge that carried most."""
+    rows = run.channels[run.channels["edge"] == edge.name]
+    first, last = min(times) - run.lengths[min(times)], max(times)
+    sent = rows[rows["t_s"] <= last].groupby(["sender", "receiver"])["sent"].max()
+    before = rows[rows["t_s"] <= first + 1e-9].groupby(["sender", "receiver"])["sent"].max()
+    grown = sent.sub(before, fill_value=0.0)
+    return float(grown.max()) / (last - first) if len(grown) else 0.0

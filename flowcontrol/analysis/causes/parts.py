@@ -1,0 +1,140 @@
+"""The time in which a stage limits, by why: it stood still, wrote checkpoints, or is too slow.
+
+What follows a disturbance is catching up, which is a part of it; and so is catching up with another
+stage that stood still. The rest is the time in which the stage is steadily too slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from flowcontrol.analysis.causes.disturbances import Disturbances, Key
+from flowcontrol.analysis.causes.run import Run, Times
+from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The samples in which a stage limits, by why.
+
+    Attributes
+    ----------
+    stalled, checkpoint, steady : frozenset of float, s
+        Samples; the first two with the time of catching up after.
+    still, written : frozenset of float, s
+        Samples in which it took nothing up, and in which a checkpoint slowed it.
+    subtasks : frozenset of int
+        Those that stood still.
+    slowed : float, ratio
+        Share of its progress that checkpoints took, mean over ``written``.
+    """
+
+    stalled: Times
+    checkpoint: Times
+    steady: Times
+    still: Times
+    written: Times
+    subtasks: frozenset[int]
+    slowed: float
+
+
+def parts_of(run: Run, stage: str, times: Times, disturbed: Mapping[str, Disturbances]) -> Parts:
+    """Return why a stage limited, interval by interval.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    stage : str
+        A stage that limits.
+    times : frozenset of float, s
+        Samples in whose intervals it does.
+    disturbed : mapping of str to Disturbances
+        Of this stage, and of the others that limit.
+    """
+    own = disturbed[stage]
+    kinds = {t_s: "other" for name in _connected(run, stage) for t_s in _all(disturbed, name)}
+    kinds |= {t_s: "checkpoint" for t_s, _ in own.slowed}
+    kinds |= {t_s: "stalled" for t_s, _ in own.still}
+    found = _followed(run, stage, times, kinds)
+    lost = own.slowed.values()
+    return Parts(
+        stalled=frozenset(found["stalled"]),
+        checkpoint=frozenset(found["checkpoint"]),
+        steady=frozenset(found["steady"]),
+        still=frozenset(t_s for t_s, _ in own.still),
+        written=frozenset(t_s for t_s, _ in own.slowed),
+        subtasks=_most_often(own.still),
+        slowed=sum(lost) / len(lost) if lost else 0.0,
+    )
+
+
+def _connected(run: Run, stage: str) -> list[str]:
+    return [*run.scenario.upstream(stage), *run.scenario.downstream(stage)]
+
+
+def _all(disturbed: Mapping[str, Disturbances], stage: str) -> set[float]:
+    """Return the samples in which a stage is disturbed."""
+    found = disturbed.get(stage)
+    return set() if found is None else {t_s for t_s, _ in [*found.still, *found.slowed]}
+
+
+def _followed(
+    run: Run, stage: str, times: Times, kinds: Mapping[float, str]
+) -> Mapping[str, set[float]]:
+    """Return the limited samples by kind: the disturbed ones, those just before and after."""
+    found: dict[str, set[float]] = {
+        name: set() for name in ("stalled", "checkpoint", "other", "steady")
+    }
+    near = [run.limited.get(name, frozenset()) for name in _connected(run, stage)]
+    active = times.union(*near)
+    latest, since, was_active = "steady", 0, False
+    for t_s, coming in zip_longest(run.lengths, [*run.lengths][1:]):
+        is_limited = t_s in times
+        since += 1
+        if t_s in kinds:
+            latest, since = kinds[t_s], 0
+        elif t_s not in active and not was_active:
+            latest = "steady"  # all have caught up
+        elif latest != "steady" and is_limited and since > 1 and _overloaded(run, stage, t_s):
+            latest = "steady"
+        if is_limited:  # a stall that begins within an interval shows in the next one
+            found[latest if latest != "steady" else kinds.get(coming, latest)].add(t_s)
+        was_active = t_s in active
+    return found
+
+
+def _overloaded(run: Run, stage: str, t_s: float) -> bool:
+    """Tell whether a stage that nothing disturbs any more still cannot keep up.
+
+    Its sources are blocked or, if they read logs, fall further behind. Stages in between may be
+    blocked until what waits in their buffers is worked off.
+    """
+    scenario = run.scenario
+    above = [source.name for source in scenario.sources_of(stage)]
+    logs = [name for name in above if scenario.stage(name).reads_log]
+    if logs:
+        return _lag_grows(run, logs, t_s)
+    return any(
+        run.worst(name, "backpressured_ms_per_s", (t_s,)) > 1000 * LOW_ABOVE for name in above
+    )
+
+
+def _lag_grows(run: Run, sources: Collection[str], t_s: float) -> bool:
+    times = [*run.lengths]
+    before = times[max(0, times.index(t_s) - 1)]
+    now, then = (
+        sum(run.total(name, "lag_records", (at,)) for name in sources) for at in (t_s, before)
+    )
+    return now > then or before == t_s
+
+
+def _most_often(still: Collection[Key]) -> frozenset[int]:
+    """Return the subtasks that stood still at least half as often as the one that most did."""
+    counts: dict[int, int] = {}
+    for _, subtask in still:
+        counts[subtask] = counts.get(subtask, 0) + 1
+    most = max(counts.values(), default=0)
+    return frozenset(subtask for subtask, count in counts.items() if 2 * count >= most)

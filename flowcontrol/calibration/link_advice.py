@@ -1,0 +1,80 @@
+"""Advice on a link: what its own ledger suggests, tried out on the scenario that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from flowcontrol.calibration.batches import read_progress
+from flowcontrol.calibration.draft import Cost, Draft
+from flowcontrol.calibration.link_ledger import fit_link, link_load
+from flowcontrol.calibration.link_rules import LinkRules
+from flowcontrol.calibration.spark_cost import cost_of
+from flowcontrol.experiments.advise import Advice, advise
+
+if TYPE_CHECKING:
+    from flowcontrol.experiments.advise.figures import Goal
+
+
+def advise_link(
+    path: str | Path,
+    progress: str | Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    goal: Goal | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    quiet: bool = False,
+) -> Advice:
+    """Propose changes of a link, each run on the scenario that its ledger makes.
+
+    Parameters
+    ----------
+    path : str or Path
+        Folder of the link.
+    progress : str or Path, optional
+        Progress of the receiver's query, a JSON object a line: it says what a batch costs beside
+        its rows, without which larger batches gain nothing.
+    overrides : sequence of str, default ()
+        Changes of that scenario first, ``KEY=VALUE`` each.
+    goal : Goal, optional
+        What to improve; by default what the link lacks.
+    out : str or Path, optional
+        Folder of the results; by default ``out/<name of the link>-advice``.
+    overwrite : bool, default False
+        Replace other advice in it.
+    quiet : bool, default False
+        Show no progress.
+
+    Returns
+    -------
+    Advice
+        What was run, the best first.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no link, too little went through it, or the folder is refused. Nothing was
+        written.
+    """
+    draft = fit_link(path, progress)
+    rules = LinkRules(link_load(path), _batch(progress))
+    return advise(
+        draft.mapping,
+        overrides=overrides,
+        goal=goal,
+        out=out,
+        overwrite=overwrite,
+        quiet=quiet,
+        rules=(rules.changes,),
+    )
+
+
+def _batch(progress: str | Path | None) -> tuple[Cost, float] | None:
+    """Return what a batch costs, and its rows on average; None if nothing says it."""
+    if progress is None:
+        return None
+    batches, _, source = read_progress(progress)
+    return cost_of(Draft({}, source), batches, "stages.x"), fmean(one.rows for one in batches)

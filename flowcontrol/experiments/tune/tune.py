@@ -1,0 +1,189 @@
+"""Search the values of some keys for the best scenario: read, run, judge, write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flowcontrol import notices
+from flowcontrol.experiments.base import varied_base
+from flowcontrol.experiments.executor import Simulate, check_processes, make_executor
+from flowcontrol.experiments.follow import ShowProgress, shown_late
+from flowcontrol.experiments.tune.best_file import best_text
+from flowcontrol.experiments.tune.explore import Outcome, explore
+from flowcontrol.experiments.tune.judge import Verdict, axes_of, kept_measures
+from flowcontrol.experiments.tune.page import tuning_page
+from flowcontrol.experiments.tune.plan import BATCH, RUNS, TunePlan, make_tune_plan
+from flowcontrol.experiments.tune.result import Tuning
+from flowcontrol.experiments.tune.runner import Runner
+from flowcontrol.experiments.tune.search import check_optuna
+from flowcontrol.experiments.tune.store import open_folder, tuning_rows
+from flowcontrol.files import write_atomically
+from flowcontrol.notices import quiet as silenced
+from flowcontrol.scenario.given import Given, Overrides
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Texts = str | Sequence[str]
+"""One text, or several."""
+
+
+def tune(
+    scenario: Given,
+    vary: Mapping[str, Iterable[Any] | str] | Sequence[tuple[str, Iterable[Any] | str]],
+    *,
+    minimise: Texts = (),
+    maximise: Texts = (),
+    subject_to: Texts = (),
+    objectives: Sequence[tuple[str, str]] = (),
+    overrides: Overrides = (),
+    runs: int = RUNS,
+    batch: int = BATCH,
+    seed: int = 1,
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    spark: SparkSession | None = None,
+    processes: int | None = None,
+    progress: ShowProgress | None = None,
+    warn: Callable[[str], None] | None = None,
+    quiet: bool = False,
+    simulate: Simulate | None = None,
+) -> Tuning:
+    """Search for the best values of some keys by runs on the virtual clock, spread over Spark.
+
+    Parameters
+    ----------
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
+    vary : mapping of str to values, or sequence of (str, values)
+        Values to choose from of each key: a list, or a text as for a sweep.
+    minimise, maximise : str or sequence of str, default ()
+        One or two figures in all: ``memory`` (network memory, bytes), ``slots``, or a metric of a
+        sweep such as ``sink.latency_p99_ms``.
+    subject_to : str or sequence of str, default ()
+        What has to hold: ``"sink.latency_p99_ms<=200"`` each.
+    objectives : sequence of (direction, figure), default ()
+        In the place of ``minimise`` and ``maximise``, where their order matters: the first one
+        is the horizontal axis of the picture.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario that hold for all points: values by key, or ``KEY=VALUE`` each.
+    runs : int, default 200
+        Points to run; fewer if there are no more.
+    batch : int, default 10
+        Points asked for at a time: as many can run side by side. Not the number of workers decides
+        what is found, but this.
+    seed : int, default 1
+        Of the search.
+    out : Path or str, optional
+        Folder of the results, by default ``out/<scenario name>-tune``; the same search continues.
+    overwrite : bool, default False
+        Replace the search in ``out``.
+    spark : SparkSession, optional
+        By default the running session, else a new one.
+    processes : int, optional
+        Run in this number of local processes, without Spark.
+    progress, warn : callable, optional
+        Show progress, and each warning; by default on standard error, progress after 2 s.
+    quiet : bool, default False
+        Show no progress and no warnings, and do not say what takes long.
+    simulate : callable, optional
+        Runs one scenario; by default :func:`flowcontrol.virtual.simulate`.
+
+    Returns
+    -------
+    Tuning
+        The results as written.
+
+    Raises
+    ------
+    ScenarioError
+        If a value, a figure, a limit or the folder is refused. Nothing was run or written.
+    RunError
+        If a run failed, or Optuna is not installed; the same call goes on where it was.
+
+    Examples
+    --------
+    >>> vary = {"buffers-per-channel": [2, 4, 8], "floating-buffers-per-gate": [4, 8]}
+    >>> tune(
+    ...     "conf/three-stages.yaml", vary, minimise="memory", subject_to="sink.rate_in>=300"
+    ... ).best  # doctest: +SKIP
+    """
+    check_processes(processes, "the search")
+    check_optuna()
+    aims = [
+        *objectives,
+        *(("minimise", text) for text in _texts(minimise)),
+        *(("maximise", text) for text in _texts(maximise)),
+    ]
+    with silenced(quiet):
+        plan = make_tune_plan(
+            varied_base(scenario, overrides),
+            vary,
+            aims,
+            _texts(subject_to),
+            runs=runs,
+            batch=batch,
+            seed=seed,
+        )
+        name = plan.example.name
+        root = Path("out") / f"{name}-tune" if out is None else out
+        folder = open_folder(root, plan, named=out is not None, overwrite=overwrite)
+        axes = axes_of(plan.goals, plan.example)
+        measures = kept_measures(plan.goals, axes, plan.example)
+        try:
+            folder.mark(finished=False)
+            runner = Runner(
+                plan,
+                measures,
+                folder,
+                lambda: make_executor(spark, processes, is_kept=True),
+                simulate,
+                warn or notices.warn,
+            )
+            try:
+                outcomes, given = _run(plan, runner, progress or shown_late("runs"))
+            finally:
+                runner.close()
+            verdict = Verdict(plan.goals, axes, tuple(outcomes))
+            table = tuning_rows(plan, verdict, measures)
+            result = Tuning(runner.paths.root, plan, verdict, given, table)
+            _write(result, runner)
+            folder.mark(finished=True)
+            return result
+        finally:
+            folder.close()
+
+
+def _texts(given: Texts) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _run(
+    plan: TunePlan, runner: Runner, progress: ShowProgress
+) -> tuple[list[Outcome], Outcome | None]:
+    """Search, and run the scenario as given if no point is it."""
+    with progress(min(plan.runs, plan.space.size), 0) as bar:
+        runner.bar = bar
+        outcomes = explore(plan, runner.run)
+        if plan.given is None:
+            return outcomes, None
+        same = [one for one in outcomes if one.point == plan.given_point]
+        return outcomes, same[0] if same else runner.run_given(plan.given)
+
+
+def _write(result: Tuning, runner: Runner) -> None:
+    """Write table, page, figures and the chosen scenario."""
+    from deltalake import write_deltalake
+
+    paths = runner.paths
+    write_deltalake(str(paths.tuning), result.table, mode="overwrite")
+    write_atomically(paths.report, tuning_page(result))
+    write_atomically(paths.summary, json.dumps(result.summary, indent=1, allow_nan=False) + "\n")
+    if result.verdict.best is None:
+        paths.best.unlink(missing_ok=True)
+    else:
+        write_atomically(paths.best, best_text(result))
+    runner.clear()

@@ -1,0 +1,194 @@
+"""What controllers of the parallelism choose for a scenario, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.analysis.frames import Tables
+from flowcontrol.analysis.scalings import scaling_summary
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.files import write_atomically
+from flowcontrol.folders import Kind, open_owned
+from flowcontrol.report.result import Result
+from flowcontrol.report.scaling import print_scalings
+from flowcontrol.run.emulate import RunResult, ShowRun, emulate
+from flowcontrol.run.jobs import job_for
+from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.given import Given, Overrides, as_base
+from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.scaling_models import POLICIES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import Console
+
+NONE: Final = "none"
+"""The run whose parallelism nobody changes."""
+
+FILE: Final = "scaling.json"
+
+_KIND: Final = Kind("scaling", "scale.json", "scaling", frozenset({"is_own_place", "policies"}))
+
+
+@dataclass(frozen=True, repr=False)
+class ScaleResult(Result):
+    """What each policy chose, and the folder that its run is in.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Without a controller.
+    runs : dict of str to RunResult
+        By policy, ``none`` first: the run whose parallelism nobody changes.
+    path : Path
+        Folder of ``scaling.json`` and of a folder for each run.
+    """
+
+    scenario: Scenario
+    runs: dict[str, RunResult]
+    path: Path
+    kind = "scaling of"
+
+    @cached_property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return self.scenario.name
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """As in ``scaling.json``: of each run what became of it, by policy."""
+        runs = {name: _figures(run) for name, run in self.runs.items()}
+        return {
+            "name": self.name,
+            "duration_s": self.scenario.duration_s,
+            "sentence": " ".join(s for one in runs.values() for s in one["sentences"]),
+            "runs": runs,
+        }
+
+    @cached_property
+    def sentence(self) -> str:
+        """What each policy did, a sentence each."""
+        return str(self.summary["sentence"])
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """``scalings``: those of all policies, with ``policy`` before the columns of a run."""
+        import pyarrow as pa
+
+        found = []
+        for name, run in self.runs.items():
+            if name != NONE:
+                own = run.tables["scalings"]
+                found.append(own.add_column(0, "policy", pa.array([name] * own.num_rows)))
+        return {"scalings": pa.concat_tables(found)}
+
+    def show(self, console: Console | None = None) -> None:
+        """Print the steps of each policy, and the runs beside each other."""
+        print_scalings(self.summary["runs"], console)
+
+
+def scale(
+    scenario: Given,
+    *,
+    policies: Sequence[str] = (),
+    overrides: Overrides = (),
+    out: Path | str | None = None,
+    overwrite: bool = False,
+    progress: ShowRun | None = None,
+    quiet: bool = False,
+) -> ScaleResult:
+    """Run a scenario under each policy, and once with the parallelism that it states.
+
+    Parameters
+    ----------
+    scenario : Scenario, mapping, or str or Path
+        A scenario, the mapping in its file, or the file.
+    policies : sequence of str, default ()
+        ``ds2``, ``flink-autoscaler``; by default that of the scenario, or both if it has none. A
+        policy that the scenario names has its keys there, another one its defaults.
+    overrides : mapping or sequence of str, default ()
+        Changes of the scenario: values by key, or ``KEY=VALUE`` each.
+    out : Path or str, optional
+        Folder of the results; default ``out/<name>-scale``.
+    overwrite : bool, default False
+        Replace what ``out`` holds.
+    progress : callable, optional
+        As of :func:`flowcontrol.emulate`.
+    quiet : bool, default False
+        Show no progress and no warnings.
+
+    Returns
+    -------
+    ScaleResult
+        Shows itself; ``scaling.json`` and the runs are written.
+
+    Raises
+    ------
+    ScenarioError
+        If a policy is unknown, or the scenario or the folder is refused. Nothing was written.
+    RunError
+        If a run failed.
+
+    Examples
+    --------
+    >>> scale("conf/ds2-word-count.yaml").sentence  # doctest: +SKIP
+    'ds2 scaled the job once, ...'
+    """
+    base = as_base(scenario, overrides)
+    stated = base.mapping.get("scaling")
+    own = stated.get("policy") if isinstance(stated, dict) else None
+    chosen = list(dict.fromkeys(policies or ([own] if own else POLICIES)))
+    wrong = [name for name in chosen if name not in POLICIES]
+    if wrong:
+        text = known(str(wrong[0]), POLICIES, "policy")
+        raise ScenarioError([Problem("--policy", text)], base.source)
+    planned = {NONE: base.scenario([(["scaling"], None)])}
+    for name in chosen:
+        keys = stated if name == own else {"policy": name}
+        planned[name] = base.scenario([(["scaling"], keys)])
+    for one in planned.values():
+        job_for(one, "virtual")
+    root = Path("out", f"{planned[NONE].name}-scale") if out is None else Path(out)
+    described = {
+        _KIND.identity: planned[NONE].name,
+        "policies": list(planned),
+        "is_own_place": out is None,
+    }
+
+    def why_kept(_: object) -> str | None:
+        if out is None or overwrite:
+            return None
+        return f"{root} holds scalings already; use --overwrite to replace them, or another folder"
+
+    folder = open_owned(root, _KIND, described, is_continued=lambda _: False, why_kept=why_kept)
+    try:
+        runs = {
+            name: emulate(
+                one, out=folder.root / name, clock="virtual", progress=progress, quiet=quiet
+            )
+            for name, one in planned.items()
+        }
+        result = ScaleResult(planned[NONE], runs, root)
+        text = json.dumps(result.summary, indent=2, ensure_ascii=False)
+        write_atomically(folder.root / FILE, text + "\n")
+        folder.mark(finished=True)
+    finally:
+        folder.close()
+    return result
+
+
+def _figures(run: RunResult) -> dict[str, Any]:
+    """Return what became of a run; of one without a controller, its figures alone."""
+    tables: Tables = run.tables
+    found: dict[str, Any] = run.summary.get("scaling") or {
+        **scaling_summary(tables, run.job.scenario),
+        "policy": NONE,
+        "sentences": [],
+    }
+    lags = run.summary.get("lags", ())
+    return {**found, "end_lag_s": max((one["end_s"] for one in lags), default=0.0)}

@@ -1,0 +1,253 @@
+"""Flink's autoscaler: told of a job's metrics, it says which vertices to scale.
+
+Source: Flink Kubernetes operator, ``JobAutoScalerImpl``, ``ScalingExecutor`` and
+``JobVertexScaler``.
+"""
+
+from collections.abc import Mapping
+from math import ceil, inf, isnan
+from typing import Any, Final, NamedTuple
+
+from flowcontrol.scaling.alignment import align_parallelism
+from flowcontrol.scaling.evaluation import Evaluated, capacity, evaluate
+from flowcontrol.scaling.history import Delayed, Past, Restarts, Scaling, Waiting
+from flowcontrol.scaling.samples import SECOND, Sample, Window
+from flowcontrol.scenario.autoscaler import AutoscalerSettings, read_autoscaler
+
+_LARGEST: Final = 2**31 - 1
+"""Largest Java int."""
+
+
+class Change(NamedTuple):
+    """Another parallelism of a vertex.
+
+    Attributes
+    ----------
+    old, new : int
+        Parallelism.
+    outside : bool
+        Whether its true rate lies outside its band.
+    expected_rate : float, records/s
+        True rate that it is expected to have then.
+    """
+
+    old: int
+    new: int
+    outside: bool
+    expected_rate: float
+
+
+class FlinkAutoscaler:
+    """The autoscaler of the Flink Kubernetes operator.
+
+    Parameters
+    ----------
+    options : mapping of str to object, optional
+        Keys ``job.autoscaler.*`` with values in Flink's syntax.
+    version : {"head", "1.15"}, default "head"
+        Release of the operator whose rules hold.
+
+    Attributes
+    ----------
+    settings : AutoscalerSettings
+        What the keys say.
+    reason : str
+        Why the last :meth:`decide` scaled, or did not.
+    reasons : dict of str to str
+        Why, by vertex that it scaled.
+
+    Raises
+    ------
+    ValueError
+        If a key or the version is refused.
+
+    Examples
+    --------
+    >>> scaler = FlinkAutoscaler({"job.autoscaler.stabilization.interval": "0 s",
+    ...     "job.autoscaler.metrics.window": "10 s", "job.autoscaler.catch-up.duration": "0 s"})
+    >>> for t_s in (0, 10):
+    ...     scaler.observe(t_s, {"map": {"parallelism": 2, "max_parallelism": 128, "inputs": {},
+    ...         "numRecordsIn": 100 * t_s, "numRecordsOut": 0, "numRecordsInPerSecond": 100,
+    ...         "busyTimeMsPerSecond": 1000, "pendingRecords": 10 * t_s}})
+    >>> scaler.decide(10)
+    {'map': Change(old=2, new=4, outside=True, expected_rate=200.0)}
+    """
+
+    def __init__(self, options: Mapping[str, object] | None = None, version: str = "head") -> None:
+        self.settings: AutoscalerSettings = read_autoscaler(options or {}, version)
+        self.reason, self.reasons = "nothing was observed yet", dict[str, str]()
+        self._window = Window()
+        self._past: dict[str, Past] = {}
+        self._delayed: dict[str, Delayed] = {}
+        self._restarts = Restarts()
+
+    def observe(self, t_s: float, vertices: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take in the metrics of a moment.
+
+        Parameters
+        ----------
+        t_s : float, s
+            After the moment before.
+        vertices : mapping of str to mapping
+            By vertex: ``parallelism``, ``max_parallelism``, ``inputs`` (upstream vertex: how it
+            ships, ``hash`` if keyed), ``partitions`` (0: none), and Flink's ``numRecordsIn``,
+            ``numRecordsOut``, ``pendingRecords`` and ``numRecordsInPerSecond`` (sums over the
+            subtasks), ``busyTimeMsPerSecond`` (of the busiest subtask; of the least busy one under
+            the aggregator MIN), ``backPressuredTimeMsPerSecond`` (mean). None: no such metric.
+            Optional: ``numRecordsOutPerSecond``, the rate of a source that counts no input, and
+            ``accumulatedBusyTime`` (ms, sum), which the aggregator AVG needs.
+
+        Raises
+        ------
+        ValueError
+            If the moment is not after the last one, or a figure is unknown, missing or impossible.
+
+        Notes
+        -----
+        The job counts as running from the first call on, and again from each in which a parallelism
+        differs from that before: then what was collected is dropped.
+        """
+        if self._window.add(t_s, vertices, self.settings):
+            has = {name: one.parallelism for name, one in self._window.latest.items()}
+            self._restarts.end(t_s, has)
+
+    def decide(self, t_s: float) -> dict[str, Change]:
+        """Return which vertices to scale now.
+
+        Parameters
+        ----------
+        t_s : float, s
+            Not before the last sample.
+
+        Returns
+        -------
+        dict of str to Change
+            By vertex; empty if nothing is to be done, and :attr:`reason` says why.
+
+        Raises
+        ------
+        ValueError
+            If the moment is before the last sample, or the inputs are a cycle.
+        """
+        if not self._window.samples:
+            return {}
+        if t_s < self._window.samples[-1][0]:
+            raise ValueError(f"t_s: {t_s:g} is before the last sample: decide at it, or later")
+        full_s = self._window.full_at(self.settings)
+        if full_s is None or t_s < full_s:
+            self.reason = (
+                "the job stabilises"
+                if full_s is None
+                else f"the window of metrics is full at {full_s:g} s"
+            )
+            return {}
+        self._window.trim(t_s, self.settings)
+        restart_us = self._restarts.expected_us(self.settings)
+        found = evaluate(self._window, self.settings, restart_us) if self._window.samples else None
+        if found is None:
+            self.reason = "the rate of a source is not known"
+            return {}
+        for past in self._past.values():
+            past.forget(t_s, self.settings)
+        changes = {
+            name: change
+            for name, one in found.items()
+            if name not in self.settings.vertex_exclude_ids
+            and (change := self._change(t_s, name, one, restart_us)) is not None
+        }
+        return self._apply(t_s, changes, found)
+
+    def _apply(
+        self, t_s: float, changes: dict[str, Change], found: Mapping[str, Evaluated]
+    ) -> dict[str, Change]:
+        """Do all changes if any is of a vertex outside its band, and remember them."""
+        if not changes:
+            self.reason = "every vertex runs at its target parallelism"
+            return {}
+        if not any(change.outside for change in changes.values()):
+            self.reason = "every vertex that would change is within its band"
+            return {}
+        self.reasons = {name: _why(name, found[name], one) for name, one in changes.items()}
+        self.reason = ", ".join(self.reasons.values())
+        if not self.settings.scaling_enabled:
+            self.reason = f"scaling is not enabled: {self.reason}"
+            return {}
+        for name, change in changes.items():
+            past = self._past.setdefault(name, Past())
+            rates = found[name].true_rate, change.expected_rate
+            past.scalings.append(Scaling(t_s, change.old, change.new, *rates))
+        self._delayed.clear()
+        self._restarts.begin(t_s, {name: change.new for name, change in changes.items()})
+        return changes
+
+    def _change(self, t_s: float, name: str, one: Evaluated, restart_us: int) -> Change | None:
+        """Return the change of a vertex that is due; None if none is."""
+        own, settings = self._window.latest[name], self.settings
+        wanted = capacity(one, settings, settings.utilization_target, restart_us, with_restart=True)
+        if isnan(one.true_rate) or isnan(wanted):
+            return None
+        past = self._past.get(name, Past())
+        factor = self._factor(wanted, one.true_rate, past)
+        new = self._parallelism(own, factor)
+        if new == own.parallelism:
+            self._delayed.pop(name, None)
+            return None
+        if new > own.parallelism:
+            self._delayed.pop(name, None)
+            if past.is_ineffective(one.true_rate, own.parallelism, settings):
+                return None
+            return _changed(own.parallelism, new, one.is_outside, one, factor, settings)
+        due = self._due(t_s, name, Waiting(t_s, new, one.is_outside))
+        if due is None:
+            return None
+        return _changed(own.parallelism, due.parallelism, due.is_outside, one, factor, settings)
+
+    def _factor(self, wanted: float, true_rate: float, past: Past) -> float:
+        """Return by how much the parallelism is to grow, within the limits of a step."""
+        settings = self.settings
+        factor = wanted / true_rate if true_rate else inf
+        if settings.observed_scalability_enabled:
+            factor /= past.coefficient(settings)
+        least, most = 1 - settings.scale_down_max_factor, 1 + settings.scale_up_max_factor
+        return least if factor < least else min(factor, most)
+
+    def _parallelism(self, own: Sample, factor: float) -> int:
+        """Return the parallelism that follows, within limits and aligned."""
+        settings, current = self.settings, own.parallelism
+        lower = min(current, settings.vertex_min_parallelism)
+        upper = max(current, settings.vertex_max_parallelism)
+        raw = min(ceil(min(factor * current, _LARGEST)), _LARGEST) if factor == factor else 0
+        wanted = min(max(lower, raw), own.max_parallelism, upper)
+        if not own.partitions and "hash" not in own.inputs.values():
+            return wanted
+        mode, version = settings.alignment
+        limits = own.partitions, own.max_parallelism, mode, lower, upper, version
+        return align_parallelism(current, wanted, *limits)
+
+    def _due(self, t_s: float, name: str, wanted: Waiting) -> Waiting | None:
+        """Return the scale-down that is due; None while it waits."""
+        interval_s = self.settings.scale_down_interval / SECOND
+        if interval_s <= 0:
+            return wanted
+        delayed = self._delayed.setdefault(name, Delayed(t_s))
+        delayed.add(wanted)
+        return delayed.due(t_s, interval_s)
+
+
+def _changed(
+    old: int, new: int, outside: bool, one: Evaluated, factor: float, settings: AutoscalerSettings
+) -> Change:
+    """Return a change with the rate that is expected of it."""
+    if settings.version == "1.15":
+        return Change(old, new, outside, one.true_rate * factor)
+    return Change(old, new, outside, one.true_rate / old * new)
+
+
+def _why(name: str, one: Evaluated, change: Change) -> str:
+    """Return why a vertex changes, with figures."""
+    rate = f"{name} can process {one.true_rate:.0f} records/s"
+    if one.true_rate < one.low:
+        return f"{rate}, and needs {one.low:.0f}"
+    if one.true_rate > one.high:
+        return f"{rate}, and {one.high:.0f} are enough"
+    return f"{rate}, within its band" if not change.outside else f"{rate} since a while"

@@ -1,0 +1,188 @@
+"""The scenario of one epoch: other parallelisms, times of its own, logs that hold what waits.
+
+An epoch begins, by its own clock, when the oldest record was written that waits for it. Until the
+job runs again its sources stand still, while what is written to their logs goes on: so a record
+that waited has its true age, and the time in which nothing ran is part of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.scenario.scaling_checks import placed_by_hand
+from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
+from flowcontrol.scenario.stage_models import Stage
+
+_RATES = ("emit_rate", "arrival_rate", "service_rate", "total_rate", "total_arrival_rate")
+
+Offsets = Mapping[str, Sequence[Fraction]]
+"""By source with a log: records that each subtask has had from it since the start of the run."""
+
+
+def shares(stage: Stage, width: int, partitions: int | None) -> list[Fraction]:
+    """Return the part of a log that each of so many subtasks reads.
+
+    With partitions they read them in turn; else the log is divided evenly.
+    """
+    if partitions is None:
+        return [Fraction(1, width)] * width
+    counts = [len(range(subtask, partitions, width)) for subtask in range(width)]
+    return [Fraction(count, partitions) for count in counts]
+
+
+def arrivals(stage: Stage, width: int, partitions: int | None) -> list[Schedule]:
+    """Return what is written for each of so many subtasks of a source with a log."""
+    own = stage.arrival_rate or ()
+    if partitions is None and width == stage.parallelism:
+        return list(own)
+    if stage.total_arrival_rate is not None:
+        whole = stage.total_arrival_rate
+    else:
+        whole = own[0].times(Fraction(stage.parallelism))
+    return [whole.times(share) for share in shares(stage, width, partitions)]
+
+
+def moved(
+    stage: Stage, width: int, partitions: int | None, offsets: Sequence[Fraction]
+) -> list[Fraction]:
+    """Return the offsets of so many subtasks that go on where others were."""
+    if len(offsets) == width:
+        return list(offsets)
+    whole = sum(offsets, Fraction(0))
+    return [whole * share for share in shares(stage, width, partitions)]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """The scenario of an epoch.
+
+    Attributes
+    ----------
+    scenario : Scenario
+        Without a controller; its time 0 is ``origin_us``.
+    origin_us : int
+        When that is, microseconds since the start of the run: a sample.
+    offsets : dict of str to list of Fraction
+        By source with a log: what its subtasks have had before.
+    """
+
+    scenario: Scenario
+    origin_us: int
+    offsets: dict[str, list[Fraction]]
+
+
+def derive(
+    scenario: Scenario, widths: Mapping[str, int], offsets: Offsets, begins_us: int, running_us: int
+) -> Derived:
+    """Return the scenario of an epoch.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        Of the whole run.
+    widths : mapping of str to int
+        Parallelism of every stage.
+    offsets : mapping of str to sequence of Fraction
+        By source with a log: how far the subtasks of the epoch before come to be.
+    begins_us : int
+        When the epoch begins: at a sample.
+    running_us : int
+        When its job runs.
+
+    Raises
+    ------
+    ScenarioError
+        If the job does not fit the cluster at these parallelisms.
+    """
+    partitions = {} if scenario.scaling is None else scenario.scaling.partitions
+    logs = {stage.name: stage for stage in scenario.sources if stage.reads_log}
+    written, had, first_us = {}, {}, begins_us
+    for name, stage in logs.items():
+        width, count = widths[name], partitions.get(name)
+        written[name] = arrivals(stage, width, count)
+        had[name] = moved(stage, width, count, offsets.get(name, [Fraction(0)] * width))
+        for schedule, offset in zip(written[name], had[name], strict=True):
+            first_us = min(first_us, _waits_us(schedule, offset, begins_us))
+    every_us = scenario.sample_interval_us
+    origin_us = first_us // every_us * every_us
+    mapping = _mapping(scenario, widths, origin_us)
+    for row in mapping["stages"]:
+        stage, width = scenario.stage(row["name"]), widths[row["name"]]
+        _put_times(row, stage, width, origin_us)
+        if row["name"] in logs:
+            row["arrival_rate"] = [
+                _written(schedule.without([(0, waits)] if waits else []).after(origin_us))
+                for schedule, offset in zip(written[stage.name], had[stage.name], strict=True)
+                for waits in [_waits_us(schedule, offset, begins_us)]
+            ]
+        if not scenario.inputs(stage.name) and running_us > origin_us:
+            every = {"subtasks": list(range(width))}
+            wait = {"at_s": 0, "for_s": _seconds(running_us - origin_us), **every}
+            row["stalls"] = [wait, *row.get("stalls", ())]
+    return Derived(parse_scenario(mapping, scenario.name), origin_us, had)
+
+
+def _waits_us(schedule: Schedule, offset: Fraction, begins_us: int) -> int:
+    """Return from when on a log holds what its subtask has not had; no later than an epoch."""
+    found = schedule.reached_us(offset)
+    return begins_us if found is None else min(found, begins_us)
+
+
+def _mapping(scenario: Scenario, widths: Mapping[str, int], origin_us: int) -> dict[str, Any]:
+    """Return the file of a scenario with other parallelisms, its times still to be put in."""
+    mapping = scenario.canonical()
+    mapping.pop("scaling", None)
+    mapping["duration_s"] = _seconds(scenario.duration_us - origin_us)
+    placed = placed_by_hand(scenario)
+    for row in mapping["stages"]:
+        row["parallelism"] = widths[row["name"]]
+        if row["name"] not in placed:
+            row.pop("placement", None)
+        for key in _RATES:
+            row.pop(key, None)
+    for row in mapping["edges"]:
+        # Flink's StreamTask replaces forward where an override of the parallelism breaks it; the
+        # channels stay pointwise, so that is rescale.
+        if row["partitioner"] == "forward" and widths[row["from"]] != widths[row["to"]]:
+            row["partitioner"] = "rescale"
+    slots = scenario.cluster.slots
+    if slots is not None:
+        needed = -(-max(widths.values()) // slots)
+        own = mapping["cluster"]
+        own["task_managers"] = max(scenario.cluster.task_managers, needed)
+    if scenario.options.checkpoint_interval_us is None:
+        mapping["savepoints"] = [{"at_s": 0, "stop": True}]
+    return mapping
+
+
+def _put_times(row: dict[str, Any], stage: Stage, width: int, origin_us: int) -> None:
+    """Give the row of a stage its rates and stalls, from the origin on."""
+    rates = stage.service_rate if stage.emit_rate is None else stage.emit_rate
+    key = "service_rate" if stage.emit_rate is None else "emit_rate"
+    if rates is not None and stage.is_total_divided and stage.total_rate is not None:
+        row["total_rate"] = _written(stage.total_rate.after(origin_us))
+    elif rates is not None:
+        own = rates if width == stage.parallelism else (rates[0],) * width
+        row[key] = [_written(schedule.after(origin_us)) for schedule in own]
+    every = tuple(range(stage.parallelism))
+    stalls = []
+    for stall in stage.stalls:
+        begin, end = (moment - origin_us for moment in stall.span)
+        if end > 0:
+            hit = range(width) if stall.subtasks == every else stall.subtasks
+            begin = max(0, begin)
+            one = {"at_s": _seconds(begin), "for_s": _seconds(end - begin)}
+            stalls.append({**one, "subtasks": list(hit)})
+    row.pop("stalls", None)
+    if stalls:
+        row["stalls"] = stalls
+
+
+def _written(schedule: Schedule) -> list[dict[str, Fraction]]:
+    return [{"at_s": _seconds(phase.at_us), "rate": phase.rate} for phase in schedule.phases]
+
+
+def _seconds(us: int) -> Fraction:
+    return Fraction(us, MICROSECONDS)

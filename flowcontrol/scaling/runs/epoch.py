@@ -1,0 +1,227 @@
+"""One epoch of a run: the job from its start until the controller has stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from flowcontrol.job import Job
+from flowcontrol.job.replay import NO_ROWS
+from flowcontrol.scaling.runs.controllers import Controller, Decision
+from flowcontrol.scaling.runs.measured import Measured
+from flowcontrol.scenario import Savepoint
+from flowcontrol.virtual.log_sizes import LogSizes
+from flowcontrol.virtual.running import Running
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPLETED = "completed"
+
+
+@dataclass(frozen=True)
+class Span:
+    """When an epoch is, by the clock of the whole run, microseconds.
+
+    Attributes
+    ----------
+    origin_us : int
+        Time 0 of its scenario.
+    begins_us : int
+        When it begins: at a sample, up to which the tables are those of the epoch before.
+    running_us : int
+        When its job runs.
+    """
+
+    origin_us: int
+    begins_us: int
+    running_us: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is left of an epoch.
+
+    Attributes
+    ----------
+    job : Job
+        What ran.
+    tables : dict of str to pyarrow.Table
+        By the epoch's own clock.
+    rounds, arrived, transfers, control_messages : int
+        Rounds that were run, records that reached the sinks, and messages.
+    decision : Decision or None
+        Why it ended; None: with the run.
+    decided_us, stopped_us : int
+        When that was decided, and when the job had stopped; by the clock of the run.
+    read : dict of str to list of int
+        By source: records that each subtask had had from its log, or emitted.
+    restored : dict of str to list of int
+        The same where the next epoch goes on.
+    in_flight : int
+        Records that were on their way as it ended, and are lost.
+    """
+
+    job: Job
+    tables: dict[str, pa.Table]
+    rounds: int
+    arrived: int
+    transfers: int
+    control_messages: int
+    decision: Decision | None
+    decided_us: int
+    stopped_us: int
+    read: dict[str, list[int]]
+    restored: dict[str, list[int]]
+    in_flight: int
+
+
+def run_epoch(
+    job: Job,
+    controller: Controller,
+    span: Span,
+    progress: Callable[[int, int], None],
+    *,
+    track: bool,
+) -> tuple[Ended, Controller]:
+    """Run an epoch.
+
+    Parameters
+    ----------
+    job : Job
+        Its scenario, laid out, with checkpoints or at least a savepoint.
+    controller : Controller
+        Left as it is.
+    span : Span
+        When the epoch is.
+    progress : callable
+        Called at each sample with the rounds of the epoch and the records at its sinks.
+    track : bool
+        Follow the age of every record.
+
+    Returns
+    -------
+    Ended
+        What is left of it.
+    Controller
+        As it is then.
+
+    Raises
+    ------
+    RunError
+        If the run holds more in flight than its logs may.
+    """
+    sizes = LogSizes.first(job)
+    while True:
+        attempt = _Attempt(job, deepcopy(controller), span, sizes, track=track)
+        flags = attempt.running.run(progress, attempt.is_over)
+        if not flags:
+            return attempt.ended(), attempt.controller
+        sizes = attempt.running.grown(sizes, flags)
+
+
+class _Attempt:
+    """A try at an epoch: with logs of some sizes."""
+
+    def __init__(
+        self, job: Job, controller: Controller, span: Span, sizes: LogSizes, *, track: bool
+    ) -> None:
+        begins_us = span.running_us - span.origin_us
+        self.running = Running.start(job, NO_ROWS, sizes, track=track, begins_us=begins_us)
+        self.controller, self._span, self._job = controller, span, job
+        self._rewinds = job.scenario.options.checkpoint_interval_us is not None
+        if not self._rewinds and self.running.coordination is not None:
+            self.running.coordination.ask(())
+        self._measured, self._since_s = Measured(), 0.0
+        self._decision: Decision | None = None
+        self._decided_us = self._stopped_us = 0
+        self._savepoint, self._is_done = -1, False
+
+    # ------------------------------------------------------------------ while it runs
+
+    def is_over(self, local_s: float) -> bool:
+        """Show the controller a sample; tell whether the epoch ends with it."""
+        t_s = local_s + self._span.origin_us / 1e6
+        since_s, self._since_s = local_s - self._since_s, local_s
+        if t_s < self._span.running_us / 1e6 - 1e-9:
+            return False
+        self._measured.add(t_s, since_s, self.running.tables.latest())
+        if self._decision is not None:
+            return self._is_stopped()
+        if round(local_s * 1e6) >= self._job.scenario.duration_us or not self.controller.is_due(
+            t_s
+        ):
+            return False
+        self._decision = self.controller.look(t_s, self._measured)
+        if self._decision is None:
+            return False
+        self._decided_us = self._stopped_us = round(t_s * 1e6)
+        if self._rewinds:
+            self._is_done = True
+            return True
+        self._stop_with_savepoint()
+        return False
+
+    def _stop_with_savepoint(self) -> None:
+        own = self.running.coordination
+        assert own is not None
+        self._savepoint = own.control.coordinator.next_id
+        now_us = self.running.memory.head.round * self._job.round_us
+        own.ask((Savepoint(at_s=Fraction(now_us, 1_000_000), stop=True),))
+
+    def _is_stopped(self) -> bool:
+        """Tell whether the savepoint is there and all tasks are done; forget it if it failed."""
+        own = self.running.coordination
+        assert own is not None
+        coordinator = own.control.coordinator
+        if self._savepoint not in coordinator.ids:
+            return False
+        found = coordinator.statistics(self._savepoint)
+        if found.status not in {COMPLETED, "in_progress"}:
+            self._decision = None
+            return False
+        if found.status != COMPLETED or not self.running.memory.tasks["is_finished"].all():
+            return False
+        self._stopped_us = self._span.origin_us + int(found.ended or 0)
+        self._is_done = True
+        return True
+
+    # ------------------------------------------------------------------ when it is over
+
+    def ended(self) -> Ended:
+        """Return what is left of it."""
+        running, job = self.running, self._job
+        tables = running.result_tables()
+        coordination, recovery = running.coordination, running.recovery
+        assert coordination is not None and recovery is not None
+        attempts, latest = recovery.attempts, coordination.control.coordinator.latest_completed
+        if self._rewinds and latest > 0:
+            attempts.harvest(latest)
+        read, restored, number = dict[str, list[int]](), dict[str, list[int]](), 0
+        for plan in job.stages:
+            tasks = range(number, number := number + plan.stage.parallelism)
+            if plan.is_source:
+                read[plan.name] = [attempts.source(task)[0] for task in tasks]
+                restored[plan.name] = (
+                    [attempts.position(task, latest) if latest > 0 else 0 for task in tasks]
+                    if self._rewinds
+                    else read[plan.name]
+                )
+        head = running.memory.head
+        return Ended(
+            job,
+            tables,
+            int(head.round),
+            int(head.arrived),
+            int(head.transfers),
+            running.control_messages,
+            self._decision if self._is_done else None,
+            self._decided_us,
+            self._stopped_us,
+            read,
+            restored,
+            attempts.in_flight(),
+        )

@@ -1,0 +1,243 @@
+"""What the autoscaler collects of a job, and its window.
+
+Source: Flink Kubernetes operator, ``ScalingMetricCollector`` and ``ScalingMetrics``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import inf, isfinite, isinf, isnan, nan
+from typing import Any, Final
+
+from flowcontrol.scenario.autoscaler import AutoscalerSettings
+
+SECOND: Final = 1_000_000
+"""Microseconds."""
+
+_FIGURES: Final = (
+    "numRecordsIn",
+    "numRecordsOut",
+    "pendingRecords",
+    "numRecordsInPerSecond",
+    "numRecordsOutPerSecond",
+    "busyTimeMsPerSecond",
+    "backPressuredTimeMsPerSecond",
+    "accumulatedBusyTime",
+)
+_KNOWN: Final = {"parallelism", "max_parallelism", "inputs", "partitions", *_FIGURES}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """One vertex at one moment.
+
+    Attributes
+    ----------
+    parallelism, max_parallelism : int
+        Of the vertex.
+    partitions : int
+        Of a source; 0: none.
+    inputs : mapping of str to str
+        How each upstream vertex ships records to it, ``hash`` if keyed.
+    records_in, records_out : float
+        Since it started, of all subtasks; NaN: not known. Of a source without an input figure,
+        what it put out.
+    lag : float
+        Records that wait in the logs of a source; 0 of any other vertex.
+    rate_in : float, records/s
+        Of all subtasks; NaN: not known.
+    busy : float
+        Share of time in which the busiest subtask worked.
+    busy_ms : float, ms
+        Busy time of all subtasks since they started; NaN: not known.
+    observed : float, records/s
+        True rate of a source as measured while it catches up; NaN: not measured.
+    """
+
+    parallelism: int
+    max_parallelism: int
+    partitions: int
+    inputs: Mapping[str, str]
+    records_in: float
+    records_out: float
+    lag: float
+    rate_in: float
+    busy: float
+    busy_ms: float
+    observed: float
+
+
+@dataclass
+class Window:
+    """The samples since the job runs.
+
+    Attributes
+    ----------
+    running_s : float or None
+        When the job began to run; None before the first sample.
+    samples : list of (float, dict of str to Sample)
+        Moment and vertices, in the order of time.
+    """
+
+    running_s: float | None = None
+    samples: list[tuple[float, dict[str, Sample]]] = field(default_factory=list)
+
+    @property
+    def latest(self) -> dict[str, Sample]:
+        """Vertices of the last sample."""
+        return self.samples[-1][1]
+
+    def add(self, t_s: float, vertices: Mapping[str, Any], settings: AutoscalerSettings) -> bool:
+        """Add a sample; begin anew where a parallelism has changed, and tell whether it has.
+
+        Parameters
+        ----------
+        t_s : float, s
+            Not before the sample before.
+        vertices : mapping of str to mapping
+            Flink's figures by vertex, as :meth:`FlinkAutoscaler.observe` takes them.
+        settings : AutoscalerSettings
+            What the keys say.
+
+        Raises
+        ------
+        ValueError
+            If the moment is before the last one, or a figure is missing, unknown or impossible.
+        """
+        if self.samples and t_s <= self.samples[-1][0]:
+            raise ValueError(
+                f"t_s: {t_s:g} is not after the sample before, {self.samples[-1][0]:g}"
+            )
+        read = {name: _Reader(name, dict(figures)) for name, figures in vertices.items()}
+        _check_inputs(read)
+        had = {n: one.parallelism for n, one in self.latest.items()} if self.samples else None
+        has = {name: reader.count("parallelism", 1) for name, reader in read.items()}
+        is_new = had != has
+        if is_new:
+            self.running_s = t_s
+            self.samples.clear()
+        found = {n: one.sample(settings, self._observed(n, settings)) for n, one in read.items()}
+        self.samples.append((t_s, found))
+        return is_new
+
+    def full_at(self, settings: AutoscalerSettings) -> float | None:
+        """Return from when on the window is full, s; None while the job stabilises."""
+        if self.running_s is None:
+            return None
+        stable_s = self.running_s + settings.stabilization_interval / SECOND
+        firsts = (t_s for t_s, _ in self.samples if t_s >= stable_s)
+        first_s = next(firsts, None)
+        return None if first_s is None else first_s + settings.metrics_window / SECOND
+
+    def trim(self, now_s: float, settings: AutoscalerSettings) -> None:
+        """Drop what is older than the window."""
+        first_s = now_s - settings.metrics_window / SECOND
+        self.samples[:] = [one for one in self.samples if one[0] >= first_s]
+
+    def rate(self, vertex: str, of: Callable[[Sample], float]) -> float:
+        """Return how much a counter grew from the first to the last sample that has it, 1/s."""
+        known = [(t_s, of(one[vertex])) for t_s, one in self.samples]
+        known = [(t_s, value) for t_s, value in known if not isnan(value)]
+        if len(known) < 2:
+            return nan
+        (first_s, first), (last_s, last) = known[0], known[-1]
+        return (last - first) / (last_s - first_s)
+
+    def mean(self, vertex: str, of: Callable[[Sample], float], least: int = 1) -> float:
+        """Return the mean of a figure; NaN of fewer finite ones than ``least``."""
+        values = [of(one[vertex]) for _, one in self.samples]
+        finite = [value for value in values if isfinite(value)]
+        if not finite:
+            return inf if any(isinf(value) for value in values) else nan
+        return nan if len(finite) < least else sum(finite) / len(finite)
+
+    def _observed(self, vertex: str, settings: AutoscalerSettings) -> float:
+        """Return the mean rate measured so far, which goes on where nothing is measured."""
+        least = settings.observed_true_processing_rate_min_observations
+        return self.mean(vertex, lambda one: one.observed, least) if self.samples else nan
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the figures of one vertex."""
+
+    vertex: str
+    figures: Mapping[str, Any]
+
+    def sample(self, settings: AutoscalerSettings, observed: float) -> Sample:
+        unknown = sorted(set(self.figures) - _KNOWN)
+        if unknown:
+            known = ", ".join(sorted(_KNOWN))
+            raise ValueError(f"{self.vertex}.{unknown[0]}: unknown figure (known: {known})")
+        is_source = not self._inputs()
+        records_out = self.figure("numRecordsOut")
+        records_in, rate_in = self.figure("numRecordsIn"), self.figure("numRecordsInPerSecond")
+        if is_source and not records_in > 0 and not isnan(records_out):
+            records_in = records_out
+        if is_source and not rate_in > 0 and "numRecordsOutPerSecond" in self.figures:
+            rate_in = self.figure("numRecordsOutPerSecond")
+        pending = self.figure("pendingRecords") if is_source else nan
+        lag = 0.0 if isnan(pending) else pending
+        busy_ms = self.figure("accumulatedBusyTime")
+        if settings.metrics_busy_time_aggregator == "avg" and isnan(busy_ms):
+            place = f"{self.vertex}.accumulatedBusyTime"
+            raise ValueError(f"{place}: missing, which metrics.busy-time.aggregator AVG needs")
+        return Sample(
+            parallelism=self.count("parallelism", 1),
+            max_parallelism=self.count("max_parallelism", 1),
+            partitions=self.count("partitions", 0) if "partitions" in self.figures else 0,
+            inputs=self._inputs(),
+            records_in=records_in,
+            records_out=records_out,
+            lag=lag,
+            rate_in=rate_in,
+            busy=self.figure("busyTimeMsPerSecond") / 1000,
+            busy_ms=busy_ms,
+            observed=self._measured(rate_in, lag, settings, observed) if is_source else nan,
+        )
+
+    def _measured(
+        self, rate_in: float, lag: float, settings: AutoscalerSettings, before: float
+    ) -> float:
+        """Return the true rate of a source, measured while it catches up."""
+        if isnan(rate_in):
+            return nan
+        if rate_in == 0:
+            return inf
+        if lag < settings.observed_true_processing_rate_lag_threshold // SECOND * rate_in:
+            return before
+        blocked = self.figure("backPressuredTimeMsPerSecond")
+        blocked = 0.0 if isnan(blocked) else blocked
+        return before if blocked >= 1000 else rate_in / (1 - blocked / 1000)
+
+    def _inputs(self) -> dict[str, str]:
+        found = self.figures.get("inputs") or {}
+        return {str(name): str(ship).lower() for name, ship in found.items()}
+
+    def figure(self, name: str) -> float:
+        """Return a figure; NaN where it is missing, None or NaN."""
+        value = self.figures.get(name)
+        if value is None:
+            return nan
+        if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            place = f"{self.vertex}.{name}"
+            raise ValueError(f"{place}: {value!r} is out of range: needs a number, at least 0")
+        return float(value)
+
+    def count(self, name: str, least: int) -> int:
+        """Return a whole number."""
+        value = self.figures.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            place = f"{self.vertex}.{name}"
+            raise ValueError(
+                f"{place}: {value!r} is out of range: needs a whole number, at least {least}"
+            )
+        return value
+
+
+def _check_inputs(read: Mapping[str, _Reader]) -> None:
+    if not read:
+        raise ValueError("vertices: none: a job has at least one")
+    for name, reader in read.items():
+        for sender in reader.figures.get("inputs") or {}:
+            if sender not in read:
+                raise ValueError(f"{name}.inputs: {sender!r} is no vertex of the job")

@@ -1,0 +1,116 @@
+"""DS2: the parallelism of every operator from true rates, in one pass.
+
+Source: Kalavri et al., "Three steps is all you need" (OSDI 2018), and strymon-system/ds2,
+``controller/src/policy/scaling.rs``.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from math import ceil, fsum, isfinite
+
+ROUNDING = 1e-12
+"""Relative error of a few operations on doubles: a need so little above a whole number is it."""
+
+Rates = Mapping[str, Sequence[tuple[float, float]]]
+"""By operator, (true processing rate, true output rate) of each instance, records/s."""
+
+
+def ds2(
+    topology: Iterable[tuple[str, str]],
+    rates: Rates,
+    source_rates: Mapping[str, float] | None = None,
+    factor: float = 0.0,
+) -> dict[str, tuple[float, int]]:
+    """Return the instances that keep up with the sources.
+
+    Parameters
+    ----------
+    topology : iterable of (str, str)
+        Who sends to whom. An operator sends its whole output to each of its receivers.
+    rates : mapping of str to sequence of (float, float)
+        True processing rate and true output rate of each instance, records/s: records over useful
+        time. The processing rate of a source is not used.
+    source_rates : mapping of str to float, optional
+        What all instances of a source are to put out, records/s; by default their true output.
+    factor : float, default 0
+        Share of instances to add beyond the need, before it is rounded up.
+
+    Returns
+    -------
+    dict of str to (float, int)
+        Of every operator that is no source, senders first: the need, and the instances. What goes
+        on to receivers follows from the need, which is not rounded. Without input both are 0.
+
+    Raises
+    ------
+    ValueError
+        If the topology has a cycle, an operator has no rates, a rate is no finite number that is
+        at least 0, records come to one that has no true rate, or the factor is negative.
+
+    Examples
+    --------
+    >>> edges = [("source", "split"), ("split", "count")]
+    >>> rates = {"source": [(0, 10)], "split": [(100, 200)], "count": [(100, 0)]}
+    >>> ds2(edges, rates, {"source": 1000})
+    {'split': (10.0, 10), 'count': (20.0, 20)}
+    """
+    if not isfinite(factor) or factor < 0:
+        raise ValueError(f"factor: {factor!r} is out of range: needs a finite number, at least 0")
+    edges = list(dict.fromkeys(topology))
+    given = {} if source_rates is None else dict(source_rates)
+    _check(edges, rates, given)
+    senders: dict[str, list[str]] = {name: [] for edge in edges for name in edge}
+    for sender, receiver in edges:
+        senders[receiver].append(sender)
+    out: dict[str, float] = {}
+    found: dict[str, tuple[float, int]] = {}
+    for name in _in_order(senders):
+        processed = fsum(processing for processing, _ in rates[name])
+        put_out = fsum(output for _, output in rates[name])
+        if not senders[name]:
+            out[name] = given.get(name, put_out)
+            continue
+        target = fsum(out[sender] for sender in senders[name])
+        if target > 0 and processed == 0:
+            raise ValueError(
+                f"rates[{name!r}]: 0 records/s, while {target:g} records/s come to it: nothing "
+                "was measured of it, so watch it for longer"
+            )
+        instances = len(rates[name])
+        need = target / (processed / instances) if target else 0.0
+        found[name] = need, ceil(need * (1 + factor) * (1 - ROUNDING))
+        out[name] = put_out * need / instances
+    return found
+
+
+def _in_order(senders: Mapping[str, Sequence[str]]) -> list[str]:
+    try:
+        return list(TopologicalSorter(senders).static_order())
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ValueError(f"topology: {circle} is a cycle: DS2 needs none") from None
+
+
+def _check(edges: Sequence[tuple[str, str]], rates: Rates, given: Mapping[str, float]) -> None:
+    """Refuse what is missing, or no rate."""
+    names = list(dict.fromkeys(name for edge in edges for name in edge))
+    receivers = {receiver for _, receiver in edges}
+    for name in names:
+        if not rates.get(name):
+            raise ValueError(f"rates: {name!r} has no instance: state its rates")
+        for index, pair in enumerate(rates[name]):
+            for kind, rate in zip(("processing", "output"), pair, strict=True):
+                is_used = kind == "output" or name in receivers
+                if is_used and not (isfinite(rate) and rate >= 0):
+                    raise ValueError(
+                        f"rates[{name!r}][{index}]: the true {kind} rate {rate!r} is out of range: "
+                        "needs a finite number of records/s, at least 0"
+                    )
+    for name, rate in given.items():
+        if name not in names or name in receivers:
+            raise ValueError(f"source_rates: {name!r} is no source of the topology")
+        if not (isfinite(rate) and rate >= 0):
+            raise ValueError(
+                f"source_rates[{name!r}]: {rate!r} is out of range: needs a finite number of "
+                "records/s, at least 0"
+            )

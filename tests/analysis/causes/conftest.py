@@ -1,0 +1,14 @@
+"""What the tests of causes share."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowcontrol.virtual.loop import prepare
+from flowcontrol.virtual.parts import EVERYTHING
+
+
+@pytest.fixture(scope="session")
+def whole_kernel() -> None:
+    """Compile one kernel with all parts, as the tests of the clock do: these jobs need most."""
+    prepare(EVERYTHING)
