@@ -80,6 +80,19 @@ def checkpoint_changes(subject: Subject) -> Iterator[Change]:
     yield Change("interval", name, keys, "fewer checkpoints", caution)
 
 
+def batch_changes(subject: Subject) -> Iterator[Change]:
+    """Larger and smaller batches, where a source has a most of them."""
+    system = subject.scenario.system
+    now = int(system.throttle_values.get("max_records", 0))
+    if system.throttle != "static_admission" or now == 0:
+        return
+    for most in (2 * now, 4 * now, now // 2):
+        if most > 0:
+            name = f"batches of at most {most:,} records instead of {now:,}"
+            why = "what a batch costs beside them is shared by more" if most > now else "shorter"
+            yield Change("batches", name, ((("system", "throttle", "max_records"), most),), why)
+
+
 def system_changes(subject: Subject) -> Iterator[Change]:
     """Credits, where there are none yet."""
     scenario = subject.scenario

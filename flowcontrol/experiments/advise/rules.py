@@ -7,6 +7,7 @@ from typing import Final
 
 from flowcontrol.experiments.advise.changes import Change, Subject
 from flowcontrol.experiments.advise.option_changes import (
+    batch_changes,
     buffer_changes,
     checkpoint_changes,
     system_changes,
@@ -27,6 +28,7 @@ RULES: Final[tuple[Rule, ...]] = (
     partitioner_changes,
     placement_changes,
     slot_changes,
+    batch_changes,
     buffer_changes,
     timeout_changes,
     checkpoint_changes,
