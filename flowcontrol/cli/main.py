@@ -104,6 +104,14 @@ def _run(options: argparse.Namespace) -> int:
         return 0
 
 
+class _Help(argparse.HelpFormatter):
+    """Help with room for the longest command beside what is said of it."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = max(len(command.name) for command in COMMANDS) + 4
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of the whole; of its commands only the chosen one has arguments."""
     parser = argparse.ArgumentParser(
@@ -111,6 +119,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         description="Backpressure in stream processing: emulate it, or put it into a pipeline.",
         epilog="`flowcontrol COMMAND --help` describes a command.",
         allow_abbrev=False,
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
     chosen = next((word for word in words if not word.startswith("-")), None)
