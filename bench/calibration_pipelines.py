@@ -8,7 +8,7 @@ takes twice as long for a row (``-slow``), and with twice the rows a batch, or t
 (``-more``).
 
 - ``files``: files of differing length, one a batch, a transformation, ``foreachBatch``.
-- ``counts``: the rate source, which grows for a minute, an aggregation, a trigger of 6 s.
+- ``counts``: the rate source, which grows for 20 s, an aggregation, a trigger of 6 s.
 - ``link``: files, a link, and a second query with the sink.
 
 A sink takes a fixed time a batch and a time a row, whatever part of it Spark needs itself.
@@ -132,25 +132,25 @@ def run_counts(spark: SparkSession, work: Path, out: Path, name: str) -> None:
     sink = CountSink(0.9, 0.0012 if name.endswith("slow") else 0.0006)
     rate = 1000 if name.endswith("more") else 500
     source = spark.readStream.format("rate").option("rowsPerSecond", rate)
-    frame = source.option("rampUpTime", "60s").option("numPartitions", 2).load()
+    frame = source.option("rampUpTime", "20s").option("numPartitions", 2).load()
     counts = frame.groupBy((F.col("value") % 100).alias("k")).agg(F.count("*").alias("rows"))
     query = (
         counts.writeStream.outputMode("complete").foreachBatch(sink).queryName(name)
         .trigger(processingTime="6 seconds")
         .option("checkpointLocation", str(work / "checkpoint")).start()
     )  # fmt: skip
-    keep(query, lambda: batches(query) >= 24, out / f"{name}.jsonl")
+    keep(query, lambda: batches(query) >= 20, out / f"{name}.jsonl")
 
 
 def run_link(spark: SparkSession, work: Path, out: Path, name: str) -> None:
     """Files, a link, a second query with the sink."""
-    sink = Sink(0.5, 0.003 if name.endswith("slow") else 0.0015)
+    sink = Sink(0.5, 0.0008 if name.endswith("slow") else 0.0004)
     times = 2 if name.endswith("more") else 1
-    files = 16
+    files = 50
     write_files(spark, work / "in", files, text=180)
     frame = read_files(spark, work / "in", 1)
     link = Link(
-        work / "link", key="id", schema=frame.schema, channels=4, buffer_bytes="32 KiB",
+        work / "link", key="id", schema=frame.schema, channels=4, buffer_bytes="64 KiB",
         exclusive_buffers=2 * times, floating_buffers=8 * times,
     )  # fmt: skip
     first = (

@@ -127,7 +127,7 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
         if stage.stalls and not scenario.inputs(stage.name) and not stage.reads_log:
             text = "a source that stands still is idle on Flink; state a schedule with rate: 0"
             yield Problem(f"{place}.stalls", text)
-        if getattr(stage, "cpu", 1) != 1:
+        if stage.cpu not in {None, 1}:
             text = f"{stage.cpu}: its service is a sleep, which needs no processor; leave it out"
             yield Problem(f"{place}.cpu", text)
 

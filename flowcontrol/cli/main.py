@@ -40,13 +40,13 @@ COMMANDS: Final = (
     Command("schema", "print a JSON schema of scenarios, for editors"),
     Command("emulate", "run a scenario: rates, latency, buffers, the bottleneck"),
     Command("sweep", "run many variants of a scenario, into one table"),
-    Command("tune", "find the best values of some keys, with fewer runs than a sweep"),
+    Command("tune", "find the best values of keys, with fewer runs than a sweep"),
     Command("compare", "run a scenario under several systems' flow control"),
-    Command("step", "step through a run: every buffer, credit and message of a round"),
+    Command("step", "step through a run: each buffer, credit and message of a round"),
     Command("calibrate", "make a scenario of a running job, and predict it"),
     Command("scale", "let DS2 or Flink's autoscaler change the parallelism of a run"),
     Command("capacity", "find the highest rate that a source can sustain"),
-    Command("advise", "try out what would help: parallelism, buffers, checkpoints, placement"),
+    Command("advise", "try out what would help: parallelism, buffers, placement"),
     Command("plan", "show the network buffers of a scenario"),
     Command("deploy", "show Flink's graphs and slots of a scenario"),
     Command("systems", "list the known systems"),
@@ -104,6 +104,14 @@ def _run(options: argparse.Namespace) -> int:
         return 0
 
 
+class _Help(argparse.HelpFormatter):
+    """Help with room for the longest command beside what is said of it."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog)
+        self._action_max_length = max(len(command.name) for command in COMMANDS) + 4
+
+
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of the whole; of its commands only the chosen one has arguments."""
     parser = argparse.ArgumentParser(
@@ -111,6 +119,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         description="Backpressure in stream processing: emulate it, or put it into a pipeline.",
         epilog="`flowcontrol COMMAND --help` describes a command.",
         allow_abbrev=False,
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
     chosen = next((word for word in words if not word.startswith("-")), None)

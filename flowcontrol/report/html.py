@@ -105,7 +105,7 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         + sampling_section(summary)
         + "".join(map(chart_section, of_sampling)),
         table=stage_table(run, summary)
-        + pool_section(pool_readings(tables, scenario))
+        + _pools(tables, scenario)
         + partition_section(summary)
         + message_section(summary),
         advice=advice_section(summary.get("advice")),
@@ -125,6 +125,11 @@ def _sentences(summary: Mapping[str, Any]) -> list[str]:
         *sampling_sentences(summary),
         *job_sentences(summary),
     ]
+
+
+def _pools(tables: Tables, scenario: Scenario) -> str:
+    """Return what the pools of each subtask say; nothing where these change during the run."""
+    return "" if scenario.scaling is not None else pool_section(pool_readings(tables, scenario))
 
 
 def _counted(scenario: Scenario) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +33,7 @@ _FIGURES: Final[dict[str, Callable[[Any], str]]] = {
     "restarts": number,
     "down_s": lambda value: _time(value),
     "throughput": number,
-    "p99_ms": lambda value: "" if value is None else _ms(value),
+    "p99_ms": lambda value: "" if value is None else _time(value / 1000),
     "max_lag_s": lambda value: _time(value),
     "end_lag_s": lambda value: _time(value),
     "subtasks": number,
@@ -43,8 +43,8 @@ _FIGURES: Final[dict[str, Callable[[Any], str]]] = {
 """Figures of a run beside others."""
 
 _SIDE: Final = (
-    "Policy", "Restarts", "Stood for", "Records/s", "p99", "Most lag", "Lag at the end",
-    "Subtasks", "with nothing to do", "Slots",
+    "Policy", "Scaled", "Down", "Records/s", "p99", "Most lag", "End lag", "Subtasks", "Idle",
+    "Slots",
 )  # fmt: skip
 
 _REPORT: Final = "flowcontrol.report"
@@ -187,11 +187,8 @@ def print_scalings(runs: Mapping[str, Mapping[str, Any]], console: Console | Non
 
     console = console or Terminal()
     for found in runs.values():
-        if found["steps"]:
-            table = _table(Table, HEADS)
-            for row in scaling_rows(found):
-                table.add_row(*map(Text, row))
-            console.print(Padding(table, (1, 0)))
+        for words in _step_lines(found):
+            console.print(Text(words))
         for sentence in found["sentences"]:
             console.print(Text(sentence))
     table = _table(Table, _SIDE)
@@ -200,13 +197,27 @@ def print_scalings(runs: Mapping[str, Mapping[str, Any]], console: Console | Non
     console.print(Padding(table, (1, 0)))
 
 
+def _step_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the terminal says of each step: what changed, why, and what came of it."""
+    names = ("records/s", "p99", "most lag")
+    for step in found["steps"]:
+        changes = ", ".join(
+            f"{one['stage']} {one['old']} → {one['new']}" for one in step["changes"]
+        )
+        yield f"{_time(step['t_s'])}: {changes}; it runs again {_time(step['restart_s'])} later"
+        yield from (f"    {text}" for text in dict.fromkeys(o["reason"] for o in step["changes"]))
+        figures = _around(step)
+        pairs = zip(names, figures[::2], figures[1::2], strict=True)
+        yield "    " + ", ".join(f"{name} {one or '-'} → {two or '-'}" for name, one, two in pairs)
+
+
 def _table(kind: type[Table], heads: Sequence[str]) -> Table:
     """Return an empty table of the terminal."""
     from rich import box
 
-    table = kind(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = kind(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for index, head in enumerate(heads):
-        table.add_column(head, justify="left" if index in {0, 1, 3} else "right", overflow="fold")
+        table.add_column(head, justify="right" if index else "left", overflow="fold")
     return table
 
 

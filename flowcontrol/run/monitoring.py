@@ -17,7 +17,8 @@ def add_monitoring(run: Run, summary: dict[str, Any]) -> None:
     Parameters
     ----------
     run : Run
-        Its tables get ``metrics``, unless its scenario says ``metrics: false`` or, without being
+        Its tables get ``metrics``, unless its scenario says ``metrics: false``, a controller
+        changed its parallelism (a subtask is not the same one after that) or, without being
         asked, there were more than :data:`flowcontrol.metrics.MOST_ROWS` rows.
     summary : dict
         Gets ``sampling`` if the scenario asks for samples.
@@ -26,6 +27,8 @@ def add_monitoring(run: Run, summary: dict[str, Any]) -> None:
     monitoring = scenario.monitoring
     if SAMPLES.name in run.tables and monitoring is not None and monitoring.sampling is not None:
         summary["sampling"] = sampling_summary(run.tables, scenario, monitoring.sampling)
+    if scenario.scaling is not None:
+        return
     wanted = None if monitoring is None else monitoring.metrics
     rows = rows_of_metrics(run.tables, scenario) if wanted is None else 0
     if rows > MOST_ROWS:

@@ -140,8 +140,9 @@ def test_the_virtual_clock_writes_what_the_live_one_writes(write: Write, here: P
     assert main([str(write()), "--clock", "virtual"]) == 0
     out = next((here / "out").iterdir())
     found = {path.name for path in out.iterdir() if path.name[0] != "."}
-    assert found == {"stages", "channels", "latency", "summary.json", "report.html", "run.json"}
-    for name in ("stages", "channels", "latency"):  # users' tables keep Delta's own retention
+    tables = {"stages", "channels", "latency", "metrics"}
+    assert found == {*tables, "summary.json", "report.html", "run.json"}
+    for name in tables:  # users' tables keep Delta's own retention
         assert DeltaTable(str(out / name)).metadata().configuration == {}
     summary = json.loads((out / "summary.json").read_text())
     assert summary["clock"] == "virtual"

@@ -47,7 +47,7 @@ def here(tmp_path, monkeypatch):
 def test_it_prints_and_writes_what_each_policy_chose(here, capsys):
     assert main(["scale", "job.yaml", "--out", "found", "--quiet"]) == 0
     said = capsys.readouterr().out
-    for text in ("map", "1 → 4", "needs 3.30 of 1", "ds2 scaled the job once", "none", "Restarts"):
+    for text in ("map", "1 → 4", "needs 3.30 of 1", "ds2 scaled the job once", "none", "Scaled"):
         assert text in said
     found = json.loads((here / "found" / "scaling.json").read_text())
     assert list(found["runs"]) == ["none", "ds2"]

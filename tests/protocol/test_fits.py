@@ -23,6 +23,7 @@ from flowcontrol.protocol import (
     debloating,
     partition_kinds,
     partitioners,
+    processors,
     ratios,
     rounds,
     rows,
@@ -90,6 +91,7 @@ RANGES = {
     "ns": (0, 1000 * (MAX_SECONDS * 10**6 + 3 * ROUND_US)),
     "records": (0, MOST_RECORDS),
     "work": (0, MOST),
+    "parts": (0, processors.WHOLE_ROUND),
     "ready": (0, 2 * MOST),
     "bytes": (0, MOST_BYTES),
     "message_bytes": (0, MAX_SEGMENT_BYTES + MAX_BYTES + 64),
@@ -135,6 +137,7 @@ def in_order(*numbers: int) -> bool:
 CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     ratios.capped: ("number number number", any_ratio),
     ratios.proportion: ("number number number", up_to_all),
+    processors._parts: ("parts work work", lambda _, work, all_: all_ > 0 and work <= 2 * all_),
     times.emitting_us: ("round_us records cost_ns", None),
     times.blocked_source_us: ("round_us records records flag flag", lambda w, a, b, *_: b <= a),
     times.blocked_relay_us: ("round_us records records flag", None),

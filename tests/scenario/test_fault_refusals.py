@@ -59,7 +59,7 @@ CHECKPOINTS = [
            "must be positive or -1 (infinite)"),
     option((f"{CHECKPOINT}intervall", 1), "no option of Flink", "checkpointing.interval'"),
     option((f"{RESTART}type", "sometimes"), "'sometimes'", "none, fixed-delay, failure-rate"),
-    option(("options/restart-strategy", False), "false is not one of"),
+    option(("options/restart-strategy", True), "true is not one of"),
     option([("options/restart-strategy.type", "none"), ("options/restart-strategy", "none")],
            "is the old name of", "state it once"),
     option((f"{RESTART}fixed-delay.attempts", -1), "-1 is out of range", "at least 0"),

@@ -25,7 +25,7 @@ class Cause:
     subtask : int or None
         The subtask, if it is one of several.
     cause : str
-        One of :data:`WORDS`.
+        One of ``flowcontrol.analysis.causes.WORDS``.
     evidence : tuple of str
         Sentences with the figures that show it, and the rows of the tables that they are from.
     confidence : float

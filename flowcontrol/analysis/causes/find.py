@@ -29,7 +29,7 @@ def find_causes(tables: Tables, scenario: Scenario, limits: Limits | None = None
         What was run. Only what a user of a real job knows of it is read: graph, placement,
         machines and options, no rates and nothing that was planted.
     limits : sequence, optional
-        Those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
+        Those of ``find_limits``, if they are known.
 
     Returns
     -------

@@ -1,0 +1,40 @@
+"""From the ledger of a real link to a scenario that predicts it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from flowcontrol.calibration.comparing import beside
+from flowcontrol.calibration.link_ledger import fit_link
+from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.errors import ScenarioError
+from flowcontrol.run.jobs import job_for
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import run_job
+from modules import ROOT
+
+LINK = ROOT / "bench" / "spark_progress" / "link-link"
+
+
+def test_a_real_link_is_predicted() -> None:
+    draft = fit_link(LINK, LINK.parent / "link.jsonl")
+    scenario = parse_scenario(draft.mapping)
+    tables = run_job(job_for(scenario, "virtual")).tables
+    rows = beside(draft.observed, predict(tables, scenario, draft.warm_up_s))
+    assert [row.name for row in rows] == [
+        "rate_out", "backpressured_ms_per_s", "rate_in", "busy_ms_per_s", "in_flight_buffers",
+    ]  # fmt: skip
+    assert [row for row in rows if not row.is_within] == []
+    assert draft.bottleneck == bottleneck(tables, scenario, draft.warm_up_s) == "main"
+    assert any("are beside its rows" in note for note in draft.notes)
+
+
+def test_a_ledger_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
+    shutil.copytree(LINK, tmp_path / "link")
+    for file in (tmp_path / "link" / "ledger").glob("sender*.parquet"):
+        file.unlink()
+    with pytest.raises(ScenarioError, match="--link"):
+        fit_link(tmp_path / "link")
