@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 @pytest.mark.spark
+@pytest.mark.long  # what a micro-batch takes beside other programs is theirs as well
 def test_what_is_predicted_is_what_comes_of_it(spark, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("FLOWCONTROL_OUT", str(tmp_path / "runs"))
@@ -21,6 +22,6 @@ def test_what_is_predicted_is_what_comes_of_it(spark, tmp_path, monkeypatch, cap
     answer = left["answer"]
     gain = answer.observed.iloc[1] / answer.observed.iloc[0]
     assert gain > 1.3
-    # Other programs have the processors too: how well it holds when alone is in the README.
+    # Alone on the machine it is off by 3 %; other programs have the processors too.
     assert abs(answer["off by, %"]).max() < 25
     assert "batches of at most" in capsys.readouterr().out

@@ -89,6 +89,14 @@ def test_places_go_on_in_turn() -> None:
     assert three["stages.sink.placement"] == [1, 1, 1]
 
 
+def test_batches_grow_and_shrink_where_a_source_has_a_most_of_them() -> None:
+    throttle = {"name": "static_admission", "max_records": 1000, "overhead_ms": 500}
+    batched = {**CHAIN, "system": {"transport": "unbounded", "throttle": throttle}}
+    found = documents(changes(batched, SLOW_SINK), "batches")
+    assert [one["system.throttle.max_records"] for one in found] == [2000, 4000, 500]
+    assert not documents(changes(CHAIN, SLOW_SINK), "batches")
+
+
 def test_a_hash_is_left_where_state_or_windows_need_it() -> None:
     keyed = {"partitioner": "hash", "key_weights": {"a": 1, "b": 3}}
     edges = [{**CHAIN["edges"][0], **keyed}, CHAIN["edges"][1]]
