@@ -109,6 +109,7 @@ class _Help(argparse.HelpFormatter):
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog)
+        # argparse leaves the indentation of commands below a title out of its own count.
         self._action_max_length = max(len(command.name) for command in COMMANDS) + 4
 
 

@@ -53,6 +53,9 @@ TABLE: list[tuple[LinkSnapshot, str | None, int | None]] = [
     (link((10.0, 0.1), (14.0, 0.9), (10.0, 0.1)), "operator", None),
     # skew comes before too few buffers: the receiver waits since the hot channel is in its way
     (link((10.0, 0.1), (70.0, 0.9), (10.0, 0.1), busy_ratio=0.3), "key_skew", 1),
+    # a receiver that has stopped is not busy either, and buffers would not help
+    (link(*EVEN, busy_ratio=0.0, silent_s=120.0), "downstream", None),
+    (link(*EVEN, batch_s=60.0, silent_s=120.0), "operator", None),
     (link(*EVEN, is_starting=True), None, None),
     (link(*EVEN, paused=("events",)), None, None),
 ]

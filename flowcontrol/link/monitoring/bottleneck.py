@@ -10,7 +10,7 @@ from math import inf
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
-from flowcontrol.link.monitoring.causes import BUSY_ABOVE, limiting_link
+from flowcontrol.link.monitoring.causes import BUSY_ABOVE, SILENT_S, limiting_link, may_have_stopped
 from flowcontrol.link.monitoring.short_numbers import duration
 from flowcontrol.link.monitoring.snapshot import (
     ChannelSnapshot,
@@ -19,12 +19,6 @@ from flowcontrol.link.monitoring.snapshot import (
     SenderSnapshot,
 )
 from flowcontrol.report.numbers import percent
-
-SILENT_S = 30.0
-"""Time without a commit after which a receiver is reported as perhaps stopped."""
-
-PATIENCE = 3.0
-"""The same in usual times of a micro-batch: a slow batch is no stop."""
 
 
 def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
@@ -141,8 +135,7 @@ def _stage(
 ) -> str:
     """Return what is slow, and what shows it."""
     name = f"the stage that reads {snapshot.label} (receiver {reader.name})"
-    known = [PATIENCE * reader.batch_s] if reader.batch_s else []
-    if reader.silent_s > max(SILENT_S, *known, 0.0):
+    if may_have_stopped(reader):
         since = duration(reader.silent_s)
         what = "in one micro-batch" if reader.running_s is not None else "idle"
         return f"{name}, {what} for {since} or stopped"

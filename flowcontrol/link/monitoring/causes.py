@@ -20,6 +20,12 @@ from flowcontrol.report.numbers import percent
 BUSY_ABOVE: Final = 0.5
 """Busy share of its time above which a receiver, and not the buffers before it, is slow."""
 
+SILENT_S: Final = 30.0
+"""Time without a commit after which a receiver is reported as perhaps stopped."""
+
+PATIENCE: Final = 3.0
+"""The same in usual times of a micro-batch: a slow batch is no stop."""
+
 HOT: Final = 1.5
 """Share of the rows of a channel, over an even share, from which its key is skewed."""
 
@@ -42,6 +48,12 @@ def limiting_link(snapshots: Sequence[LinkSnapshot]) -> LinkSnapshot | None:
     return None
 
 
+def may_have_stopped(reader: ReceiverSnapshot) -> bool:
+    """Tell whether a receiver has been silent for longer than a slow micro-batch would be."""
+    usual_s = PATIENCE * reader.batch_s if reader.batch_s else 0.0
+    return reader.silent_s > max(SILENT_S, usual_s)
+
+
 def link_cause(snapshot: LinkSnapshot) -> Cause | None:
     """Return why the reader of a link holds its sender up.
 
@@ -53,9 +65,10 @@ def link_cause(snapshot: LinkSnapshot) -> Cause | None:
     Returns
     -------
     Cause or None
-        ``downstream`` without a reader, ``key_skew`` (a channel, or a receiver, has far more rows
-        than the others), ``buffers`` (the receiver has time left), ``external`` (a micro-batch
-        mostly takes what it takes without rows) or ``operator``; its ``stage`` is the receiver.
+        ``downstream`` (nobody reads, or a receiver that may have stopped), ``key_skew`` (a channel
+        has far more rows than the others), ``buffers`` (the receiver has time left), ``external``
+        (a micro-batch mostly takes what it takes without rows) or ``operator``; its ``stage`` is
+        the receiver.
         None if no sender is blocked, a receiver has not ended its first batch, or senders wait for
         one another in event time.
     """
@@ -74,6 +87,10 @@ def link_cause(snapshot: LinkSnapshot) -> Cause | None:
         text = f"Channel {worst.channel} of {snapshot.label} has no reader."
         return _cause(worst.receiver or None, None, "downstream", (text,), 1.0, "start a receiver")
     reader = readers[0]
+    if may_have_stopped(reader):
+        text = f"Receiver {reader.name} of {snapshot.label} has not committed for "
+        text += f"{duration(reader.silent_s)}."
+        return _cause(reader.name, None, "downstream", (text,), 0.8, "check that its query runs")
     channels = [c for c in own if c.receiver == worst.receiver]
     return (
         _skewed(snapshot, sender, channels, group)
