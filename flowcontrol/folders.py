@@ -136,6 +136,48 @@ def open_owned(
             raise
 
 
+def open_anew(
+    root: Path | str, kind: Kind, described: dict[str, Any], *, named: bool, overwrite: bool
+) -> OwnedFolder:
+    """Prepare a folder of results that are quick to make, so that nothing is continued.
+
+    Parameters
+    ----------
+    root : Path or str
+        The folder.
+    kind : Kind
+        Kind of the new content.
+    described : dict
+        The content of its file; ``is_own_place`` is added.
+    named : bool
+        Whether the user named the folder: what it holds is replaced only with ``overwrite``.
+    overwrite : bool
+        Replace what it holds.
+
+    Returns
+    -------
+    OwnedFolder
+        Locked for this process.
+
+    Raises
+    ------
+    ScenarioError
+        As :func:`open_owned`.
+    """
+    why = None
+    if named and not overwrite:
+        why = (
+            f"{root} holds a {kind.noun} already; use --overwrite to replace it, or another folder"
+        )
+    return open_owned(
+        root,
+        kind,
+        {**described, "is_own_place": not named},
+        is_continued=lambda _: False,
+        why_kept=lambda _: why,
+    )
+
+
 def folder_refused(text: str) -> ScenarioError:
     """Return the refusal of a folder of results."""
     return ScenarioError([Problem("--out", text)], "command")

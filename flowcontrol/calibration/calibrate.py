@@ -19,7 +19,7 @@ from flowcontrol.calibration.wording import (
 )
 from flowcontrol.calibration.writing import scenario_text
 from flowcontrol.files import write_atomically
-from flowcontrol.folders import Kind, open_owned
+from flowcontrol.folders import Kind, open_anew
 from flowcontrol.report.result import Result, print_text
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.run.jobs import job_for
@@ -156,14 +156,8 @@ def calibrate(
     """
     scenario = check(draft)
     root = Path("out", f"{scenario.name}-calibration") if out is None else out
-    described = {_KIND.identity: draft.source, "is_own_place": out is None}
-
-    def why_kept(_: object) -> str | None:
-        if out is None or overwrite:
-            return None
-        return f"{root} holds a calibration already; use --overwrite, or name another folder"
-
-    folder = open_owned(root, _KIND, described, is_continued=lambda _: False, why_kept=why_kept)
+    described = {_KIND.identity: draft.source}
+    folder = open_anew(root, _KIND, described, named=out is not None, overwrite=overwrite)
     try:
         write_atomically(folder.root / SCENARIO, scenario_text(draft))
         run = emulate(folder.root / SCENARIO, out=folder.root / RUN, clock="virtual", quiet=quiet)

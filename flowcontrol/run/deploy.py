@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.deployment.deploy import Deployment, deployment_of
 from flowcontrol.files import write_atomically
-from flowcontrol.folders import Kind, open_owned
+from flowcontrol.folders import Kind, open_anew
 from flowcontrol.report.deployment import describe_deployment, sentence
 from flowcontrol.report.deployment_page import deployment_page
 from flowcontrol.report.result import Result, print_text
@@ -122,14 +122,8 @@ def deploy(
     """
     found = deployment_of(as_base(scenario, overrides))
     root = Path("out", f"{found.name}-graphs") if out is None else out
-    described = {_KIND.identity: found.name, "is_own_place": out is None}
-
-    def why_kept(_: object) -> str | None:
-        if out is None or overwrite:
-            return None
-        return f"{root} holds graphs already; use --overwrite to replace them, or another folder"
-
-    folder = open_owned(root, _KIND, described, is_continued=lambda _: False, why_kept=why_kept)
+    described = {_KIND.identity: found.name}
+    folder = open_anew(root, _KIND, described, named=out is not None, overwrite=overwrite)
     try:
         text = json.dumps(found.to_json(), indent=1, ensure_ascii=False)
         write_atomically(folder.root / GRAPHS, text + "\n")

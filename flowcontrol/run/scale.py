@@ -13,13 +13,13 @@ from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.files import write_atomically
-from flowcontrol.folders import Kind, open_owned
+from flowcontrol.folders import Kind, open_anew
 from flowcontrol.report.result import Result
 from flowcontrol.report.scaling import print_scalings
 from flowcontrol.run.emulate import RunResult, ShowRun, emulate
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.given import Given, Overrides, as_base
+from flowcontrol.scenario.given import Base, Given, Overrides, as_base
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.scaling_models import POLICIES
 
@@ -139,33 +139,10 @@ def scale(
     >>> scale("conf/ds2-word-count.yaml").sentence  # doctest: +SKIP
     'ds2 scaled the job once, ...'
     """
-    base = as_base(scenario, overrides)
-    stated = base.mapping.get("scaling")
-    own = stated.get("policy") if isinstance(stated, dict) else None
-    chosen = list(dict.fromkeys(policies or ([own] if own else POLICIES)))
-    wrong = [name for name in chosen if name not in POLICIES]
-    if wrong:
-        text = known(str(wrong[0]), POLICIES, "policy")
-        raise ScenarioError([Problem("--policy", text)], base.source)
-    planned = {NONE: base.scenario([(["scaling"], None)])}
-    for name in chosen:
-        keys = stated if name == own else {"policy": name}
-        planned[name] = base.scenario([(["scaling"], keys)])
-    for one in planned.values():
-        job_for(one, "virtual")
+    planned = _planned(as_base(scenario, overrides), policies)
     root = Path("out", f"{planned[NONE].name}-scale") if out is None else Path(out)
-    described = {
-        _KIND.identity: planned[NONE].name,
-        "policies": list(planned),
-        "is_own_place": out is None,
-    }
-
-    def why_kept(_: object) -> str | None:
-        if out is None or overwrite:
-            return None
-        return f"{root} holds scalings already; use --overwrite to replace them, or another folder"
-
-    folder = open_owned(root, _KIND, described, is_continued=lambda _: False, why_kept=why_kept)
+    described = {_KIND.identity: planned[NONE].name, "policies": list(planned)}
+    folder = open_anew(root, _KIND, described, named=out is not None, overwrite=overwrite)
     try:
         runs = {
             name: emulate(
@@ -180,6 +157,30 @@ def scale(
     finally:
         folder.close()
     return result
+
+
+def _planned(base: Base, policies: Sequence[str]) -> dict[str, Scenario]:
+    """Return the scenario under each policy, by its name, and first as it is without one.
+
+    Raises
+    ------
+    ScenarioError
+        If a policy is unknown, or the virtual clock refuses a scenario.
+    """
+    stated = base.mapping.get("scaling")
+    own = stated.get("policy") if isinstance(stated, dict) else None
+    chosen = list(dict.fromkeys(policies or ([own] if own else POLICIES)))
+    wrong = [name for name in chosen if name not in POLICIES]
+    if wrong:
+        text = known(str(wrong[0]), POLICIES, "policy")
+        raise ScenarioError([Problem("--policy", text)], base.source)
+    planned = {NONE: base.scenario([(["scaling"], None)])}
+    for name in chosen:
+        keys = stated if name == own else {"policy": name}
+        planned[name] = base.scenario([(["scaling"], keys)])
+    for one in planned.values():
+        job_for(one, "virtual")
+    return planned
 
 
 def _figures(run: RunResult) -> dict[str, Any]:

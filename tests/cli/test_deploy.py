@@ -240,7 +240,7 @@ def test_a_folder_of_graphs_is_replaced_only_when_asked(
     assert run(words, capsys) == (0, "")
     status, said = run(words, capsys)
     assert status == 2
-    assert "mine holds graphs already; use --overwrite" in said
+    assert "mine holds a deployment already; use --overwrite" in said
     assert run([*words, "--overwrite"], capsys) == (0, "")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("mine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,8 @@ from flowcontrol.experiments.executor import Simulate, check_processes, make_exe
 from flowcontrol.experiments.follow import ShowProgress, shown_late
 from flowcontrol.experiments.tune.best_file import best_text
 from flowcontrol.experiments.tune.explore import Outcome, explore
-from flowcontrol.experiments.tune.judge import Verdict, axes_of, kept_measures
+from flowcontrol.experiments.tune.judge import Axis, Verdict, axes_of, kept_measures
+from flowcontrol.experiments.tune.measures import Measure
 from flowcontrol.experiments.tune.page import tuning_page
 from flowcontrol.experiments.tune.plan import BATCH, RUNS, TunePlan, make_tune_plan
 from flowcontrol.experiments.tune.result import Tuning
@@ -128,29 +130,15 @@ def tune(
             batch=batch,
             seed=seed,
         )
-        name = plan.example.name
-        root = Path("out") / f"{name}-tune" if out is None else out
+        root = Path("out") / f"{plan.example.name}-tune" if out is None else out
         folder = open_folder(root, plan, named=out is not None, overwrite=overwrite)
-        axes = axes_of(plan.goals, plan.example)
-        measures = kept_measures(plan.goals, axes, plan.example)
         try:
             folder.mark(finished=False)
-            runner = Runner(
-                plan,
-                measures,
-                folder,
-                lambda: make_executor(spark, processes, is_kept=True),
-                simulate,
-                warn or notices.warn,
-            )
-            try:
-                outcomes, given = _run(plan, runner, progress or shown_late("runs"))
-            finally:
-                runner.close()
-            verdict = Verdict(plan.goals, axes, tuple(outcomes))
-            table = tuning_rows(plan, verdict, measures)
-            result = Tuning(runner.paths.root, plan, verdict, given, table)
-            _write(result, runner)
+            axes = axes_of(plan.goals, plan.example)
+            measures = kept_measures(plan.goals, axes, plan.example)
+            executor = partial(make_executor, spark, processes, is_kept=True)
+            runner = Runner(plan, measures, folder, executor, simulate, warn or notices.warn)
+            result = _searched(plan, runner, axes, measures, progress or shown_late("runs"))
             folder.mark(finished=True)
             return result
         finally:
@@ -159,6 +147,25 @@ def tune(
 
 def _texts(given: Texts) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
+
+
+def _searched(
+    plan: TunePlan,
+    runner: Runner,
+    axes: tuple[Axis, Axis],
+    measures: tuple[Measure, ...],
+    progress: ShowProgress,
+) -> Tuning:
+    """Search, judge and write what was found."""
+    try:
+        outcomes, given = _run(plan, runner, progress)
+    finally:
+        runner.close()
+    verdict = Verdict(plan.goals, axes, tuple(outcomes))
+    table = tuning_rows(plan, verdict, measures)
+    result = Tuning(runner.paths.root, plan, verdict, given, table)
+    _write(result, runner)
+    return result
 
 
 def _run(
