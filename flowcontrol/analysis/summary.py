@@ -114,10 +114,6 @@ def summarise(
     """
     end = end_of(tables)
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
-    limits = find_limits(tables, scenario)
-    found, lags = find_bottleneck(tables, scenario, limits), find_lags(tables, scenario)
-    causes = find_causes(tables, scenario, limits) if with_causes else ()
-    hot = find_hot(tables, scenario)
     summary: dict[str, Any] = {
         "name": scenario.name,
         "clock": clock,
@@ -127,12 +123,7 @@ def summarise(
         "wall_s": wall_s,
         "emulated_s": end,
         "windows": {name: {"from_s": a, "until_s": b} for name, (a, b) in windows.items()},
-        "bottleneck": found.stage,
-        "sentence": found.sentence,
-        "bottleneck_detail": found.detail(),
-        **({"causes": [one.document() for one in causes]} if with_causes else {}),
-        **({"lags": [lag.document() for lag in lags]} if lags else {}),
-        **({"hot": [one.document() for one in hot]} if hot else {}),
+        **_findings(tables, scenario, with_causes=with_causes),
         "stages": _stages(tables, scenario, windows),
         "edges": _edges(tables, scenario, windows),
     }
@@ -140,9 +131,25 @@ def summarise(
         summary["checkpoints"] = checkpoint_summary(tables, scenario, round_ms)
     if "time" in tables:
         summary["event_time"] = event_time_summary(tables, scenario, round_ms)
-        summary["sentence"] = " ".join([found.sentence, *summary["event_time"]["matter"]])
+        summary["sentence"] = " ".join([summary["sentence"], *summary["event_time"]["matter"]])
     rounded: dict[str, Any] = _rounded(summary)
     return rounded
+
+
+def _findings(tables: Tables, scenario: Scenario, *, with_causes: bool) -> dict[str, Any]:
+    """Return what limits a run and why, whose logs grow, and which subtasks are hot."""
+    limits = find_limits(tables, scenario)
+    found = find_bottleneck(tables, scenario, limits)
+    causes = find_causes(tables, scenario, limits) if with_causes else ()
+    lags, hot = find_lags(tables, scenario), find_hot(tables, scenario)
+    return {
+        "bottleneck": found.stage,
+        "sentence": found.sentence,
+        "bottleneck_detail": found.detail(),
+        **({"causes": [one.document() for one in causes]} if with_causes else {}),
+        **({"lags": [lag.document() for lag in lags]} if lags else {}),
+        **({"hot": [one.document() for one in hot]} if hot else {}),
+    }
 
 
 def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:

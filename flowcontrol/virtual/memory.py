@@ -262,13 +262,19 @@ def fill(
         fill_processors(build)
     _fill_globals(build)
     _link(build)
+    memory = _written(build)
+    return memory if job.checkpoints is None else with_cuts(memory, job)
+
+
+def _written(build: Builder) -> Memory:
+    """Return a memory with all that was put into it."""
     memory = Memory(np.zeros(build.used, np.int64), build.places)
-    assign(memory.head, head)
+    assign(memory.head, build.head)
     blocks = build.blocks.items()
-    filled = [(getattr(head, base), block.view(np.int64)) for base, block in blocks]
+    filled = [(getattr(build.head, base), block.view(np.int64)) for base, block in blocks]
     for first, values in [*filled, *build.tables]:
         memory.cells[first : first + len(values)] = values
-    return memory if job.checkpoints is None else with_cuts(memory, job)
+    return memory
 
 
 def _add_blocks(build: Builder) -> None:
