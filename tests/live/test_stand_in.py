@@ -66,5 +66,5 @@ def test_a_scenario_runs_alike_on_both_clocks(
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
     found = runs.live_results(job, tmp_path)
     for key, table in run_job(job).tables.items():
-        frames = (one.to_pandas() for one in (table, found[key]))
+        frames = table.to_pandas(), found[key].to_pandas()
         pd.testing.assert_frame_equal(*frames, rtol=1e-12, atol=0)
