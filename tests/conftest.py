@@ -123,6 +123,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # -Xss16m: stopping a Python foreachBatch query in mid-batch overflows the usual stack. And
         # a JVM that runs everything a few times is not worth compiling twice.
         "spark.driver.extraJavaOptions": f"-Xss16m {CHEAP}",
+        # A plan that runs a few times on some rows is not worth compiling, nor making twice.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
         # A busy machine is no error; queries are stopped in mid-batch, and Python workers started.
         "spark.sql.streaming.stopTimeout": "1800s",
         # Tables that a test makes by name are gone with the run.

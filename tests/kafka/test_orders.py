@@ -82,8 +82,8 @@ def test_every_order_arrives_once_and_in_order(broker, start_pipeline, tmp_path)
     [
         (["--buffer-bytes", "1 KiBB"], "buffer_bytes"),
         (["--target-batch-s", "0.01"], "target_batch_s is 0.01"),
-        (["--target-batch-s", "nan"], "target_batch_s is nan"),
-        (["--rate", "fast"], "invalid float value: 'fast'"),
+        pytest.param(["--target-batch-s", "nan"], "target_batch_s is nan", marks=pytest.mark.long),
+        pytest.param(["--rate", "fast"], "invalid float value: 'fast'", marks=pytest.mark.long),
     ],
 )
 def test_refused_before_spark_starts_and_nothing_is_written(

@@ -237,6 +237,8 @@ class Pipeline:
 
     def _may_arm(self, stage: Stage) -> bool:
         """Whether a stage may be killed once more."""
+        if self.wanted < len(POINTS) and stage.name != "middle":
+            return False  # the one that both sends and receives
         armed = sum(other.armed is not None for other in self.stages)
         counts = Counter(kill.stage for kill in self.kills)
         is_ahead = counts[stage.name] > min(counts[name] for name in POINTS) + self.lead

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import rows
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from flowcontrol import Link
+from flowcontrol.live.queries import NOT_STARTED
 from flowcontrol.spark.crash_points import crash_point
 
 SETTINGS: dict[str, Any] = {
@@ -88,7 +90,9 @@ def begin(spark: SparkSession, folder: Path, stage: str) -> Any:
         # The channel, as the link's documentation says that it is chosen.
         mapped = mapped.withColumn("channel", F.pmod(F.hash("key"), F.lit(SETTINGS["channels"])))
         return mapped.writeStream.foreachBatch(link(folder, "b").sender("middle"))
-    found = link(folder, "b").receive(spark, name="sink", wait_s=PATIENCE_S)
+    # By its name alone: Spark finds the source by itself, in a session that nothing prepared.
+    reader = spark.readStream.format("flowcontrol").options(name="sink", wait_s=str(PATIENCE_S))
+    found = reader.load(str(folder / "link-b"))
     return found.writeStream.foreachBatch(TableSink(folder / "table", 0.1))
 
 
@@ -108,9 +112,15 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     writer = begin(spark, folder, stage)
-    query = writer.option("checkpointLocation", str(folder / f"checkpoint-{stage}")).start()
+    writer = writer.option("checkpointLocation", str(folder / f"checkpoint-{stage}"))
+    query = writer.start()
     while not asked.is_set():
-        query.awaitTermination(0.3)
+        try:
+            query.awaitTermination(0.3)
+        except StreamingQueryException as error:
+            if NOT_STARTED not in str(error):
+                raise
+            query = writer.start()  # the machine is busy: Spark gives its reader 10 s to start
     query.stop()
     spark.stop()
 

@@ -1,8 +1,8 @@
 """kill -9 of any stage of a pipeline at any time: all rows arrive once, in order, within limits.
 
-Three kills in an ordinary run; ``FLOWCONTROL_KILLS=200 ./run-tests.sh tests/link_kill -s`` is the
-long version, 10 to 20 s a kill. ``FLOWCONTROL_SEED`` repeats the plan of a
-run, though not its timing.
+An ordinary run kills the middle stage once, which sends and receives: test_faults.py kills more,
+without Spark. ``FLOWCONTROL_KILLS=200 ./run-tests.sh tests/link_kill -s`` is the long version, 10
+to 20 s a kill. ``FLOWCONTROL_SEED`` repeats the plan of a run, though not its timing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def test_a_pipeline_that_is_killed_again_and_again(tmp_path: Path) -> None:
     from harness import POINTS, Pipeline
     from verifier import LedgerCheck, check_table
 
-    wanted = int(os.environ.get("FLOWCONTROL_KILLS", 3))
+    wanted = int(os.environ.get("FLOWCONTROL_KILLS", 1))
     seed = int(os.environ.get("FLOWCONTROL_SEED", random.randrange(1 << 32)))
     print(f"\n{wanted} kills, FLOWCONTROL_SEED={seed}, {tmp_path}", flush=True)
     run = tmp_path / "run"
@@ -34,7 +34,8 @@ def test_a_pipeline_that_is_killed_again_and_again(tmp_path: Path) -> None:
     assert len(pipeline.kills) == wanted
     starts = sum(stage.starts for stage in pipeline.stages)
     assert starts == wanted + len(pipeline.stages)
-    assert {kill.stage for kill in pipeline.kills} == set(POINTS)
+    due = set(POINTS) if wanted >= len(POINTS) else {"middle"}
+    assert {kill.stage for kill in pipeline.kills} == due
     check_table(run / "table", pipeline.rows)
     for name, watch in pipeline.watches.items():
         check = LedgerCheck(run / f"link-{name}", watch.commits)

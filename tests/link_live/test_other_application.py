@@ -14,7 +14,8 @@ import pytest
 from flowcontrol import Link
 from jvm import java_environment
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# The sink of tests/link_kill finds the source by its name alone in the quick form.
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.long]
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -33,9 +33,9 @@ EVERY = [
     "fan_out",
 ]
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-DROPPED = {"single", "hash", "short", "fan_in", "shuffle", "fan_out"}
+DROPPED = {"single", "hash", "short", "fan_in", "local", "shuffle", "large", "fan_out"}
 NAMES = EVERY if IS_LONG else [name for name in EVERY if name not in DROPPED]
-"""The quick form leaves out what another case has as well."""
+"""The quick form leaves out what another case has as well, or what test_stand_in.py runs."""
 FROM_SOURCES = [name for name in NAMES if name != "stages"]
 
 Numbers = list[tuple[str, int, int]]
@@ -70,6 +70,7 @@ def test_channels_competed_for_floating_buffers(run_of: Callable[[str], Run]) ->
     assert max(len(channels) for channels in waiting) >= 2
 
 
+@pytest.mark.long
 def test_large_records_came_in_buffers_without_an_end(run_of: Callable[[str], Run]) -> None:
     last = [row for row in run_of("large").ledgers["source->sink"] if row["batch_id"] == 17]
     [consumed] = [row["consumed"] for row in last if row["side"] == "receiver"]

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from deltalake import DeltaTable
 
-from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.folder import RunPaths, open_folder
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.run import RunResult
 from flowcontrol.spark.crash_points import CrashPoint
@@ -209,22 +209,25 @@ def exchanged(paths: RunPaths, job: Any) -> dict[str, list[Any]]:
 
 
 def test_a_run_that_was_killed_after_its_last_round_is_finished(
-    cases: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+    run_of: Callable[[str], Any],
+    runs: ModuleType,
+    run_live: Callable[..., RunResult],
+    tmp_path: Path,
 ) -> None:
     """All is committed, only the note that the run is finished is missing."""
-    job = runs.job_of(cases.LOCAL)
-    first = run_live(job.scenario, tmp_path / "run")
-    before = runs.comparable(runs.live_tables(job, first.path), latency=True)
-    run_file = first.path / "run.json"
+    job, first = run_of("compete").job, tmp_path / "run"
+    shutil.copytree(run_of("compete").result.path, first)
+    before = runs.comparable(runs.live_tables(job, first), latency=True)
+    run_file = first / "run.json"
     noted = json.loads(run_file.read_text())
     run_file.write_text(json.dumps({**noted, "finished": False}))
-    again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
+    again = run_live(job.scenario, first)  # asserts that it is finished
     assert again.summary["rounds"] == job.rounds
     kept = {path.name for path in (again.path / "queries").iterdir() if path.is_dir()}
     assert kept == {plan.name for plan in job.stages}
     assert not (again.path / "checkpoints").exists(), "that is a table of results"
     assert json.loads(run_file.read_text()) == noted
-    after = runs.comparable(runs.live_tables(job, first.path), latency=True)
+    after = runs.comparable(runs.live_tables(job, first), latency=True)
     assert runs.first_difference(after, before) is None
 
 
@@ -233,19 +236,13 @@ def test_a_run_that_was_killed_before_its_first_offsets_begins(
 ) -> None:
     """Spark refuses a checkpoint that holds the temporary file of its first offsets."""
     job = runs.job_of(cases.LOCAL)
-    first = run_live(job.scenario, tmp_path / "run")
-    run_file = first.path / "run.json"
-    noted = json.loads(run_file.read_text())
-    for path in first.path.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path != run_file:
-            path.unlink()
+    # Nothing but the note that it has begun.
+    open_folder(tmp_path / "run", job.scenario, named=True, overwrite=False).close()
     for plan in job.stages:
-        offsets = RunPaths(first.path).checkpoint(plan.name) / "offsets"
+        offsets = RunPaths(tmp_path / "run").checkpoint(plan.name) / "offsets"
         offsets.mkdir(parents=True)
         for name in (".0.5a8a6c0e.tmp", "..0.5a8a6c0e.tmp.crc"):
             (offsets / name).write_text("v1")
-    run_file.write_text(json.dumps({**noted, "finished": False}))
     again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
     assert again.summary["rounds"] == job.rounds
+    runs.assert_is_reference(job, tmp_path / "run")

@@ -47,8 +47,8 @@ SYSTEMS: dict[str, dict[str, Any]] = {
 COMMAND = ("is_stopped", "gap_ns", "admitted")
 
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
-RUN = list(SYSTEMS) if IS_LONG else ["blocking_queue", "pid_rate"]
-"""The quick form runs a transport, and throttles that listen and that compute."""
+RUN = list(SYSTEMS) if IS_LONG else ["static_admission"]
+"""The quick form runs a transport with a throttle; test_stand_in.py has more without Spark."""
 
 
 def test_every_part_of_the_live_clock_is_run() -> None:

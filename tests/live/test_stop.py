@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from flowcontrol.job import build_physical_graph
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.records import RESULTS
-from flowcontrol.run import RunResult, emulate
+from flowcontrol.run import emulate
 from flowcontrol.scenario import load_scenario
 
 pytestmark = pytest.mark.spark
@@ -105,28 +106,26 @@ def check_part(runs: ModuleType, job: Any, out: Path, done: int) -> None:
 
 
 def test_a_finished_run_is_kept_or_replaced(
-    cases: ModuleType, spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cases: ModuleType,
+    run_of: Callable[[str], Any],
+    spark: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """One that other tests have made; the rules alone are in test_folder.py."""
     monkeypatch.chdir(tmp_path)
+    named = tmp_path / "out" / "small-live"
+    shutil.copytree(run_of("compete").result.path, named)
     scenario = tmp_path / "small.yaml"
     scenario.write_text(yaml.safe_dump({**cases.SINGLE, "name": "small", "duration_s": 0.3}))
-    identities: list[str] = []
-
-    def run(**options: Any) -> RunResult:
-        result = emulate(scenario, spark=spark, **options)
-        assert result.is_finished
-        identities.append(json.loads((result.path / "run.json").read_text())["run_id"])
-        return result
-
-    first = run()
-    assert first.path == tmp_path / "out" / "small-live"
-    named = first.path
     before = {path: path.read_bytes() for path in named.rglob("*") if path.is_file()}
     with pytest.raises(ScenarioError, match="holds a finished run"):
-        run(out=named)
+        emulate(scenario, out=named, spark=spark)
     assert {path: path.read_bytes() for path in named.rglob("*") if path.is_file()} == before
-    run(out=named, overwrite=True)
-    run()
-    assert len(set(identities)) == 3
+    result = emulate(scenario, spark=spark)
+    assert result.is_finished
+    assert result.path == named
+    assert json.loads((named / "run.json").read_text())["finished"]
+    assert before[named / "run.json"] != (named / "run.json").read_bytes()
     job = build_physical_graph(load_scenario(scenario))
     assert rounds_done(job, named) == 3

@@ -30,8 +30,8 @@ pytestmark = pytest.mark.spark
 cases: Any = load("tests/protocol/spark_time/cases.py")
 streams: Any = load("tests/protocol/spark_time/streams.py")
 
-QUICK = 20
-"""Each form of a query with one input and with two, and room for what is seldom."""
+QUICK = 14
+"""Each form of a query, most of them with one input and with two, and all that is seldom."""
 LONG = 96
 TRIES = 3_000
 """Cases among which each of what is seldom must be met."""
