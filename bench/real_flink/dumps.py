@@ -38,6 +38,7 @@ SINK_RATES: Mapping[str, tuple[str, float]] = {
     "fan-out": ("store", 280),
     "source-limited": ("sink", 500),
     "with-checkpoints": ("sink", 165),
+    "near-and-far": ("sink", 500),
 }
 """The sink of each shape that is made slower by half, and its new rate."""
 

@@ -394,11 +394,15 @@ def send_message(
     -----
     ``PartitionRequestQueue.writeAndFlushNextMessageIfPossible`` (section 2.3). The segment of a
     finished buffer returns to the pool, at once on a remote channel, when it is consumed on a local
-    one. A local consumer is handed as many messages as it has places.
+    one. A local consumer is handed as many messages as it has places, but the open buffer only when
+    it has read all before it: ``LocalInputChannel`` polls the subpartition when its turn comes, so
+    that what is written meanwhile fills the buffer up.
     """
     own, held = partition.channels[channel], partition.held[channel]
     credit = credit_of(own.announced, own.sent)
     if is_local == 1:
+        if partition.queues[channel].ends.count == 0 and held[FIFO_COUNT] > 0:
+            return NOTHING
         credit = len(held) - FIFO_SLOTS - held[FIFO_COUNT]
     if is_available(own, partition.queues[channel], credit) == 0:
         return NOTHING

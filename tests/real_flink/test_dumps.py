@@ -22,7 +22,7 @@ RATE_SHARE, BLOCKED_MS, IN_FLIGHT_SHARE = 0.03, 60.0, 0.05
 IN_FLIGHT_LEAST = 8.0
 """Records by which a hop that is nearly empty may differ: Flink's timers come late."""
 
-QUICK = {"slow-sink", "skewed-hash", "fan-out.more-buffers"}
+QUICK = {"slow-sink", "skewed-hash", "fan-out.more-buffers", "near-and-far"}
 
 
 def test_there_is_a_dump_of_every_shape_and_every_change() -> None:
