@@ -148,6 +148,22 @@ def doubled(mapping: dict[str, Any]) -> None:
         mapping["options"][key] = 2 * int(mapping["options"][key])
 
 
+def doubled_batches(stage: str, draft: Draft) -> Change:
+    """Return the change that doubles a link's buffers, and with them the rows of a batch.
+
+    What a batch costs beside its rows is then shared by twice as many.
+    """
+
+    def change(mapping: dict[str, Any]) -> None:
+        assert draft.batch_cost is not None
+        cost, rows = draft.batch_cost
+        doubled(mapping)
+        own = next(one for one in mapping["stages"] if one["name"] == stage)
+        own["service_rate"] *= cost.per_row_ms(rows) / cost.per_row_ms(2 * rows)
+
+    return change
+
+
 def more_rows(mapping: dict[str, Any]) -> None:
     """Double what a batch takes of a backlog, or what comes."""
     throttle = mapping["system"]["throttle"]
@@ -194,7 +210,8 @@ def spark_job(folder: Path, name: str) -> Iterator[Line | str]:
         base = fit_link(folder / "link-link", folder / "link.jsonl")
         yield from figures("link", base, base, is_changed=False)
         sink = base.mapping["stages"][-1]["name"]
-        for run, change in (("link-slow", slower_rows(sink, base)), ("link-more", doubled)):
+        changes = {"slow": slower_rows(sink, base), "more": doubled_batches(sink, base)}
+        for run, change in ((f"link-{name}", change) for name, change in changes.items()):
             seen = fit_link(folder / f"{run}-link")
             yield from figures(run, changed(base, change), seen, is_changed=True)
         return

@@ -24,6 +24,10 @@ class Cost:
     row_ms: float
     overhead_ms: float
 
+    def per_row_ms(self, rows: float) -> float:
+        """Return a row's share of the time of a batch of so many rows, ms."""
+        return self.row_ms + self.overhead_ms / rows
+
 
 @dataclass(frozen=True)
 class Figure:

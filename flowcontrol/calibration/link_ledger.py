@@ -28,6 +28,9 @@ WARM_UP: Final = 0.25
 LEAST_BATCHES: Final = 4
 """Batches of the receiver behind the warm-up."""
 
+MOST_OF: Final = 0.8
+"""Part of the window over which a sender's commits must reach to be what it writes in it."""
+
 ALL_S: Final = 1e9
 """A window that holds the whole ledger, s."""
 
@@ -283,10 +286,9 @@ def _source(
         for step in _steps(ledger, member_of(sender))
         if window.since <= step.at <= window.until
     ]
-    rows = sum(count for step in steps for count, _ in step.amounts.values())
     blocked = _blocked(ledger, sender, window)
     is_open = max(rates.OPEN_SHARE, 1 - blocked)
-    rate = rows / window.length_s
+    rate = _written_per_s(steps, window)
     draft.see(name, "rate_out", rate, "records/s")
     draft.see(name, "backpressured_ms_per_s", 1000 * blocked, "ms/s")
     text = "rows written / time in which none of its messages waited for a buffer"
@@ -297,6 +299,24 @@ def _source(
         1 / max(1, len(steps)),
     )
     return {"name": name, "emit_rate": value, "record_bytes": record_bytes, "placement": [0]}
+
+
+def _written_per_s(steps: list[Step], window: _Window) -> float:
+    """Return the rows/s that a sender has written.
+
+    Notes
+    -----
+    A commit shows the rows of a whole source batch at once. So the rows behind the first commit
+    are what was written from it to the last one; with those of the first, a window of twenty
+    batches has one too many.
+    """
+    counts = [(step.at, sum(rows for rows, _ in step.amounts.values())) for step in steps]
+    counts = [one for one in counts if one[1]]
+    if len(counts) > 1:
+        lasted_s = counts[-1][0] - counts[0][0]
+        if lasted_s >= MOST_OF * window.length_s:
+            return sum(rows for _, rows in counts[1:]) / lasted_s
+    return sum(rows for _, rows in counts) / window.length_s
 
 
 def _receiver(

@@ -137,8 +137,7 @@ class LinkRules:
         if self.batch is None or isinstance(rate, list):
             return
         cost, rows = self.batch
-        before = cost.row_ms + cost.overhead_ms / rows
-        after = cost.row_ms + cost.overhead_ms / (factor * rows)
+        before, after = cost.per_row_ms(rows), cost.per_row_ms(factor * rows)
         if after > 0:
             path = subject.path(receiver, "service_rate")
             yield path, rates.rounded(rate * before / after)
