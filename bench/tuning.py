@@ -179,7 +179,7 @@ CASES = {
             EXCLUSIVE: "1:10:10",
             FLOATING: "1,4,8,16,32",
         },
-        ("sink.latency_p99_ms<=120", "sink.rate_in>=990"),
+        ("sink.latency_p99_ms<=150", "sink.rate_in>=990"),
         ("minimise", "sink.latency_p99_ms"),
         ("sink.rate_in>=990",),
     ),
