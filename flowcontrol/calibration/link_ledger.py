@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from flowcontrol.calibration import rates
 from flowcontrol.calibration.batches import read_progress
+from flowcontrol.calibration.bodies import plain
 from flowcontrol.calibration.draft import Draft, refuse
 from flowcontrol.calibration.spark_cost import cost_of
 from flowcontrol.errors import LedgerError, LinkError
@@ -80,7 +81,7 @@ def fit_link(path: str | Path, progress: str | Path | None = None) -> Draft:
     A link has one pool between its two queries, released - consumed, and no network: the channels
     of a scenario are local ones, of which the sender's pool is the limit.
     """
-    source = str(path)
+    source = plain(str(path))
     settings, ledger = _open(path, source)
     senders = [one for one in senders_of(ledger) if not one.is_removed]
     receivers = receivers_of(ledger)
