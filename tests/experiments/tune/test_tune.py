@@ -194,6 +194,23 @@ def test_no_point_satisfies_the_constraints(run, fakes, tmp_path):
     assert "star-open" in (tmp_path / "none" / "report.html").read_text()
 
 
+def test_a_limit_far_away_is_said_with_its_digits(run, fakes):
+    vary = {fakes.EXCLUSIVE: "2,4"}
+    result = run(vary=vary, subject_to=("sink.latency_p99_ms<=0.001",))
+    latency = result.summary["nearest"]["figures"]["sink.latency_p99_ms"]
+    words = f"{latency / 0.001:,.0f} times as much"
+    assert "sink.latency_p99_ms at most 0.001 ms: it is " in result.sentence
+    assert words in result.sentence
+
+
+def test_the_figure_that_no_run_has_is_named_alone(run, fakes):
+    result = run(
+        vary={fakes.EXCLUSIVE: "1,2"}, simulate=fakes.nothing_ever_arrives,
+        minimise="sink.latency_p99_ms", maximise="sink.rate_in", subject_to=(),
+    )  # fmt: skip
+    assert result.sentence.startswith("No run has sink.latency_p99_ms. ")
+
+
 def test_a_figure_that_a_run_has_not_misses_its_limit(run, fakes):
     result = run(simulate=fakes.nothing_arrives, subject_to=("sink.latency_p99_ms<=90",))
     without = [row for row in rows(result) if row["sink_latency_p99_ms"] is None]
