@@ -169,6 +169,15 @@ def test_a_finished_search_is_read_and_one_of_more_runs_goes_on(run, fakes):
     assert [row["variant"] for row in rows(more)][:12] == [row["variant"] for row in rows(first)]
 
 
+def test_a_damaged_table_is_said_with_what_to_do(run, tmp_path):
+    run(runs=4)
+    file = next((tmp_path / "out" / "results").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:30])
+    with pytest.raises(RunError, match=r"results cannot be read .* anew with --overwrite"):
+        run(runs=6)
+    assert run(runs=4, overwrite=True).best is not None
+
+
 def test_another_search_in_the_folder_is_refused(run):
     run()
     with pytest.raises(ScenarioError, match="holds a finished search of another kind"):
