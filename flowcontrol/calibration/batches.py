@@ -175,6 +175,8 @@ def _load(path: Path, source: str) -> list[tuple[str, Mapping[str, Any]]]:
 def _objects(
     rows: Sequence[Any], source: str, places: Sequence[str] | None = None
 ) -> list[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(rows, Sequence):
+        refuse("the progress", f"is no list: {_FORM}", source)
     places = places or [f"progress[{n}]" for n in range(len(rows))]
     for place, row in zip(places, rows, strict=True):
         if not isinstance(row, Mapping) or "id" not in row or "batchId" not in row:

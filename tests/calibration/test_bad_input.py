@@ -337,6 +337,11 @@ def test_what_cannot_be_written_is_said_before_the_job_is_polled(
     assert "holds something that is not a calibration" in capsys.readouterr().err
 
 
+def test_fit_scenario_wants_a_list_of_progress() -> None:
+    with pytest.raises(ScenarioError, match="the progress: is no list"):
+        fit_scenario(spark_progress=5)  # type: ignore[arg-type]
+
+
 def test_fit_scenario_wants_one_input() -> None:
     with pytest.raises(ValueError, match="give one of them"):
         fit_scenario()
