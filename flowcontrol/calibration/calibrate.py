@@ -101,7 +101,7 @@ class Calibration(Result):
         from rich.console import Console as Terminal
 
         console = console or Terminal()
-        console.print(figure_table(self.rows))
+        console.print(figure_table(self.rows, console.width))
         for lines in (contradiction_lines(self.draft), self.draft.notes):
             if lines:
                 print_text("\n".join([*lines, ""]), console)
