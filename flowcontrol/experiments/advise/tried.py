@@ -226,9 +226,10 @@ def behind(
     rules : sequence of callable
         What suggests changes.
     """
+    limits = best.seen.limits or "nothing"
     for change in changes_of(Subject(scenario, base.mapping, best.seen), rules):
         if change.kind in _OF_STAGES and not _meet(best.change, change):
-            yield best.change.joined(change, f"then {best.seen.limits} limits")
+            yield best.change.joined(change, f"without the last of them {limits} limits")
 
 
 def _meet(one: Change, other: Change) -> bool:
