@@ -166,9 +166,7 @@ def open_anew(
     """
     why = None
     if named and not overwrite:
-        why = (
-            f"{root} holds a {kind.noun} already; use --overwrite to replace it, or another folder"
-        )
+        why = _held(root, kind)
     return open_owned(
         root,
         kind,
@@ -176,6 +174,24 @@ def open_anew(
         is_continued=lambda _: False,
         why_kept=lambda _: why,
     )
+
+
+def check_anew(root: Path | str, kind: Kind, *, overwrite: bool) -> None:
+    """Refuse a named folder as :func:`open_anew` will, before any work; write nothing.
+
+    Raises
+    ------
+    ScenarioError
+        If it holds something that must not be replaced.
+    """
+    with _refusing(root):
+        found = _check_kind(root, _resolved(root), kind)
+    if found is not None and REPLACED not in found and not overwrite:
+        raise folder_refused(_held(root, kind))
+
+
+def _held(root: Path | str, kind: Kind) -> str:
+    return f"{root} holds a {kind.noun} already; use --overwrite to replace it, or another folder"
 
 
 def folder_refused(text: str) -> ScenarioError:

@@ -19,7 +19,7 @@ from flowcontrol.calibration.wording import (
 )
 from flowcontrol.calibration.writing import scenario_text
 from flowcontrol.files import write_atomically
-from flowcontrol.folders import Kind, open_anew
+from flowcontrol.folders import Kind, check_anew, open_anew
 from flowcontrol.report.result import Result, print_text
 from flowcontrol.run.emulate import RunResult, emulate
 from flowcontrol.run.jobs import job_for
@@ -101,7 +101,7 @@ class Calibration(Result):
         from rich.console import Console as Terminal
 
         console = console or Terminal()
-        console.print(figure_table(self.rows))
+        console.print(figure_table(self.rows, console.width))
         for lines in (contradiction_lines(self.draft), self.draft.notes):
             if lines:
                 print_text("\n".join([*lines, ""]), console)
@@ -162,12 +162,24 @@ def calibrate(
         write_atomically(folder.root / SCENARIO, scenario_text(draft))
         run = emulate(folder.root / SCENARIO, out=folder.root / RUN, clock="virtual", quiet=quiet)
         found = compared(draft, scenario, run, Path(root))
-        text = json.dumps(found.summary, indent=1, ensure_ascii=False)
+        text = json.dumps(found.summary, indent=1, ensure_ascii=False, allow_nan=False)
         write_atomically(folder.root / FIGURES, text + "\n")
         folder.mark(finished=True)
     finally:
         folder.close()
     return found
+
+
+def check_folder(out: Path | str | None, *, overwrite: bool) -> None:
+    """Refuse a folder that :func:`calibrate` would refuse, before a job is polled for minutes.
+
+    Raises
+    ------
+    ScenarioError
+        If it is refused.
+    """
+    if out is not None:
+        check_anew(out, _KIND, overwrite=overwrite)
 
 
 def compared(draft: Draft, scenario: Scenario, run: RunResult, path: Path) -> Calibration:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import os
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+from flowcontrol.calibration.bodies import plain, read_json, read_text
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.files import write_atomically
 
@@ -18,9 +18,6 @@ LEAST_POLLS: Final = 2
 """Rates are differences of counters."""
 
 Poll = Mapping[str, Any]
-
-_GZIP: Final = b"\x1f\x8b"
-"""First bytes of a compressed file."""
 
 _JOB: Final = re.compile(r"^/jobs/([0-9a-zA-Z]+)$")
 _NOT_JOBS: Final = frozenset({"overview", "metrics"})
@@ -52,7 +49,7 @@ def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[li
     """
     source = "the dump"
     if isinstance(given, str | Path):
-        source = str(given)
+        source = plain(str(given))
         content = _load(Path(given), source)
     else:
         content = given
@@ -69,6 +66,25 @@ def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[li
         )
         refuse("polls", text, source)
     return [{_plain(path): body for path, body in poll.items()} for poll in polls], source
+
+
+def check_save(path: str | Path) -> None:
+    """Refuse a file that :func:`write_dump` cannot write, before a job is polled for minutes.
+
+    Raises
+    ------
+    ScenarioError
+        If its folder is not there or must not be written to, or it is a folder itself.
+    """
+    folder = Path(path).parent
+    if Path(path).is_dir():
+        refuse("--save", f"{path} is a folder; name a file", "command")
+    if not folder.is_dir():
+        refuse(
+            "--save", f"{path}: there is no folder {folder}; make it, or name another", "command"
+        )
+    if not os.access(folder, os.W_OK):
+        refuse("--save", f"{path}: {folder} cannot be written to; name another file", "command")
 
 
 def write_dump(path: str | Path, polls: Sequence[Poll]) -> None:
@@ -112,7 +128,7 @@ def job_of(polls: Sequence[Poll], wanted: str | None, source: str) -> str:
             refuse("--job", text, source)
         return wanted
     if len(found) > 1:
-        names = "; ".join(f"{job} ({_name(polls, job)})" for job in found)
+        names = "; ".join(f"{job} ({plain(_name(polls, job))})" for job in found)
         refuse("--job", f"{len(found)} jobs, name one of them: {names}", source)
     return found[0]
 
@@ -138,20 +154,10 @@ def _plain(path: str) -> str:
 
 
 def _load(path: Path, source: str) -> Any:
+    wanted = "a dump, or the URL of a job manager, as http://localhost:8081"
+    text = read_text(path, "--flink", wanted, source)
     try:
-        content = path.read_bytes()
-        if content.startswith(_GZIP):
-            content = gzip.decompress(content)
-        text = content.decode("utf-8")
-    except EOFError:
-        refuse("the end", "the file is cut: nothing of it can be read; make the dump again", source)
-    except (OSError, UnicodeDecodeError, zlib.error) as error:
-        why = getattr(error, "strerror", None) or error
-        refuse(
-            "--flink", f"cannot be read ({why}); name a dump or the URL of a job manager", source
-        )
-    try:
-        return json.loads(text)
+        return read_json(text, "--flink", _FORM, source)
     except json.JSONDecodeError as error:
         is_cut = error.pos >= len(text.rstrip()) - 1
         what = "the file is cut" if is_cut else f"no JSON ({error.msg})"

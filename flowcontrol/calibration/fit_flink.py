@@ -11,6 +11,7 @@ from flowcontrol.calibration.draft import Draft, refuse
 from flowcontrol.calibration.flink_options import system_options
 from flowcontrol.calibration.readings import FlinkJob, Vertex, outputs_counted
 from flowcontrol.calibration.see_flink import limiting_stage, see
+from flowcontrol.scenario.units import read_duration_us
 
 PARTITIONERS: Final = frozenset(
     {"forward", "rebalance", "rescale", "shuffle", "hash", "broadcast", "global", "custom"}
@@ -66,11 +67,10 @@ def _times(job: FlinkJob, draft: Draft) -> dict[str, Any]:
 
 
 def _interval_s(job: FlinkJob) -> float:
-    text = job.config.get("execution.checkpointing.interval", "")
-    match = re.fullmatch(r"(\d+)\s*(ms|s|min)?", text.strip())
-    if not match:
+    try:
+        return read_duration_us(job.config.get("execution.checkpointing.interval", "")) / 1e6
+    except ValueError:  # none, or one that the options refuse
         return 0.0
-    return float(match.group(1)) * {"ms": 1e-3, "s": 1.0, "min": 60.0}[match.group(2) or "ms"]
 
 
 # ---------------------------------------------------------------------- stages

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from flowcontrol.calibration.bodies import plain
 from flowcontrol.calibration.dump import Poll
+from flowcontrol.calibration.flink_metrics import number
 
 _OPTIONS: Final = {
     "interval": ("execution.checkpointing.interval", "ms"),
@@ -33,13 +35,13 @@ def checkpoint_options(polls: Sequence[Poll], root: str) -> dict[str, str]:
         body = poll.get(f"{root}/checkpoints/config")
         if not isinstance(body, Mapping):
             continue
-        interval = body.get("interval")
-        if interval is None or not 0 < float(interval) < NEVER_MS:
+        interval = number(body.get("interval"))
+        if interval is None or not 0 < interval < NEVER_MS:
             continue
         for key, (option, unit) in _OPTIONS.items():
             if body.get(key) is not None:
                 value = body[key]
-                text = str(value).lower() if isinstance(value, bool) else str(value)
+                text = str(value).lower() if isinstance(value, bool) else plain(str(value))
                 found[option] = f"{text}{unit}"
         mode = str(body.get("mode", "")).lower()
         if mode in {"exactly_once", "at_least_once"}:
@@ -49,21 +51,28 @@ def checkpoint_options(polls: Sequence[Poll], root: str) -> dict[str, str]:
 
 def _completed(polls: Sequence[Poll], root: str, since_ms: float) -> Iterator[Mapping[str, Any]]:
     """Yield the completed checkpoints that were triggered in the window, each once."""
-    seen: set[int] = set()
+    seen: set[float | None] = set()
     for poll in polls:
         body = poll.get(f"{root}/checkpoints")
-        for one in body.get("history", ()) if isinstance(body, Mapping) else ():
+        for one in _rows(body, "history"):
             is_done = str(one.get("status", "COMPLETED")).upper() == "COMPLETED"
-            number = int(one.get("id", 0))
-            if is_done and number not in seen and float(one["trigger_timestamp"]) >= since_ms:
-                seen.add(number)
+            own, at_ms = number(one.get("id")), number(one.get("trigger_timestamp"))
+            if is_done and own not in seen and at_ms is not None and at_ms >= since_ms:
+                seen.add(own)
                 yield one
+
+
+def _rows(body: Any, key: str) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list in a body that may be another one, such as an error."""
+    rows = body.get(key) if isinstance(body, Mapping) else None
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
 def durations(polls: Sequence[Poll], root: str, since_ms: float) -> tuple[float, ...]:
     """Return the end-to-end durations of the completed checkpoints since a moment, ms."""
     found = _completed(polls, root, since_ms)
-    return tuple(float(one["end_to_end_duration"]) for one in found)
+    times = (number(one.get("end_to_end_duration")) for one in found)
+    return tuple(time for time in times if time is not None)
 
 
 def states(
@@ -78,13 +87,14 @@ def states(
             if not path.startswith(prefix) or vertex not in stage_of:
                 continue
             kept = rows.setdefault(stage_of[vertex], {"bytes": [], "sync_ms": [], "async_ms": []})
-            for one in body.get("subtasks", ()):
+            for one in _rows(body, "subtasks"):
                 if str(one.get("status", "completed")).lower() != "completed":
                     continue
-                took = one.get("checkpoint") or {}
-                kept["bytes"].append(float(one.get("state_size", 0)))
-                kept["sync_ms"].append(float(took.get("sync", 0)))
-                kept["async_ms"].append(float(took.get("async", 0)))
+                took = one.get("checkpoint")
+                took = took if isinstance(took, Mapping) else {}
+                kept["bytes"].append(number(one.get("state_size")) or 0.0)
+                kept["sync_ms"].append(number(took.get("sync")) or 0.0)
+                kept["async_ms"].append(number(took.get("async")) or 0.0)
     return {
         stage: {name: sum(values) / len(values) for name, values in found.items()}
         for stage, found in rows.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -55,13 +54,20 @@ _LATENCY: Final = re.compile(
 )
 
 
+_MOST: Final = 2.0**63
+"""Below it is every counter of Flink, a long."""
+
+
 def number(value: Any) -> float | None:
-    """Return a number of a body; None of ``"NaN"``, of what is missing, and of words."""
+    """Return a number of a body; None of what no counter, time or gauge can be.
+
+    ``"NaN"``, what is missing, words, and numbers below zero or beyond a long are unknown.
+    """
     try:
         found = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return found if 0 <= found < _MOST else None
 
 
 def reading(
@@ -96,12 +102,16 @@ def reading(
     own = dict(_asked(poll, place, subtask))
     found = {
         name: value / share
-        for metrics, share in ((whole or {}, count), (row.get("metrics") or {}, 1))
+        for metrics, share in ((_known(whole), count), (_known(row.get("metrics")), 1))
         for key, name in _IN_VERTEX.items()
         if metrics.get(f"{key}-complete", True) is not False
         and (value := number(metrics.get(key))) is not None
     }
     return found | own
+
+
+def _known(metrics: Any) -> Mapping[str, Any]:
+    return metrics if isinstance(metrics, Mapping) else {}
 
 
 def _asked(poll: Poll, place: str, subtask: int) -> Iterator[tuple[str, float]]:
@@ -122,6 +132,8 @@ def _asked(poll: Poll, place: str, subtask: int) -> Iterator[tuple[str, float]]:
 
 def _named(rows: Sequence[Any], key: str, prefix: str) -> Iterator[tuple[str, float]]:
     for row in rows:
+        if not isinstance(row, Mapping):
+            continue
         name = str(row.get("id", ""))
         value = number(row.get(key))
         if value is None or not name.startswith(prefix):
@@ -145,6 +157,8 @@ def latencies(polls: Sequence[Poll], root: str, stage_of: Mapping[str, str]) -> 
             if urlsplit(path).path != f"{root}/metrics" or not isinstance(body, list):
                 continue
             for row in body:
+                if not isinstance(row, Mapping):
+                    continue
                 match = _LATENCY.search(str(row.get("id", "")))
                 value = number(row.get("value"))
                 if match and value is not None and match.group(1) in stage_of:

@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from flowcontrol.calibration.bodies import plain, rows_at, shown, width_at, word_at
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.calibration.dump import Poll, job_of
 from flowcontrol.calibration.flink_checkpoints import checkpoint_options, durations, states
-from flowcontrol.calibration.flink_metrics import latencies, reading
+from flowcontrol.calibration.flink_metrics import latencies, number, reading
 from flowcontrol.calibration.readings import FlinkEdge, FlinkJob, Reading, Subtask, Vertex
 
 RESTART: Final = (
@@ -42,22 +43,20 @@ def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> F
         refuse("polls", f"{len(kept)} holds {root}: two are needed, some time apart", source)
     bodies = [poll[root] for poll in kept]
     nodes = _plan(kept, root, source)
-    vertices = bodies[0].get("vertices") or refuse(root, "has no vertices", source)
-    names = _names([str(vertex["name"]) for vertex in vertices])
-    stage_of = {str(vertex["id"]): name for vertex, name in zip(vertices, names, strict=True)}
+    _check_states(bodies, source)
+    vertices = rows_at(bodies[0].get("vertices"), f"{root}.vertices", source)
+    if not vertices:
+        refuse(root, "has no vertices", source)
+    names = _names([word_at(one, "name", f"{root}.vertices", source) for one in vertices])
+    ids = [word_at(one, "id", f"{root}.vertices", source) for one in vertices]
+    stage_of = dict(zip(ids, names, strict=True))
+    if len(stage_of) < len(ids):
+        refuse(f"{root}.vertices", "two have the same id: dump the body as it is", source)
     found = tuple(
-        _vertex(kept, root, vertex, stage_of[str(vertex["id"])], source) for vertex in vertices
+        _vertex(kept, root, vertex, stage_of[own], source)
+        for vertex, own in zip(vertices, ids, strict=True)
     )
-    edges = tuple(
-        FlinkEdge(
-            stage_of[str(one["id"])],
-            stage_of[str(node["id"])],
-            str(one.get("ship_strategy", "REBALANCE")).upper(),
-            str(one.get("exchange", "")),
-        )
-        for node in nodes
-        for one in node.get("inputs", ())
-    )
+    edges = _edges(nodes, stage_of, f"{root}/plan", source)
     if not any(
         reading.values
         for vertex in found
@@ -69,13 +68,13 @@ def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> F
             "vertex as well, once metrics are in (10 s after the start)"
         )
         refuse("polls", text, source)
-    if found[0].subtasks[0].wall_ms <= 0:
+    if any(one.subtasks[0].wall_ms <= 0 for one in found):
         refuse("polls", "all are of one moment (`now`): poll again 60 s later or more", source)
     by_id = dict(stage_of)
     since = found[0].subtasks[0].readings[0].at_ms
     return FlinkJob(
         id=job,
-        name=str(bodies[-1].get("name") or job),
+        name=plain(str(bodies[-1].get("name") or job)),
         vertices=found,
         edges=edges,
         source=source,
@@ -94,9 +93,49 @@ def _plan(polls: Sequence[Poll], root: str, source: str) -> list[Mapping[str, An
         for body in (poll.get(f"{root}/plan"), poll[root]):
             plan = body.get("plan") if isinstance(body, Mapping) else None
             if isinstance(plan, Mapping) and plan.get("nodes"):
-                return list(plan["nodes"])
+                return rows_at(plan["nodes"], f"{root}/plan.nodes", source)
     text = "no poll holds it: who sends to whom is not known; dump it too"
     return refuse(f"{root}/plan", text, source)
+
+
+def _edges(
+    nodes: Sequence[Mapping[str, Any]], stage_of: Mapping[str, str], place: str, source: str
+) -> tuple[FlinkEdge, ...]:
+    """Return who sends to whom.
+
+    Raises
+    ------
+    ScenarioError
+        If the plan names a vertex that the job does not have.
+    """
+    found = []
+    for node in nodes:
+        rows = rows_at(node.get("inputs"), f"{place}.nodes.inputs", source)
+        ends = [(one.get("id"), node.get("id"), one) for one in rows]
+        for sender, receiver, one in ends:
+            for end in (sender, receiver):
+                if str(end) not in stage_of:
+                    text = f"{shown(end)} is no vertex of the job: is the plan of another one?"
+                    refuse(f"{place}.nodes", text, source)
+            ship = plain(str(one.get("ship_strategy") or "REBALANCE")).upper()
+            exchange = str(one.get("exchange", ""))
+            found.append(FlinkEdge(stage_of[str(sender)], stage_of[str(receiver)], ship, exchange))
+    return tuple(found)
+
+
+def _check_states(bodies: Sequence[Mapping[str, Any]], source: str) -> None:
+    """Refuse polls of a job that does not run.
+
+    Raises
+    ------
+    ScenarioError
+        If a poll says that the job has ended or stopped.
+    """
+    for at, body in enumerate(bodies):
+        state = body.get("state")
+        if state is not None and str(state).upper() != "RUNNING":
+            text = f"the job is {plain(str(state))}: dump while it runs, or leave the poll out"
+            refuse(f"polls[{at}]", text, source)
 
 
 def _vertex(
@@ -104,24 +143,29 @@ def _vertex(
 ) -> Vertex:
     """Return a vertex, its subtasks over all polls."""
     place = f"{root}/vertices/{vertex['id']}"
-    count = int(vertex["parallelism"])
+    count = width_at(vertex, f"{root}.vertices", source)
     readings: list[list[Reading]] = [[] for _ in range(count)]
     managers = [""] * count
     begun: list[tuple[Any, Any] | None] = [None] * count
-    for number, poll in enumerate(polls):
+    at_ms = 0.0
+    for at, poll in enumerate(polls):
         body = poll.get(place)
-        rows = list(body.get("subtasks", ())) if isinstance(body, Mapping) else []
+        own = body if isinstance(body, Mapping) else {}
+        rows = rows_at(own.get("subtasks"), f"polls[{at}]{place}.subtasks", source)
         here = _vertex_of(poll[root], str(vertex["id"]))
-        parallelism = len(rows) or int(here.get("parallelism", count))
+        parallelism = len(rows) or here.get("parallelism", count)
         if parallelism != count:
-            text = f"polls[{number}]: parallelism {parallelism}, before {count}; {RESTART}"
+            text = f"polls[{at}]: parallelism {shown(parallelism)}, before {count}; {RESTART}"
             refuse(place, text, source)
-        at_ms = float((body or {}).get("now") or poll[root].get("now") or 0)
+        before_ms, at_ms = at_ms, _moment(own, poll[root], f"polls[{at}]{place}", source)
+        if at_ms < before_ms:
+            text = f"`now` {at_ms:.0f} is before that of the poll before, {before_ms:.0f}: put the "
+            refuse(f"polls[{at}]{place}", text + "polls in the order of time", source)
         for k in range(count):
             row = rows[k] if rows else {}
             start = (row.get("attempt"), row.get("start-time") or row.get("start_time"))
             if begun[k] not in (None, start) and rows:
-                text = f"polls[{number}], subtask {k}: attempt and start {start}; {RESTART}"
+                text = f"polls[{at}], subtask {k}: attempt and start {start}; {RESTART}"
                 refuse(place, text, source)
             begun[k] = start if rows else begun[k]
             managers[k] = str(row.get("taskmanager-id") or managers[k])
@@ -132,6 +176,20 @@ def _vertex(
     )
     found = Vertex(str(vertex["id"]), str(vertex["name"]), stage, subtasks)
     _check_restart(found, place, source)
+    return found
+
+
+def _moment(own: Mapping[str, Any], job: Mapping[str, Any], place: str, source: str) -> float:
+    """Return when Flink answered, ms since 1970.
+
+    Raises
+    ------
+    ScenarioError
+        If neither the vertex's body nor the job's says it.
+    """
+    found = number(own.get("now")) or number(job.get("now"))
+    if found is None:
+        refuse(f"{place}.now", "is no time, ms since 1970: dump the body as it is", source)
     return found
 
 
@@ -157,8 +215,9 @@ def _check_restart(vertex: Vertex, place: str, source: str) -> None:
 
 
 def _vertex_of(body: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
-    rows = body.get("vertices", ())
-    return next((row for row in rows if str(row.get("id")) == wanted), {})
+    rows = body.get("vertices")
+    found = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return next((row for row in found if str(row.get("id")) == wanted), {})
 
 
 def _names(names: Sequence[str]) -> list[str]:
@@ -168,11 +227,11 @@ def _names(names: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        plain = re.sub(r"^(Source|Sink): ", "", name).replace(": Writer", "")
-        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", plain).strip("-_")[:48].strip("-_") or "stage"
-        number, unique = 2, plain
+        stage = re.sub(r"^(Source|Sink): ", "", name).replace(": Writer", "")
+        stage = re.sub(r"[^A-Za-z0-9_-]+", "-", stage).strip("-_")[:48].strip("-_") or "stage"
+        count, unique = 2, stage
         while unique in found:
-            unique, number = f"{plain}-{number}", number + 1
+            unique, count = f"{stage}-{count}", count + 1
         found.append(unique)
     return found
 
@@ -183,8 +242,9 @@ def _config(polls: Sequence[Poll], root: str) -> dict[str, str]:
     for poll in polls:
         for path in ("/jobmanager/config", f"{root}/jobmanager/config"):
             rows = poll.get(path)
-            for row in rows if isinstance(rows, Sequence) and not isinstance(rows, str) else ():
-                found[str(row.get("key"))] = str(row.get("value"))
+            for row in rows if isinstance(rows, list) else ():
+                if isinstance(row, Mapping):
+                    found[plain(str(row.get("key")))] = plain(str(row.get("value")))
     return found | checkpoint_options(polls, root)
 
 
@@ -193,7 +253,7 @@ def _version(polls: Sequence[Poll]) -> str:
         for path in ("/config", "/overview"):
             body = poll.get(path)
             if isinstance(body, Mapping) and body.get("flink-version"):
-                return str(body["flink-version"])
+                return plain(str(body["flink-version"]))
     return ""
 
 
@@ -205,8 +265,8 @@ def _segment(polls: Sequence[Poll]) -> int | None:
                 continue
             metrics = body.get("metrics")
             if isinstance(metrics, Mapping):
-                count = metrics.get("nettyShuffleMemorySegmentsTotal")
-                nbytes = metrics.get("nettyShuffleMemoryTotal")
-                if count and nbytes and int(nbytes) % int(count) == 0:
-                    return int(nbytes) // int(count)
+                count = number(metrics.get("nettyShuffleMemorySegmentsTotal"))
+                nbytes = number(metrics.get("nettyShuffleMemoryTotal"))
+                if count and nbytes and nbytes % count == 0:
+                    return int(nbytes // count)
     return None

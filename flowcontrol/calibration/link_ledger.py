@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from flowcontrol.calibration import rates
 from flowcontrol.calibration.batches import read_progress
+from flowcontrol.calibration.bodies import plain
 from flowcontrol.calibration.draft import Draft, refuse
 from flowcontrol.calibration.spark_cost import cost_of
 from flowcontrol.errors import LedgerError, LinkError
@@ -83,7 +85,29 @@ def fit_link(path: str | Path, progress: str | Path | None = None) -> Draft:
     A link has one pool between its two queries, released - consumed, and no network: the channels
     of a scenario are local ones, of which the sender's pool is the limit.
     """
-    source = str(path)
+    source = plain(str(path))
+    with _refusing(source):
+        draft = _fitted(path, source)
+    if progress is not None:
+        _beside(draft, progress)
+    return draft
+
+
+@contextmanager
+def _refusing(source: str) -> Iterator[None]:
+    """Refuse a link that cannot be read: its files are opened as they are needed."""
+    try:
+        yield
+    except (LinkError, LedgerError) as error:
+        refuse("--link", f"cannot be read: {error}", source)
+    except OSError as error:
+        why = f"{error.filename or source}: {error.strerror or error}"
+        text = f"cannot be read ({why}): is it being moved or deleted, or a copy that is not whole?"
+        refuse("--link", text, source)
+
+
+def _fitted(path: str | Path, source: str) -> Draft:
+    """Return the scenario of a link's own ledger."""
     settings, ledger = _open(path, source)
     senders = [one for one in senders_of(ledger) if not one.is_removed]
     receivers = receivers_of(ledger)
@@ -97,7 +121,7 @@ def fit_link(path: str | Path, progress: str | Path | None = None) -> Draft:
     names = [_stage(one.name, f"sender-{n}") for n, one in enumerate(senders)]
     sink = _stage(groups[0] or "receiver", "receiver")
     sink = f"{sink}-receiver" if sink in names else sink
-    held = _buffers(path, window, source)
+    held = _buffers(path, window)
     segment = _segment(draft, settings)
     size = max(1, round(segment / held.rows))
     stages = [
@@ -121,8 +145,6 @@ def fit_link(path: str | Path, progress: str | Path | None = None) -> Draft:
     draft.see(f"->{sink}", "in_flight_buffers", held.buffers, "buffers")
     blocked = max(_blocked(ledger, one, window) for one in senders)
     draft.bottleneck = sink if blocked > 0.02 else None
-    if progress is not None:
-        _beside(draft, progress)
     return draft
 
 
@@ -147,29 +169,28 @@ class LinkLoad:
 
 def link_load(path: str | Path) -> LinkLoad:
     """Return what each channel of a link carries; parameters and errors as :func:`fit_link`."""
-    settings, ledger = _open(path, str(path))
-    receivers = receivers_of(ledger)
-    window = _window(ledger, receivers, str(path))
-    rows = dict.fromkeys(range(settings.channels), 0)
-    for one in receivers:
-        for step in window.of(_steps(ledger, member_of(one))):
-            for (_, channel), (count, _) in step.amounts.items():
-                rows[channel] = rows.get(channel, 0) + count
+    source = plain(str(path))
+    with _refusing(source):
+        settings, ledger = _open(path, source)
+        receivers = receivers_of(ledger)
+        window = _window(ledger, receivers, source)
+        rows = dict.fromkeys(range(settings.channels), 0)
+        for one in receivers:
+            for step in window.of(_steps(ledger, member_of(one))):
+                for (_, channel), (count, _) in step.amounts.items():
+                    rows[channel] = rows.get(channel, 0) + count
     return LinkLoad(settings, rows, tuple(tuple(one.channels) for one in receivers))
 
 
 def _open(path: str | Path, source: str) -> tuple[LinkSettings, LedgerHistory]:
-    try:
-        storage = Storage(path)
-        made = read_made(storage)
-        if made is None:
-            text = "there is no link here (no file link.json): name the folder of Link(...)"
-            refuse("--link", text, source)
-        ledger = LedgerHistory(storage.child("ledger"), ALL_S)
-        ledger.refresh(at_once=True)
-        return altered(made, ledger), ledger
-    except (LinkError, LedgerError) as error:
-        refuse("--link", f"cannot be read: {error}", source)
+    storage = Storage(path)
+    made = read_made(storage)
+    if made is None:
+        text = "there is no link here (no file link.json): name the folder of Link(...)"
+        refuse("--link", text, source)
+    ledger = LedgerHistory(storage.child("ledger"), ALL_S)
+    ledger.refresh(at_once=True)
+    return altered(made, ledger), ledger
 
 
 def _window(ledger: LedgerHistory, receivers: list[Receiver], source: str) -> _Window:
@@ -218,12 +239,9 @@ class _Held:
     empty_s: float
 
 
-def _buffers(path: str | Path, window: _Window, source: str) -> _Held:
+def _buffers(path: str | Path, window: _Window) -> _Held:
     """Return what the buffers held over the window."""
-    try:
-        rows = member_rows(Storage(path).child("ledger")).to_pylist()
-    except LedgerError as error:
-        refuse("--link", f"cannot be read: {error}", source)
+    rows = member_rows(Storage(path).child("ledger")).to_pylist()
     area = empty_s = 0.0
     steps = [*_levels(rows), (window.until, 0)]
     for (at, level), (end, _) in pairwise(steps):

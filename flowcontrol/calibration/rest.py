@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
+from flowcontrol.calibration.bodies import mapping_at, plain, rows_at, width_at, word_at
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.calibration.flink_metrics import SUBTASK_IDS
 
@@ -20,6 +22,11 @@ POLLS: Final = 13
 EVERY_S: Final = 10.0
 """Two minutes: Flink fetches metrics every 10 s (``metrics.fetcher.update-interval``)."""
 
+OVERVIEW: Final = "/jobs/overview"
+"""Where the jobs are listed: the first request."""
+
+_EXAMPLE: Final = "http://localhost:8081"
+_USUAL: Final = ",".join(SUBTASK_IDS)
 _LATENCY: Final = ".latency_mean"
 _PENDING: Final = ".pendingRecords"
 _RUNNING: Final = frozenset({"RUNNING", "RESTARTING", "FAILING", "CREATED", "CANCELLING"})
@@ -27,7 +34,7 @@ _RUNNING: Final = frozenset({"RUNNING", "RESTARTING", "FAILING", "CREATED", "CAN
 
 def is_url(text: str) -> bool:
     """Tell whether ``--flink`` names a job manager rather than a dump."""
-    return urlsplit(str(text)).scheme in {"http", "https"}
+    return str(text).lower().startswith(("http:", "https:"))
 
 
 class Rest:
@@ -36,11 +43,25 @@ class Rest:
     Parameters
     ----------
     url : str
-        Of its REST endpoint: ``http://localhost:8081``.
+        Of its REST endpoint: ``http://localhost:8081``; what the page of Flink has behind ``#`` is
+        left out.
+
+    Raises
+    ------
+    ScenarioError
+        If it is no URL of a machine.
     """
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/").removesuffix("/v1")
+        self.url = url.partition("#")[0].rstrip("/").removesuffix("/v1")
+        why = "it names no machine"
+        try:
+            parts = urlsplit(self.url)
+            if parts.hostname and parts.port != 0:
+                return
+        except ValueError as error:
+            why = str(error)
+        refuse("--flink", f"{url} is no URL, {why}: name one as {_EXAMPLE}", "command")
 
     def get(self, path: str, *, is_needed: bool = True) -> Any:
         """Return the body at a path; None if there is none and it is not needed.
@@ -50,21 +71,19 @@ class Rest:
         ScenarioError
             If the job manager does not answer, or answers something else than JSON.
         """
-        request = Request(f"{self.url}{path}", headers={"Accept": "application/json"})
+        # Names of metrics have any letters in them; what parts a URL has stays.
+        address = f"{self.url}{quote(path, safe='/?=,', errors='replace')}"
+        request = Request(address, headers={"Accept": "application/json"})
         try:
             with urlopen(request, timeout=TIMEOUT_S) as answer:
-                return json.loads(answer.read())
+                body = answer.read()
         except HTTPError as error:
             error.close()
             if not is_needed:
                 return None
-            refuse(
-                path,
-                f"{self.url} answers {error.code} ({error.reason}): name the URL of a job "
-                "manager's REST API, as http://localhost:8081",
-                "--flink",
-            )
-        except (URLError, OSError) as error:
+            text = f"{self.url} answers {error.code} ({plain(str(error.reason))}): "
+            refuse(path, text + _what_to_do(error.code, path), "--flink")
+        except (URLError, OSError, HTTPException, UnicodeError) as error:
             why = getattr(error, "reason", None) or error
             refuse(
                 path,
@@ -72,7 +91,9 @@ class Rest:
                 "open from here? A dump can be made where it is (--save), and read here",
                 "--flink",
             )
-        except ValueError:
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError):
             if not is_needed:
                 return None
             text = f"{self.url} answers something else than JSON: it is no Flink's REST API"
@@ -86,15 +107,20 @@ class Rest:
         ScenarioError
             If none runs, several do and none is named, or the named one does not.
         """
-        body = self.get("/jobs/overview")
+        body = self.get(OVERVIEW)
         rows = body.get("jobs") if isinstance(body, Mapping) else None
         if not isinstance(rows, list):
             text = f"{self.url} lists no jobs: it is no Flink's REST API"
-            refuse("/jobs/overview", text, "--flink")
-        running = {str(row["jid"]): str(row.get("name", "")) for row in rows if _runs(row)}
+            refuse(OVERVIEW, text, "--flink")
+        rows = rows_at(rows, OVERVIEW, "--flink")
+        running = {
+            word_at(row, "jid", OVERVIEW, "--flink"): plain(str(row.get("name", "")))
+            for row in rows
+            if _runs(row)
+        }
         if not running:
             text = f"{self.url}: no job is running; start it, or name a dump"
-            refuse("/jobs/overview", text, "--flink")
+            refuse(OVERVIEW, text, "--flink")
         names = "; ".join(f"{job} ({name})" for job, name in running.items())
         if wanted is not None:
             if wanted not in running:
@@ -148,9 +174,13 @@ def poll(
     for number in range(polls):
         begun = time.monotonic()
         one: dict[str, Any] = {root: rest.get(root)}
+        body = mapping_at(one[root], root, "--flink")
         vertices = [
-            (f"{root}/vertices/{row['id']}", int(row["parallelism"]))
-            for row in one[root]["vertices"]
+            (
+                f"{root}/vertices/{word_at(row, 'id', root, '--flink')}",
+                width_at(row, root, "--flink"),
+            )
+            for row in rows_at(body.get("vertices"), f"{root}.vertices", "--flink")
         ]
         if number == 0:
             one |= _once(rest, root)
@@ -158,7 +188,7 @@ def poll(
         for place, parallelism in vertices:
             one[place] = rest.get(place)
             for k in range(parallelism):
-                path = f"{place}/subtasks/{k}/metrics?get={asked[place]}"
+                path = f"{place}/subtasks/{k}/metrics?get={asked.get(place, _USUAL)}"
                 _add(one, path, rest.get(path, is_needed=False))
         if asked[root]:
             path = f"{root}/metrics?get={asked[root]}"
@@ -174,6 +204,15 @@ def poll(
         if number < polls - 1:
             pause(max(0.0, every_s - (time.monotonic() - begun)))
     return found
+
+
+def _what_to_do(status: int, path: str) -> str:
+    """Return what to do about an answer that is an error."""
+    if status >= 500:
+        return "its log says why; poll again once it answers"
+    if status == 404 and path != OVERVIEW:
+        return "does the job still run? Poll again while it does"
+    return f"name the URL of a job manager's REST API, as {_EXAMPLE}"
 
 
 def _runs(row: Mapping[str, Any]) -> bool:
@@ -199,7 +238,7 @@ def _ids(rest: Rest, root: str, vertices: list[tuple[str, int]]) -> dict[str, st
     for place, _ in vertices:
         names = _listed(rest.get(f"{place}/subtasks/0/metrics", is_needed=False))
         own = [name for name in names if name in SUBTASK_IDS or name.endswith(_PENDING)]
-        found[place] = ",".join(own or SUBTASK_IDS)
+        found[place] = ",".join(own) or _USUAL
     names = _listed(rest.get(f"{root}/metrics", is_needed=False))
     found[root] = ",".join(
         name for name in names if name.startswith("latency.") and name.endswith(_LATENCY)
@@ -208,13 +247,18 @@ def _ids(rest: Rest, root: str, vertices: list[tuple[str, int]]) -> dict[str, st
 
 
 def _listed(body: Any) -> list[str]:
-    return [str(row["id"]) for row in body if "id" in row] if isinstance(body, list) else []
+    rows = body if isinstance(body, list) else []
+    return [str(row["id"]) for row in rows if isinstance(row, Mapping) and "id" in row]
 
 
 def _task_managers(rest: Rest, one: Mapping[str, Any]) -> dict[str, Any]:
     """Return a task manager's body, which holds the size of its buffers."""
-    bodies = [body for path, body in one.items() if "/vertices/" in path]
-    rows = [row for body in bodies if isinstance(body, Mapping) for row in body["subtasks"]]
+    rows = [
+        row
+        for path, body in one.items()
+        if "/vertices/" in path and isinstance(body, Mapping)
+        for row in rows_at(body.get("subtasks"), f"{path}.subtasks", "--flink")
+    ]
     ids = [str(row["taskmanager-id"]) for row in rows if row.get("taskmanager-id")]
     found: dict[str, Any] = {}
     for path in [f"/taskmanagers/{name}" for name in ids[:1]]:
@@ -224,8 +268,10 @@ def _task_managers(rest: Rest, one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _details(rest: Rest, root: str, one: Mapping[str, Any], places: list[str]) -> dict[str, Any]:
     """Return the parts of each vertex in the newest completed checkpoint."""
-    history = (one.get(f"{root}/checkpoints") or {}).get("history", ())
-    done = [row["id"] for row in history if row.get("status") == "COMPLETED"]
+    place = f"{root}/checkpoints"
+    body = mapping_at(one.get(place) or {}, place, "--flink")
+    history = rows_at(body.get("history"), f"{place}.history", "--flink")
+    done = [row.get("id") for row in history if row.get("status") == "COMPLETED"]
     found: dict[str, Any] = {}
     for place in places if done else ():
         vertex = place.rpartition("/")[2]

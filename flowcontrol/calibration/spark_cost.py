@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean, linear_regression
 from typing import Final
 
+from flowcontrol.analysis.wording import join_words
 from flowcontrol.calibration import rates
 from flowcontrol.calibration.batches import Batch
 from flowcontrol.calibration.draft import Contradiction, Cost, Draft
@@ -58,8 +59,9 @@ def cost_of(draft: Draft, batches: list[Batch], key: str) -> Cost:
     text = "addBatch at 0 rows, and triggerExecution less addBatch"
     draft.measured(over, rates.rounded(base + beside, 5), text)
     if len(kept) < len(batches):
-        off = [one.number for one in batches if one not in kept]
-        text = f"batches {off} are far off the line of the others: a pause, or another load"
+        off = [str(one.number) for one in batches if one not in kept]
+        which = f"batch {off[0]} is" if len(off) == 1 else f"batches {join_words(off)} are"
+        text = f"{which} far off the line of the others: a pause, or another load"
         draft.notes.append(text)
     for one in batches:
         if one.work_ms > one.took_ms + 1:

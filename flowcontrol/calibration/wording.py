@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rich import box
 from rich.table import Table
 
 from flowcontrol.calibration.comparing import Row
 from flowcontrol.calibration.draft import Draft
+
+NARROW: Final = 72
+"""Characters below which a terminal has no room for all columns."""
 
 
 def conclusion(draft: Draft, rows: Sequence[Row], predicted: str | None) -> str:
@@ -24,8 +28,19 @@ def conclusion(draft: Draft, rows: Sequence[Row], predicted: str | None) -> str:
     )
 
 
-def figure_table(rows: Sequence[Row]) -> Table:
-    """Return a row a figure; ``!`` marks those beyond their tolerances."""
+def figure_table(rows: Sequence[Row], width: int = 100) -> Table:
+    """Return a row a figure; ``!`` marks those beyond their tolerances.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        The figures.
+    width : int, default 100
+        Characters of the terminal: a narrow one has neither error nor tolerance, and the place in
+        a line of its own.
+    """
+    if width < NARROW:
+        return _narrow_table(rows)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("place", overflow="fold")
     table.add_column("figure", no_wrap=True)
@@ -46,6 +61,23 @@ def figure_table(rows: Sequence[Row]) -> Table:
             "" if row.is_within else "!",
             style="" if row.is_within else "bold",
         )
+    return table
+
+
+def _narrow_table(rows: Sequence[Row]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("figure", overflow="fold")
+    for heading in ("observed", "predicted"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("")
+    before = ""
+    for row in rows:
+        if row.place != before:
+            table.add_row(f"{row.place}:")
+        before = row.place
+        figures = (_number(value) for value in (row.observed, row.predicted))
+        mark, style = ("", "") if row.is_within else ("!", "bold")
+        table.add_row(f" {row.name}", *figures, mark, style=style)
     return table
 
 

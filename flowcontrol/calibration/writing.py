@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import yaml
 
+from flowcontrol.calibration.bodies import plain
 from flowcontrol.calibration.draft import Draft
 
 WIDTH: Final = 110
@@ -15,13 +16,15 @@ WIDTH: Final = 110
 
 def scenario_text(draft: Draft) -> str:
     """Return the text of ``scenario.yaml``."""
-    comments = {figure.key: f"# {figure.comment}" for figure in draft.figures}
+    comments = {figure.key: f"# {plain(figure.comment)}" for figure in draft.figures}
     assumed = sum(1 for _ in draft.assumptions)
+    measured = len(draft.figures) - assumed
+    are, those = ("is", "it") if assumed == 1 else ("are", "those")
+    look = f": look at {those}, and change what you know better" if assumed else ""
     lines = [
-        f"# Fitted by `flowcontrol calibrate` to {draft.source}.",
-        f"# {len(draft.figures) - assumed} figures are measured, {assumed} are assumed: look at "
-        "those, and change what you know better.",
-        *(f"# {note}" for note in draft.notes),
+        f"# Fitted by `flowcontrol calibrate` to {plain(draft.source)}.",
+        f"# {measured} figures are measured, {assumed} {are} assumed{look}.",
+        *(f"# {plain(note)}" for note in draft.notes),
     ]
     lines += _block(draft.mapping, "", "", comments)
     absent = [

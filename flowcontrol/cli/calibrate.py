@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", metavar="FILE", help="URL: keep what was polled in this file")
     add_folder(parser, "calibration", "calibration")
     add_quiet(parser)
-    set_run(parser, run, "the calibration", "interrupted; nothing is written")
+    set_run(parser, run, "the calibration", "interrupted")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -70,6 +70,10 @@ def _draft(options: argparse.Namespace) -> Draft:
         raise ScenarioError([Problem("calibrate", text)], "command")
     if "flink" in given:
         return _flink(options)
+    for name in ("job", "save"):
+        if getattr(options, name) is not None:
+            text = f"{getattr(options, name)}: only with --flink; leave it out"
+            raise ScenarioError([Problem(f"--{name}", text)], "command")
     from flowcontrol.calibration.link_ledger import fit_link
     from flowcontrol.calibration.spark_progress import fit_progress
 
@@ -79,7 +83,8 @@ def _draft(options: argparse.Namespace) -> Draft:
 
 
 def _flink(options: argparse.Namespace) -> Draft:
-    from flowcontrol.calibration.dump import read_dump, write_dump
+    from flowcontrol.calibration.calibrate import check_folder
+    from flowcontrol.calibration.dump import check_save, read_dump, write_dump
     from flowcontrol.calibration.fit_flink import fit_flink
     from flowcontrol.calibration.flink_rest import read_job
     from flowcontrol.calibration.rest import is_url, poll
@@ -95,6 +100,10 @@ def _flink(options: argparse.Namespace) -> Draft:
             "than 0 and at most 3600 s"
         )
         raise ScenarioError([Problem("--polls, --every", text)], "command")
+
+    check_folder(options.out, overwrite=options.overwrite)
+    if options.save is not None:
+        check_save(options.save)
 
     def say(done: int) -> None:
         if not options.quiet:

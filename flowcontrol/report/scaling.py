@@ -43,7 +43,7 @@ _FIGURES: Final[dict[str, Callable[[Any], str]]] = {
 """Figures of a run beside others."""
 
 _SIDE: Final = (
-    "Policy", "Scaled", "Down", "Records/s", "p99", "Most lag", "End lag", "Subtasks", "Idle",
+    "Scaled", "Down", "Records/s", "p99", "Most lag", "End lag", "Subtasks", "Idle",
     "Slots",
 )  # fmt: skip
 
@@ -191,9 +191,10 @@ def print_scalings(runs: Mapping[str, Mapping[str, Any]], console: Console | Non
             console.print(Text(words))
         for sentence in found["sentences"]:
             console.print(Text(sentence))
-    table = _table(Table, _SIDE)
-    for name, found in runs.items():
-        table.add_row(name, *(Text(show(found[key])) for key, show in _FIGURES.items()))
+    # A column a policy, so that the names of all fit into a narrow terminal.
+    table = _table(Table, ("", *runs))
+    for head, (key, show) in zip(_SIDE, _FIGURES.items(), strict=True):
+        table.add_row(head, *(Text(show(found[key])) for found in runs.values()))
     console.print(Padding(table, (1, 0)))
 
 

@@ -168,7 +168,9 @@ def _planned(base: Base, policies: Sequence[str]) -> dict[str, Scenario]:
         If a policy is unknown, or the virtual clock refuses a scenario.
     """
     stated = base.mapping.get("scaling")
-    own = stated.get("policy") if isinstance(stated, dict) else None
+    if stated is not None:
+        base.scenario()  # what it states is refused as elsewhere
+    own = stated["policy"] if stated else None
     chosen = list(dict.fromkeys(policies or ([own] if own else POLICIES)))
     wrong = [name for name in chosen if name not in POLICIES]
     if wrong:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -71,7 +72,9 @@ def serve() -> Iterator[Serve]:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                body = _body(polls, state, self.path.removeprefix("/v1"))
+                path, mark, query = self.path.removeprefix("/v1").partition("?")
+                asked = "get=" + parse_qs(query)["get"][0] if query else ""
+                body = _body(polls, state, path + mark + asked)
                 self.send_response(404 if body is None else 200)
                 self.end_headers()
                 self.wfile.write(b"not found" if body is None else json.dumps(body).encode())

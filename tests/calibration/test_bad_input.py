@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.calibration.calibrate import check
+from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit import fit_scenario
+from flowcontrol.calibration.fit_flink import fit_flink
+from flowcontrol.calibration.flink_rest import read_job
+from flowcontrol.calibration.writing import scenario_text
 from flowcontrol.cli.main import main
 from flowcontrol.errors import ScenarioError
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario.yaml_file import read_yaml_value
 
 Serve = Callable[[list[dict[str, Any]]], str]
 
@@ -105,6 +112,27 @@ def rescaled(dump: dict[str, Any]) -> None:
             body["subtasks"] = body["subtasks"][:1]
 
 
+def cancelled(dump: dict[str, Any]) -> None:
+    for path, body in dump["polls"][-1].items():
+        if path.count("/") == 2 and path.startswith("/jobs/"):
+            body["state"] = "CANCELED"
+
+
+def out_of_order(dump: dict[str, Any]) -> None:
+    dump["polls"] = [dump["polls"][at] for at in (0, 5, 3)]
+
+
+def another_plan(dump: dict[str, Any]) -> None:
+    [plan] = [body for path, body in dump["polls"][0].items() if path.endswith("/plan")]
+    plan["plan"]["nodes"][1]["inputs"][0]["id"] = "f00"
+
+
+def no_moment(dump: dict[str, Any]) -> None:
+    for body in dump["polls"][3].values():
+        if isinstance(body, dict) and "now" in body:
+            body["now"] = float("nan")
+
+
 @pytest.mark.parametrize(
     ("change", "texts"),
     [
@@ -116,6 +144,10 @@ def rescaled(dump: dict[str, Any]) -> None:
         (restarted, ["the job was restarted in the window", "dump again"]),
         (counters_reset, ["of every subtask went back", "the job was restarted in the window"]),
         (rescaled, ["parallelism 1, before 2", "the job was restarted in the window"]),
+        (cancelled, ["the job is CANCELED: dump while it runs"]),
+        (out_of_order, ["is before that of the poll before", "polls in the order of time"]),
+        (another_plan, ['/plan.nodes: "f00" is no vertex of the job']),
+        (no_moment, [".now: is no time"]),
     ],
 )
 def test_a_dump_that_says_too_little(
@@ -161,7 +193,7 @@ def test_a_cut_compressed_file(
     file = tmp_path / "dump.gz"
     content = gzip.compress(json.dumps(chain).encode())
     file.write_bytes(content[: len(content) // 2])
-    refused(["--flink", str(file)], tmp_path, capsys, "the file is cut", "make the dump again")
+    refused(["--flink", str(file)], tmp_path, capsys, "the file is cut", "make it again")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,6 +239,8 @@ def test_a_url_that_is_no_flink(
         (["--flink", "http://127.0.0.1:9", "--every", "0"], "more than 0"),
         (["--flink", "dump.json", "--save", "x"], "is a dump already"),
         (["--link", "nowhere"], "there is no link here"),
+        (["--link", "nowhere", "--job", "a"], "--job: a: only with --flink"),
+        (["--spark", "nowhere", "--save", "a"], "--save: a: only with --flink"),
     ],
 )
 def test_arguments_that_do_not_go_together(
@@ -237,6 +271,75 @@ def test_progress_that_is_refused(
     text: str, texts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused(["--spark", write(tmp_path, text)], tmp_path, capsys, *texts)
+
+
+def test_every_way_to_write_a_file_of_progress(tmp_path: Path) -> None:
+    """Windows' ends of lines, a byte order mark, empty lines, compressed, U+2028 in a name."""
+    import gzip
+
+    text = "".join(json.dumps(progress(n, name="a\u2028b"), ensure_ascii=False) + "\n"
+                   for n in range(9))  # fmt: skip
+    expected = fit_scenario(spark_progress=[progress(n, name="a b") for n in range(9)]).scenario
+    for content in (
+        text.encode(),
+        text.replace("\n", "\r\n\r\n").encode("utf-8-sig"),
+        gzip.compress(text.encode()),
+    ):
+        file = tmp_path / "progress"
+        file.write_bytes(content)
+        assert fit_scenario(spark_progress=file).scenario == expected
+
+
+def test_a_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "given"
+    file.write_bytes(lines(9).encode("utf-16"))
+    for argument in ("--spark", "--flink"):
+        refused([argument, str(file)], tmp_path, capsys, argument, "is no text in UTF-8")
+
+
+def test_a_query_that_only_restarts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each start the first batch is left out, so that no two are in a row."""
+    text = "".join(json.dumps(progress(n, runId=f"r{n // 2}")) + "\n" for n in range(12))
+    said = ["runId: the query was started 6 times", "let it run for longer"]
+    refused(["--spark", write(tmp_path, text)], tmp_path, capsys, *said)
+
+
+def test_a_dump_with_a_byte_order_mark(chain: dict[str, Any], tmp_path: Path) -> None:
+    chain["polls"] = [chain["polls"][0], chain["polls"][-1]]
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(chain), encoding="utf-8-sig")
+    assert fit_scenario(flink_rest=file).scenario == fit_scenario(flink_rest=chain).scenario
+
+
+def test_nothing_of_a_file_writes_into_the_scenario(chain: dict[str, Any], tmp_path: Path) -> None:
+    """A name with an end of a line in it stays within its comment."""
+    chain["polls"] = [chain["polls"][0], chain["polls"][-1]]
+    [plan] = [body for path, body in chain["polls"][0].items() if path.endswith("/plan")]
+    plan["plan"]["nodes"][1]["inputs"][0]["ship_strategy"] = "FORWARD\nseed: 5\x1b[31m"
+    chain["polls"][0]["/config"] = {"flink-version": "1.20\nseed: 7"}
+    draft = fit_flink(read_job(*read_dump(chain)))
+    draft.source = "a\nseed: 9"
+    found = read_yaml_value(scenario_text(draft))
+    assert "seed" not in found
+    assert parse_scenario(found) == check(draft)
+
+
+def test_what_cannot_be_written_is_said_before_the_job_is_polled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Polling takes minutes, and what was polled would be lost."""
+    words = ["--flink", "http://127.0.0.1:9", "--save"]
+    refused([*words, str(tmp_path)], tmp_path, capsys, "is a folder; name a file")
+    refused([*words, str(tmp_path / "no" / "x")], tmp_path, capsys, "there is no folder")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").touch()
+    assert main(["calibrate", *words[:2], "--out", str(tmp_path / "mine")]) == 2
+    assert "holds something that is not a calibration" in capsys.readouterr().err
+
+
+def test_fit_scenario_wants_a_list_of_progress() -> None:
+    with pytest.raises(ScenarioError, match="the progress: is no list"):
+        fit_scenario(spark_progress=5)  # type: ignore[arg-type]
 
 
 def test_fit_scenario_wants_one_input() -> None:

@@ -10,6 +10,7 @@ import pytest
 from flowcontrol.calibration.comparing import beside
 from flowcontrol.calibration.link_ledger import fit_link
 from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.cli.main import main
 from flowcontrol.errors import ScenarioError
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
@@ -38,3 +39,22 @@ def test_a_ledger_that_lacks_a_file_is_refused(tmp_path: Path) -> None:
         file.unlink()
     with pytest.raises(ScenarioError, match="--link"):
         fit_link(tmp_path / "link")
+
+
+def test_a_link_that_is_not_whole_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is cut, a ledger that is a file: status 2, and nothing written."""
+    cut, flat = tmp_path / "cut", tmp_path / "flat"
+    for link in (cut, flat):
+        shutil.copytree(LINK, link)
+    file = next((cut / "ledger").glob("receiver*.parquet"))
+    file.write_bytes(file.read_bytes()[:50])
+    shutil.rmtree(flat / "ledger")
+    (flat / "ledger").touch()
+    for link in (cut, flat):
+        for words in (["calibrate"], ["advise"]):
+            out = tmp_path / "out"
+            assert main([*words, "--link", str(link), "--out", str(out), "--quiet"]) == 2
+            assert "--link: cannot be read" in capsys.readouterr().err
+            assert not out.exists()

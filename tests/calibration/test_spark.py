@@ -67,7 +67,10 @@ def test_a_pause_is_no_point_of_the_line() -> None:
     rows[9]["durationMs"] = {"addBatch": 60_000, "triggerExecution": 60_300}
     draft = fit_progress(rows)
     assert figure(draft, "stages.query.service_rate").value == pytest.approx(2000, rel=0.01)
-    assert any("[9]" in note for note in draft.notes)
+    assert any(note.startswith("batch 9 is far off the line") for note in draft.notes)
+    rows[14]["durationMs"] = {"addBatch": 60_000, "triggerExecution": 60_300}
+    notes = fit_progress(rows).notes
+    assert any(note.startswith("batches 9 and 14 are far off the line") for note in notes)
 
 
 def test_batches_of_one_size_leave_one_cost_open() -> None:

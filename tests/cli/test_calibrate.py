@@ -42,3 +42,19 @@ def test_a_dump_becomes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert yaml.safe_load(text)["name"] == scenario.name
     assert main(words) == 2
     assert "holds a calibration already" in capsys.readouterr().err
+
+
+def test_a_narrow_terminal_has_every_place_and_figure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    progress = ROOT / "bench" / "spark_progress" / "files.jsonl"
+    out = str(tmp_path / "out")
+    assert main(["calibrate", "--spark", str(progress), "--out", out, "--quiet"]) == 0
+    said = capsys.readouterr().out
+    table = [line.split() for line in said.partition("Spark's progress")[0].splitlines()]
+    assert ["figure", "observed", "predicted"] in table
+    assert ["query:"] in table
+    assert [line[0] for line in table if len(line) == 3][1:] == ["batch_ms", "rows", "rows_per_s"]
+    text = (tmp_path / "out" / "scenario.yaml").read_text()
+    assert "4 figures are measured, 1 is assumed: look at it, and change" in text

@@ -82,6 +82,9 @@ def test_it_prints_and_writes_what_each_policy_chose(here, capsys):
         (["--set", "scaling.interval_s=3"], ["scaling.interval_s", "not of ds2"]),
         (["--set", "stages.map.state={bytes: 3}"], ["stages[1].state", "leave it out"]),
         (["--set", "system=storm"], ["system.transport", "use credit"]),
+        (["--set", "scaling=5"], ["scaling: 5"]),
+        (["--set", "scaling={interval_s: 5}", "--policy", "ds2"], ["scaling"]),
+        (["--set", "scaling.policy=[1]"], ["scaling.policy"]),
     ],
 )
 def test_it_refuses_and_writes_nothing(here, capsys, words, texts):
@@ -90,6 +93,16 @@ def test_it_refuses_and_writes_nothing(here, capsys, words, texts):
     for text in texts:
         assert text in said
     assert not (here / "found").exists()
+
+
+def test_the_runs_are_beside_each_other_in_a_narrow_terminal(here, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "50")
+    (here / "plain.yaml").write_text(yaml.safe_dump(JOB))
+    words = ["--set", "duration_s=2", "--quiet", "--out", "both"]
+    assert main(["scale", "plain.yaml", *words]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["none", "ds2", "flink-autoscaler"] for line in said)
+    assert any(line.split() == ["Scaled", "0", "0", "0"] for line in said)
 
 
 def test_a_folder_is_replaced_only_on_demand(here, capsys):

@@ -67,6 +67,8 @@ REFUSED = [
     ([*LEAST, *LEAST, *VARY], ["named twice"]),
     ([*LEAST, *VARY, "--runs", "0"], ["--runs: 0: state at least 1"]),
     ([*LEAST, *VARY, "--processes", "0"], ["--processes"]),
+    ([*LEAST, *VARY, "--seed", "-1"], ["--seed: -1: state at least 0 and at most 4,294,967,295"]),
+    ([*LEAST, *VARY, "--seed", "4294967296"], ["--seed: 4,294,967,296"]),
 ]
 
 

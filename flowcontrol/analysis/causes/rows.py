@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 from typing import Any, Final
 
 from flowcontrol.analysis.pressure import worst_pressure
@@ -14,6 +16,9 @@ _FIGURES: Final = (
     "stage", "subtask", "task_manager", "records_in", "busy_ms_per_s", "idle_ms_per_s",
     "backpressured_ms_per_s", "in_pool_usage", "out_pool_usage",
 )  # fmt: skip
+_NAMES: Final = frozenset({"stage", "task_manager"})
+"""Columns that are no numbers."""
+
 _PROCESS: Final = ("task_manager", "cpu_share", "gc_ms_per_s")
 
 
@@ -56,7 +61,7 @@ def by_vertex(tables: Mapping[str, Any]) -> dict[str, Vertex]:
     Raises
     ------
     ValueError
-        If a table or a figure is missing, or an edge names a vertex without rows.
+        If a table or a figure is missing or no number, or an edge names a vertex without rows.
     """
     for name in _TABLES:
         if name not in tables:
@@ -66,6 +71,9 @@ def by_vertex(tables: Mapping[str, Any]) -> dict[str, Vertex]:
             missing = [name for name in figures if name not in row]
             if missing:
                 raise ValueError(f"row {index} of {table} lacks {', '.join(missing)}")
+            for name in figures:
+                if name not in _NAMES:
+                    _check_figure(row[name], f"row {index} of {table}: {name}")
     found: dict[str, list[Mapping[str, Any]]] = {}
     for row in tables["stages"]:
         found.setdefault(str(row["stage"]), []).append(row)
@@ -74,6 +82,12 @@ def by_vertex(tables: Mapping[str, Any]) -> dict[str, Vertex]:
             if str(name) not in found:
                 raise ValueError(f"the edge {sender}->{receiver} names {name!r}, without rows")
     return {name: Vertex(name, rows) for name, rows in found.items()}
+
+
+def _check_figure(value: Any, place: str) -> None:
+    """Raise ValueError for what is no number from 0 on, such as the NaN of an untimed task."""
+    if not isinstance(value, Real) or not 0 <= float(value) < inf:
+        raise ValueError(f"{place} is {value!r}: state a number from 0 on, 0 if it is not known")
 
 
 def walked(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:

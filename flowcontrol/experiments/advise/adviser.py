@@ -99,11 +99,11 @@ class Adviser:
         )
 
     def _further(self) -> list[Change]:
-        """Return what may help beside the best change, if sources are still held back with it."""
+        """Return what may help beside the best change, if sources would be held back with it."""
         if not self.found:
             return []
         best: Proposal = max(self.found, key=_gained)
-        if not best.helps or best.figures.held_back <= HELD_BACK:
+        if not best.helps or best.seen.held_back <= HELD_BACK:
             return []
         return list(behind(best, self.base, self.base.scenario(best.change.keys), self.rules))
 

@@ -77,7 +77,8 @@ class Seen:
     busiest : mapping of str to float
         Busy share of the busiest subtask of each stage, 0 to 1.
     held_back : float
-        Share of time for which the most blocked source was, while any was at all.
+        Share of time for which the most blocked source was, while any was at all; or of what was
+        emitted at the end, what filled buffers that are not full yet, if that is more.
     """
 
     limits: str | None

@@ -143,7 +143,7 @@ def _gain(before: float | None, after: float | None, *, is_more_better: bool) ->
     """Return by which share a figure is better; 0 where there was nothing to compare with."""
     if before is None or after is None:
         # No record came to a sink, or no checkpoint completed: that some do is all the gain.
-        return float(before is None and after is not None) - float(after is None)
+        return float(before is None) - float(after is None)
     if before == after:
         return 0.0
     first, second = (before, after) if is_more_better else (after, before)

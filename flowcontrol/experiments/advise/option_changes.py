@@ -55,7 +55,7 @@ def timeout_changes(subject: Subject) -> Iterator[Change]:
     now = scenario.options.flush_interval_us
     if scenario.system.counts_records or now <= 0:
         return
-    for value in (now // 10, now * 10):
+    for value in (now // 10 // _MS * _MS, now * 10):  # whole milliseconds, as it is written
         if value >= _MS:
             why = "records leave sooner" if value < now else "buffers leave fuller"
             name = f"a buffer timeout of {_time(value)} instead of {_time(now)}"

@@ -22,6 +22,8 @@ from flowcontrol.experiments.executor import Simulate
 from flowcontrol.job import Job
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from flowcontrol.scenario import Scenario
     from flowcontrol.scenario.given import Base
 
@@ -152,7 +154,23 @@ def seen_in(tables: Tables, scenario: Scenario) -> Seen:
     sources = rows[rows["stage"].isin([stage.name for stage in scenario.sources])]
     held = summed(sources, "backpressured_ms_per_s", "max")
     held = held[held["backpressured_ms_per_s"] > HELD_BACK * _MS_PER_S]
-    return Seen(limits, busiest, mean_over_time(held, "backpressured_ms_per_s") / _MS_PER_S)
+    blocked = mean_over_time(held, "backpressured_ms_per_s") / _MS_PER_S
+    return Seen(limits, busiest, max(blocked, _piling_up(tables, sources)))
+
+
+def _piling_up(tables: Tables, sources: pd.DataFrame) -> float:
+    """Return which share of what was emitted in the second half of a run only filled buffers.
+
+    It would have held the sources back, had the buffers been full: more subtasks have more.
+    """
+    half = end_of(tables) / 2
+    emitted = summed(sources, "records_out")
+    flying = summed(result_frame(tables, "channels"), "in_flight_records")
+    grown = []
+    for frame, column in ((emitted, "records_out"), (flying, "in_flight_records")):
+        late = frame[frame["t_s"] >= half][column]
+        grown.append(float(late.iloc[-1] - late.iloc[0]) if len(late) else 0.0)
+    return min(1.0, max(0.0, grown[1] / grown[0])) if grown[0] > 0 else 0.0
 
 
 def tried(
@@ -208,9 +226,10 @@ def behind(
     rules : sequence of callable
         What suggests changes.
     """
+    limits = best.seen.limits or "nothing"
     for change in changes_of(Subject(scenario, base.mapping, best.seen), rules):
         if change.kind in _OF_STAGES and not _meet(best.change, change):
-            yield best.change.joined(change, f"then {best.seen.limits} limits")
+            yield best.change.joined(change, f"without the last of them {limits} limits")
 
 
 def _meet(one: Change, other: Change) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from flowcontrol.experiments.advise.changes import Change
 from flowcontrol.experiments.advise.gain import Proposal, saves
 from flowcontrol.report.numbers import bytes_text, milliseconds, rate
 
@@ -59,10 +60,16 @@ def savings(before: Figures, proposals: Sequence[Proposal]) -> list[str]:
     found = [one for one in proposals if not one.helps and saves(one, before)]
     found.sort(key=lambda one: (one.slots, one.memory_bytes))
     return [
-        f"{one.change.name[:1].upper()}{one.change.name[1:]} would save "
-        f"{' and '.join(_saved(one))} and lose nothing."
+        f"{_at_the_start(one.change)} would save {' and '.join(_saved(one))} and lose nothing."
         for one in found[:MOST_SAVINGS]
     ]
+
+
+def _at_the_start(change: Change) -> str:
+    """Return the name of a change for the start of a sentence; a stage keeps its own letters."""
+    first, _, rest = change.name.partition(" ")
+    is_stage = "->" in first or any(first in path for path, _ in change.keys)
+    return f"{first if is_stage else first[:1].upper() + first[1:]} {rest}"
 
 
 def _taken(one: Proposal) -> Iterator[str]:

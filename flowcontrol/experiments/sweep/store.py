@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.errors import RunError
 from flowcontrol.experiments.folder import Paths, open_experiment
 from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.experiments.sweep.plan import Plan
@@ -69,11 +70,28 @@ def _content(found: Mapping[str, Any]) -> str:
 _DESCRIPTION = "A row per variant and stage; columns in flowcontrol/experiments/sweep/columns.py"
 
 
-def read_results(paths: Paths) -> pa.Table:
-    """Return the whole table of a sweep."""
-    from deltalake import DeltaTable
+def read_results(
+    paths: Paths,
+    columns: list[str] | None = None,
+    filters: list[tuple[str, str, Any]] | None = None,
+) -> pa.Table:
+    """Return the table of a sweep, or some of its columns and rows.
 
-    return DeltaTable(str(paths.results)).to_pyarrow_table()
+    Raises
+    ------
+    RunError
+        If a file of it is damaged or gone.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+    from pyarrow import ArrowException
+
+    try:
+        table = DeltaTable(str(paths.results))
+        return table.to_pyarrow_table(columns=columns, filters=filters)
+    except (ArrowException, DeltaError, OSError) as error:
+        text = f"{paths.results} cannot be read ({' '.join(str(error).split())}): put its files "
+        raise RunError(f"{text}back from a copy, or begin anew with --overwrite") from error
 
 
 @dataclass
@@ -153,10 +171,7 @@ class Collector:
         self.paths.notes.rmdir()
 
     def _committed(self) -> set[str]:
-        from deltalake import DeltaTable
-
-        table = DeltaTable(str(self.paths.results)).to_pyarrow_table(columns=["variant"])
-        return set(table["variant"].to_pylist())
+        return set(read_results(self.paths, columns=["variant"])["variant"].to_pylist())
 
     def _remove_leftovers(self) -> None:
         """Remove notes and files of earlier starts; what is in the table stays."""

@@ -25,6 +25,9 @@ RUNS: Final = 200
 MOST_RUNS: Final = 100_000
 """Most runs of a search: what it asks for next takes the longer, the more it was told."""
 
+MOST_SEED: Final = 2**32 - 1
+"""Largest seed of the search: NumPy's generator takes no other."""
+
 BATCH: Final = 10
 """Points that are asked for before the first of them is told, by default."""
 
@@ -125,6 +128,9 @@ def make_tune_plan(
     for name, number, most in (("--runs", runs, MOST_RUNS), ("--batch", batch, MOST_RUNS)):
         if not 1 <= number <= most:
             problems.append(Problem(name, f"{number:,}: state at least 1 and at most {most:,}"))
+    if not 0 <= seed <= MOST_SEED:
+        text = f"{seed:,}: state at least 0 and at most {MOST_SEED:,}"
+        problems.append(Problem("--seed", text))
     if problems:
         raise ScenarioError(problems, "command")
     sweep = Plan(base, varied, seed=seed)

@@ -12,7 +12,7 @@ from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.executor import Executor, Simulate
 from flowcontrol.experiments.follow import Progress, follow, unseen_results
 from flowcontrol.experiments.sweep.plan import Plan, Point
-from flowcontrol.experiments.sweep.store import Collector
+from flowcontrol.experiments.sweep.store import Collector, read_results
 from flowcontrol.experiments.sweep.variants import Variant, estimated_cost, into_chunks, variant_id
 from flowcontrol.experiments.sweep.worker import SweepWork, run_variant
 from flowcontrol.experiments.tune.explore import Outcome
@@ -161,12 +161,9 @@ class Runner:
 
     def _rows(self, variants: list[str]) -> dict[str, list[dict[str, Any]]]:
         """Return the rows of some variants in the table of the sweep, by variant."""
-        from deltalake import DeltaTable
-
         found: dict[str, list[dict[str, Any]]] = {name: [] for name in variants}
         if variants:
-            chosen = [("variant", "in", variants)]
-            table = DeltaTable(str(self.paths.results)).to_pyarrow_table(filters=chosen)
+            table = read_results(self.paths, filters=[("variant", "in", variants)])
             for row in table.to_pylist():
                 found[row["variant"]].append(row)
         return found

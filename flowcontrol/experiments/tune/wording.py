@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 _SAME: Final = 0.01
 """Relative difference of a throughput that is not worth a word."""
 
+_SMALL: Final = 0.01
+"""Limit below which two digits behind the point do not show it."""
+
+_FAR: Final = 10.0
+"""Relative miss from which per cent say nothing."""
+
 
 def figure_text(measure: Measure, value: float | None) -> str:
     """Return a value with its unit."""
@@ -38,20 +44,16 @@ def point_text(tuning: Tuning, point: Point) -> str:
 
 def limit_text(constraint: Constraint) -> str:
     """Return a constraint with its limit in words: ``sink.latency_p99_ms at most 200 ms``."""
-    which = "most" if constraint.is_most else "least"
-    return (
-        f"{constraint.measure.name} at {which} {figure_text(constraint.measure, constraint.limit)}"
-    )
+    return f"{constraint.measure.name} {_short(constraint)}"
 
 
 def miss_text(constraint: Constraint, value: float | None) -> str:
     """Return by how much a constraint is missed."""
     if value is None:
         return f"{limit_text(constraint)}: there is no such figure in the run"
-    return (
-        f"{limit_text(constraint)}: it is {figure_text(constraint.measure, value)}, "
-        f"{percent(constraint.miss(value))} beyond"
-    )
+    miss = constraint.miss(value)
+    far = f"{percent(miss)} beyond" if miss < _FAR else f"{number(1 + miss)} times as much"
+    return f"{limit_text(constraint)}: it is {figure_text(constraint.measure, value)}, {far}"
 
 
 def misses_of(tuning: Tuning, outcome: Outcome) -> list[str]:
@@ -100,7 +102,10 @@ def _found(tuning: Tuning, best: Outcome) -> Iterator[str]:
 
 def _short(constraint: Constraint) -> str:
     which = "most" if constraint.is_most else "least"
-    return f"at {which} {figure_text(constraint.measure, constraint.limit)}"
+    text = figure_text(constraint.measure, constraint.limit)
+    if 0 < abs(constraint.limit) < _SMALL:
+        text = f"{constraint.limit:g} {constraint.measure.unit}".rstrip()
+    return f"at {which} {text}"
 
 
 def _gains(tuning: Tuning, best: Outcome) -> Iterator[str]:
@@ -155,7 +160,9 @@ def _not_found(tuning: Tuning) -> Iterator[str]:
         return
     missed = misses_of(tuning, nearest)
     if not missed:
-        names = ", ".join(one.measure.name for one in tuning.plan.goals.objectives)
+        every = [one.measure for one in tuning.plan.goals.objectives]
+        never = [one for one in every if all(ran.value(one) is None for ran in tuning.verdict.ran)]
+        names = " and ".join(one.name for one in never or every)
         yield f"No run has {names}."
     else:
         yield "No point that was run satisfies the constraints."

@@ -243,10 +243,25 @@ def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return lambda tables: {key: value for key, value in tables.items() if key != name}
 
 
+def with_figure(table: str, name: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def change(tables: dict[str, Any]) -> dict[str, Any]:
+        rows = tables[table] or [{"task_manager": 0, "cpu_share": 0.5, "gc_ms_per_s": 0}]
+        return {**tables, table: [{**rows[0], name: value}, *rows[1:]]}
+
+    return change
+
+
 WRONG: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = {
     "no table": (without("processes"), "table processes is missing"),
     "no figure": (lambda t: {**t, "stages": [{"stage": "map"}]}, "row 0 of stages lacks subtask"),
     "no rows": (lambda t: {**t, "edges": [("map", "other")]}, "names 'other', without rows"),
+    "not a number": (
+        with_figure("stages", "busy_ms_per_s", float("nan")),
+        "row 0 of stages: busy_ms_per_s is nan: state a number",
+    ),
+    "nothing": (with_figure("stages", "in_pool_usage", None), "in_pool_usage is None"),
+    "below zero": (with_figure("stages", "records_in", -1), "records_in is -1"),
+    "a load of text": (with_figure("processes", "cpu_share", "80%"), "cpu_share is '80%'"),
     "a cycle": (lambda t: {**t, "edges": [*CHAIN, ("sink", "map")]}, "map, sink form a cycle"),
 }
 

@@ -118,6 +118,7 @@ def test_what_limits_behind_the_best_is_changed_as_well(tmp_path: Path) -> None:
     both = [one for one in found.proposals if one.change.kind == "parallelism+parallelism"]
     assert both
     assert max(one.figures.throughput for one in both) > 800
+    assert "without the last of them sink limits" in {one.change.why for one in both}
     alone = [one for one in found.proposals if one.change.kind == "parallelism"]
     assert max(one.figures.throughput for one in alone) < 310
 

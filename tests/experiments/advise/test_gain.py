@@ -68,6 +68,24 @@ def test_that_something_comes_at_all_is_all_the_gain() -> None:
     assert weighed(CHANGE, stood, BEFORE, "throughput", SEEN).gain == float("inf")
 
 
+def test_where_nothing_comes_before_or_after_nothing_is_gained_or_lost() -> None:
+    nothing = replace(BEFORE, latency_p99_ms=None, throughput=0.0)
+    assert weighed(CHANGE, nothing, nothing, "latency", SEEN).gain == 0.0
+
+
+def test_a_stage_keeps_its_letters_at_the_start_of_a_sentence() -> None:
+    saving = replace(BEFORE, slots=3)
+    starts = {
+        "sink on the task managers of map": "sink on",
+        "map->sink by rescale instead of rebalance": "map->sink by",
+        "segments of 16 KiB instead of 32": "Segments of",
+    }
+    for name, start in starts.items():
+        change = replace(CHANGE, name=name)
+        [sentence] = savings(BEFORE, [weighed(change, BEFORE, saving, "throughput", SEEN)])
+        assert sentence.startswith(start)
+
+
 SAVING: list[tuple[dict[str, float | None], bool]] = [
     ({"memory_bytes": 512}, True),
     ({"slots": 3}, True),

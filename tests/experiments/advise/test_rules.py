@@ -130,3 +130,14 @@ def test_each_change_is_read_and_means_something_else() -> None:
                 accepted += 1
     assert accepted > 300
     assert refused < accepted / 5
+
+
+def test_a_buffer_timeout_is_named_as_it_is_written() -> None:
+    """Whole milliseconds: a tenth of 25 ms is 2 ms."""
+    chain = {**CHAIN, "options": {"execution.buffer-timeout.interval": "25ms"}}
+    found = [one for one in changes(chain, SLOW_SINK) if one.kind == "timeout"]
+    assert [one.name.partition(" instead")[0] for one in found] == [
+        "a buffer timeout of 2 ms", "a buffer timeout of 250 ms",
+    ]  # fmt: skip
+    values = [list(one.document.values()) for one in found]
+    assert values == [["2ms"], ["250ms"]]

@@ -169,6 +169,15 @@ def test_a_finished_search_is_read_and_one_of_more_runs_goes_on(run, fakes):
     assert [row["variant"] for row in rows(more)][:12] == [row["variant"] for row in rows(first)]
 
 
+def test_a_damaged_table_is_said_with_what_to_do(run, tmp_path):
+    run(runs=4)
+    file = next((tmp_path / "out" / "results").glob("*.parquet"))
+    file.write_bytes(file.read_bytes()[:30])
+    with pytest.raises(RunError, match=r"results cannot be read .* anew with --overwrite"):
+        run(runs=6)
+    assert run(runs=4, overwrite=True).best is not None
+
+
 def test_another_search_in_the_folder_is_refused(run):
     run()
     with pytest.raises(ScenarioError, match="holds a finished search of another kind"):
@@ -192,6 +201,23 @@ def test_no_point_satisfies_the_constraints(run, fakes, tmp_path):
     )
     assert not any(row["feasible"] or row["on_front"] for row in rows(result))
     assert "star-open" in (tmp_path / "none" / "report.html").read_text()
+
+
+def test_a_limit_far_away_is_said_with_its_digits(run, fakes):
+    vary = {fakes.EXCLUSIVE: "2,4"}
+    result = run(vary=vary, subject_to=("sink.latency_p99_ms<=0.001",))
+    latency = result.summary["nearest"]["figures"]["sink.latency_p99_ms"]
+    words = f"{latency / 0.001:,.0f} times as much"
+    assert "sink.latency_p99_ms at most 0.001 ms: it is " in result.sentence
+    assert words in result.sentence
+
+
+def test_the_figure_that_no_run_has_is_named_alone(run, fakes):
+    result = run(
+        vary={fakes.EXCLUSIVE: "1,2"}, simulate=fakes.nothing_ever_arrives,
+        minimise="sink.latency_p99_ms", maximise="sink.rate_in", subject_to=(),
+    )  # fmt: skip
+    assert result.sentence.startswith("No run has sink.latency_p99_ms. ")
 
 
 def test_a_figure_that_a_run_has_not_misses_its_limit(run, fakes):

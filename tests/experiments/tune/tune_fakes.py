@@ -95,6 +95,13 @@ def fails_at_8(scenario: Scenario) -> sweep_fakes.FakeRun:
     return simulate(scenario)
 
 
+def nothing_ever_arrives(scenario: Scenario) -> sweep_fakes.FakeRun:
+    """No latency is measured."""
+    found = simulate(scenario)
+    found.tables["latency"] = found.tables["latency"].slice(0, 0)
+    return found
+
+
 def nothing_arrives(scenario: Scenario) -> sweep_fakes.FakeRun:
     """No latency is measured where the window is small."""
     found = simulate(scenario)
