@@ -170,7 +170,7 @@ RECOVERY = (
     'options."restart-strategy.fixed-delay.delay"=0ms',
     "stages.source.parallelism=1",
     "stages.source.placement=[0]",
-    "stages.source.arrival_rate=90",
+    "stages.source.arrival_rate=80",
     "stages.map.service_rate=160",
     "failures=[{at_s: 1.3, stage: map, subtask: 0}]",
 )
