@@ -148,7 +148,7 @@ def _only_grow(polls):
     most = {}
     for poll in polls:
         for place, body in poll.items():
-            for one in body.get("subtasks", ()) if "/vertices/" in place else ():
+            for one in body.get("subtasks", ()) if isinstance(body, dict) else ():
                 key = place, one["subtask"]
                 most[key] = max(most.get(key, 0), one["metrics"]["write-bytes"])
                 one["metrics"]["write-bytes"] = most[key]

@@ -39,6 +39,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def run(window: dict[str, Any], options: dict[str, Any], failures: Any, **keys: Any) -> Any:
     """A job with little room behind its windows, so that much is in flight."""
+    way = keys.pop("way", {})
     given = small.keyed_mapping(
         window,
         source={"record_bytes": 4000, "emit_rate": 400},
@@ -48,6 +49,7 @@ def run(window: dict[str, Any], options: dict[str, Any], failures: Any, **keys: 
         duration_s=15,
         **keys,
     )
+    given["stages"][1] |= way
     given["options"] |= {f"{PREFIX}interval": "200ms", **RESTART, **options}
     return simulate(small.checked(given))
 
@@ -94,11 +96,14 @@ def test_an_unaligned_checkpoint_brings_back_what_was_in_flight() -> None:
 
 
 def test_at_least_once_counts_more() -> None:
-    """What a task took behind the first barrier comes again, into windows that have it."""
-    options = MODES["at least once"]
+    """What a task took behind the first barrier comes again, into windows that have it.
+
+    The slower map's barriers come later than the other's.
+    """
+    options, way = MODES["at least once"], {"service_rate": [100, 40]}
     counts = []
     for failures in ([], [{"at_s": 1.1 + i / 4, "stage": "count", "subtask": 0} for i in range(5)]):
-        table = run(small.TUMBLING, options, failures).tables["output/count"]
+        table = run(small.TUMBLING, options, failures, way=way).tables["output/count"]
         counts.append(Counter(latest(table)))
     assert counts[1].total() > counts[0].total() == 200
     assert not counts[0] - counts[1], "nothing is lost"
