@@ -108,7 +108,7 @@ def run_job(
     sizes, show = LogSizes.first(job, replayed.keys), progress or (lambda rounds, records: None)
     running = Running.start(job, replayed, sizes, track=track)
     jumps = jumps_of(running, effort)
-    while flags := running.run(show, advance=None if jumps is None else jumps.advance_to):
+    while flags := running.run(show, jumps=jumps):
         sizes = running.grown(sizes, flags)
         del running, jumps  # before the larger ones are there
         running = Running.start(job, replayed, sizes, track=track)

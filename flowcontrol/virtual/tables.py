@@ -132,6 +132,24 @@ class Tables:
         self._parts["channels"].append(self._channels(t_s))
         self._parts["latency"].append(self._latency(t_s))
 
+    def add_columns(self, columns: dict[str, Columns], cumulative: Ints) -> None:
+        """Add the columns of a sample, by table, instead of taking it.
+
+        ``cumulative``: what :attr:`cumulative` is then.
+        """
+        for name, parts in self._parts.items():
+            parts.append(columns[name])
+        self._before, self._ages = cumulative, np.zeros(0, dtype(f.Age))
+
+    @property
+    def cumulative(self) -> Ints:
+        """What each row has counted up to the last sample; shape (5, rows)."""
+        return self._before
+
+    def latest_columns(self) -> dict[str, Columns]:
+        """Return the columns of the last sample, by table."""
+        return {name: parts[-1] for name, parts in self._parts.items()}
+
     def latest(self) -> Columns:
         """Return the columns of the last sample of the table ``stages``."""
         return self._parts["stages"][-1]
@@ -152,11 +170,9 @@ class Tables:
         found = {}
         for name, parts in self._parts.items():
             schema = RESULTS[name].arrow_schema()
-            batches = [
-                pa.table([pa.array(part[field.name], field.type) for field in schema], schema)
-                for part in parts
-            ]
-            found[name] = pa.concat_tables(batches) if batches else schema.empty_table()
+            columns = [_column([part[field.name] for part in parts]) for field in schema]
+            arrays = [pa.array(own, field.type) for own, field in zip(columns, schema, strict=True)]
+            found[name] = pa.table(arrays, schema)
         return found
 
     def _owners(self) -> tuple[Ints, Ints]:
@@ -392,6 +408,14 @@ class Tables:
                 for name, value in {**place, "kind": kind, **figures}.items():
                     found[name].append(value)
         return found
+
+
+def _column(parts: list[Any]) -> Any:
+    """Return a column of all samples: of arrays an array, else a list."""
+    if parts and all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    lists = (part if isinstance(part, list) else part.tolist() for part in parts)
+    return [value for part in lists for value in part]
 
 
 def _joined(parts: list[Ints]) -> Ints:

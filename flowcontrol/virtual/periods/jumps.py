@@ -15,6 +15,7 @@ from flowcontrol.virtual.periods.clocks import Stretch
 from flowcontrol.virtual.periods.layout import Layout
 from flowcontrol.virtual.periods.orbit import Advance, Orbit, Start, Steady
 from flowcontrol.virtual.periods.relative import Relative, are_equal
+from flowcontrol.virtual.periods.rows import Place, Rows
 from flowcontrol.virtual.periods.search import Candidate, Effort, Search
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.tables import Tables
@@ -75,6 +76,7 @@ class Jumps:
         self._memory, self._tables, self._advance = memory, tables, advance
         self._effort, self._search = effort, Search(memory, effort, self._state)
         self._orbit: Orbit | None = None
+        self._rows, self._sampled, self._is_copy = Rows(tables), 0, False
         self.jumped = 0
 
     @cached_property
@@ -87,14 +89,9 @@ class Jumps:
         head = self._memory.head
         while head.round < end:
             if self._orbit is not None:
-                before, stop = head.round, min(end, self._orbit.until)
-                flags, ran = self._orbit.go_to(stop)
+                flags = self._follow(self._orbit, end)
                 if flags:
                     return flags
-                self.jumped += stop - before - ran
-                if stop == self._orbit.until:
-                    self._orbit = None
-                    self._search.go_on(stop)
                 continue
             flags = self._advance(min(end, self._search.next))
             if flags:
@@ -103,12 +100,51 @@ class Jumps:
                 self._look()
         return 0
 
+    def add(self, t_s: float, rounds: int) -> None:
+        """Take a sample, as :meth:`Tables.add` does, of the state to which the run was advanced."""
+        orbit, now = self._orbit, self._memory.head.round
+        place = None if orbit is None else self._place(orbit, now)
+        if orbit is None or place is None or rounds == 0:
+            self._tables.add(t_s, rounds)
+        else:
+            add = self._rows.copy if self._is_copy else self._rows.take
+            add(place, orbit.place_of(now)[0], t_s)
+        self._sampled = now
+
+    def _place(self, orbit: Orbit, end: int) -> Place | None:
+        """Return where a sample is in a period; None if the one before is none of it."""
+        if self._sampled < orbit.start.round:
+            return None
+        before, phase = orbit.place_of(self._sampled)[1], orbit.place_of(end)[1]
+        return before, phase, end - self._sampled
+
+    def _follow(self, orbit: Orbit, end: int) -> int:
+        """Follow a period up to a round, or as far as it goes; return as :meth:`advance_to`."""
+        before, stop = self._memory.head.round, min(end, orbit.until)
+        place = self._place(orbit, stop)
+        self._is_copy = (
+            stop < orbit.until
+            and place is not None
+            and self._rows.are_known(place)
+            and orbit.knows(place[1])
+        )
+        flags, ran = 0, 0
+        if self._is_copy:
+            orbit.skip_to(stop)
+        else:
+            flags, ran = orbit.go_to(stop)
+        self.jumped += stop - before - ran
+        if stop == orbit.until:
+            self._orbit = None
+            self._search.go_on(stop)
+        return flags
+
     def _look(self) -> None:
         """Look for a period; begin with it if there is one."""
         candidate = self._search.look()
         if candidate is None:
             return
-        self._orbit = self._tried(candidate)
+        self._orbit, self._rows = self._tried(candidate), Rows(self._tables)
         if self._orbit is None:
             self._search.has_failed()
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from flowcontrol.protocol.motions import Motion
+from flowcontrol.protocol.state import cell
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.periods.ages import AgesOfPeriod
 from flowcontrol.virtual.periods.clocks import NANOSECONDS
@@ -138,11 +140,30 @@ class Orbit:
         self.start.put_back()
         self._phases, self._moments = [0], [self._moment(0 * self._ages.whole)]
         self._stored, self._taken_up = 0, self._moments[0].ages
+        self._is_skipped = False
+        self._arrived = int(np.flatnonzero(layout.grows == cell(KernelMemory, "arrived"))[0])
 
     @property
     def moments(self) -> int:
         """How many moments of the period it knows."""
         return len(self._moments)
+
+    def place_of(self, end: int) -> tuple[int, int]:
+        """Return how many whole periods a round is behind the start, and its phase."""
+        return divmod(end - self.start.round, self.rounds)
+
+    def skip_to(self, end: int) -> None:
+        """Be before a round of a phase that is known, without having the memory show it."""
+        periods, phase = self.place_of(end)
+        moment, head = self._moments[bisect_right(self._phases, phase) - 1], self.run.memory.head
+        head.round = end
+        head.arrived = int(moment.grown[self._arrived] + periods * self._growth[self._arrived])
+        self._taken_up = moment.ages + periods * self._ages.whole
+        self._is_skipped = True
+
+    def knows(self, phase: int) -> bool:
+        """Tell whether the state at a phase is known."""
+        return self._phases[bisect_right(self._phases, phase) - 1] == phase
 
     def go_to(self, end: int) -> tuple[int, int]:
         """Have the memory be as it is before a round, which may be as far as ``until``.
@@ -153,10 +174,10 @@ class Orbit:
             Flags of a log that was full, or 0; rounds that were run for it.
         """
         head, tables = self.run.memory.head, self.run.tables
-        periods, phase = divmod(end - self.start.round, self.rounds)
+        periods, phase = self.place_of(end)
         place = bisect_right(self._phases, phase) - 1
         pending, before = tables.take_ages(), self._taken_up
-        if phase - self._phases[place] < end - head.round:
+        if self._is_skipped or phase - self._phases[place] < end - head.round:
             self._show(self._moments[place], periods)
         first = head.round
         if first < end:
@@ -178,6 +199,7 @@ class Orbit:
         cells[self._queued] += periods * self._growth_of_queued
         cells[moment.emitted_at] += periods * self.rounds
         self._taken_up = moment.ages + periods * self._ages.whole
+        self._is_skipped = False
         wake_all(self.run.memory)
 
     def _remember(self, phase: int, place: int, ages: Ints) -> None:

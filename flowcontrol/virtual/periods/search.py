@@ -41,11 +41,11 @@ class Effort:
     """
 
     steps: int = 8192
-    matches: int = 2
-    whole_looks: int = 64
-    tries: int = 3
+    matches: int = 1
+    whole_looks: int = 16
+    tries: int = 2
     looks: int = 1024
-    gain: int = 4
+    gain: int = 6
     most_cells: int = 1 << 23
 
 
@@ -125,7 +125,7 @@ class Search:
         now = head.round
         if now >= self._end:
             self._begin(now)
-        if self._stretch is None:
+        if self._stretch is None or self._tries == 0:
             self.next = self._end
             return None
         has_flushers = len(self.flushers.period_us) > 0
@@ -139,7 +139,7 @@ class Search:
             return None
         found = self._seen_before(now, flushes=flushes)
         self._plan(now, whole)
-        if found == 0 or found > room or self._tries == 0:
+        if found == 0 or found > room:
             return None
         return Candidate(self._stretch, found, whole, flushes, has_flushers and not flushes)
 
