@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
+Log = npt.NDArray[np.void]
+"""Entries of the log of ages."""
 
 
 _CONSTANT = ("receiver", "gate", "index")
@@ -130,6 +132,24 @@ class Tables:
         self._parts["channels"].append(self._channels(t_s))
         self._parts["latency"].append(self._latency(t_s))
 
+    def add_columns(self, columns: dict[str, Columns], cumulative: Ints) -> None:
+        """Add the columns of a sample, by table, instead of taking it.
+
+        ``cumulative``: what :attr:`cumulative` is then.
+        """
+        for name, parts in self._parts.items():
+            parts.append(columns[name])
+        self._before, self._ages = cumulative, np.zeros(0, dtype(f.Age))
+
+    @property
+    def cumulative(self) -> Ints:
+        """What each row has counted up to the last sample; shape (5, rows)."""
+        return self._before
+
+    def latest_columns(self) -> dict[str, Columns]:
+        """Return the columns of the last sample, by table."""
+        return {name: parts[-1] for name, parts in self._parts.items()}
+
     def latest(self) -> Columns:
         """Return the columns of the last sample of the table ``stages``."""
         return self._parts["stages"][-1]
@@ -150,11 +170,9 @@ class Tables:
         found = {}
         for name, parts in self._parts.items():
             schema = RESULTS[name].arrow_schema()
-            batches = [
-                pa.table([pa.array(part[field.name], field.type) for field in schema], schema)
-                for part in parts
-            ]
-            found[name] = pa.concat_tables(batches) if batches else schema.empty_table()
+            columns = [_column([part[field.name] for part in parts]) for field in schema]
+            arrays = [pa.array(own, field.type) for own, field in zip(columns, schema, strict=True)]
+            found[name] = pa.table(arrays, schema)
         return found
 
     def _owners(self) -> tuple[Ints, Ints]:
@@ -368,10 +386,19 @@ class Tables:
         self._ages = log[order[firsts]]
         self._ages["count"] = np.add.reduceat(log["count"][order], firsts)
 
-    def _latency(self, t_s: float) -> Columns:
-        """Figures of the ages that tasks have logged since the sample before."""
+    def take_ages(self) -> Log:
+        """Return the ages that tasks have logged since the sample before, and forget them."""
         self.drain()
         log, self._ages = self._ages, np.zeros(0, dtype(f.Age))
+        return log
+
+    def give_ages(self, log: Log) -> None:
+        """Take ages as if tasks had logged them."""
+        self._ages = np.concatenate([self._ages, log])
+
+    def _latency(self, t_s: float) -> Columns:
+        """Figures of the ages that tasks have logged since the sample before."""
+        log = self.take_ages()
         found: Columns = {field.name: [] for field in RESULTS["latency"].columns}
         for task in np.unique(log["task"]):
             own = log[log["task"] == task]
@@ -381,6 +408,14 @@ class Tables:
                 for name, value in {**place, "kind": kind, **figures}.items():
                     found[name].append(value)
         return found
+
+
+def _column(parts: list[Any]) -> Any:
+    """Return a column of all samples: of arrays an array, else a list."""
+    if parts and all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)
+    lists = (part if isinstance(part, list) else part.tolist() for part in parts)
+    return [value for part in lists for value in part]
 
 
 def _joined(parts: list[Ints]) -> Ints:
