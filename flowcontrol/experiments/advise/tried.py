@@ -10,7 +10,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis import find_bottleneck
-from flowcontrol.analysis.frames import Tables, end_of, mean_over_time, result_frame, summed
+from flowcontrol.analysis.frames import Tables, end_of, mean_over_time, panels_of
 from flowcontrol.analysis.per_subtask import subtask_figures
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.advise.changes import Change, Seen, Subject
@@ -143,15 +143,16 @@ def parts_of_all(jobs: Iterable[Job]) -> int:
 
 def seen_in(tables: Tables, scenario: Scenario) -> Seen:
     """Return what a run shows of a job, for the choice of changes."""
-    rows, whole = result_frame(tables, "stages"), (0.0, end_of(tables))
+    tables = panels_of(tables)
+    rows, whole = tables.panel("stages"), (0.0, end_of(tables))
     busiest = {}
     for stage in scenario.stages:
-        own = subtask_figures(rows[rows["stage"] == stage.name], whole)
+        own = subtask_figures(rows.of("stage", stage.name), whole)
         busiest[stage.name] = max((one.busy_ms_per_s for one in own), default=0.0) / _MS_PER_S
     limits = find_bottleneck(tables, scenario).stage
-    sources = rows[rows["stage"].isin([stage.name for stage in scenario.sources])]
-    held = summed(sources, "backpressured_ms_per_s", "max")
-    held = held[held["backpressured_ms_per_s"] > HELD_BACK * _MS_PER_S]
+    sources = rows.among("stage", [stage.name for stage in scenario.sources])
+    held = sources.per_sample(["backpressured_ms_per_s"], "max")
+    held = held.take(held["backpressured_ms_per_s"] > HELD_BACK * _MS_PER_S)
     return Seen(limits, busiest, mean_over_time(held, "backpressured_ms_per_s") / _MS_PER_S)
 
 
