@@ -2,18 +2,31 @@
 
 from dataclasses import dataclass
 
+from flowcontrol.protocol.motions import (
+    Constant,
+    Credits,
+    Lent,
+    Level,
+    Messages,
+    Records,
+    Scratch,
+    Shared,
+    Total,
+    Work,
+)
+
 
 @dataclass(slots=True)
 class GlobalPool:
     """The network memory of a task manager (``NetworkBufferPool``), or a share of it."""
 
-    total: int = 0
+    total: Constant = 0
     """Segments; constant."""
-    free: int = 0
+    free: Level = 0
     """Segments not handed out."""
-    unpooled: int = 0
+    unpooled: Level = 0
     """Segments promised as exclusive buffers."""
-    required: int = 0
+    required: Level = 0
     """Sum of what its local pools require, segments."""
 
 
@@ -21,21 +34,21 @@ class GlobalPool:
 class LocalPool:
     """The floating buffers of a gate, or the buffers of a partition (``LocalBufferPool``)."""
 
-    size: int = 0
+    size: Level = 0
     """Current quota, buffers."""
-    in_use: int = 0
+    in_use: Level = 0
     """Buffers requested and not recycled."""
-    free: int = 0
+    free: Level = 0
     """Segments held and not in use."""
-    required: int = 0
+    required: Level = 0
     """Buffers that it has at least."""
-    maximum: int = 0
+    maximum: Level = 0
     """Buffers that it has at most; ``UNLIMITED`` for no limit."""
-    max_overdraft: int = 0
+    max_overdraft: Level = 0
     """Most buffers above the quota."""
-    at_quota: int = 0
+    at_quota: Level = 0
     """Subpartitions that hold ``max-buffers-per-channel`` or more."""
-    is_destroyed: int = 0
+    is_destroyed: Level = 0
     """1: destroyed."""
 
 
@@ -43,27 +56,27 @@ class LocalPool:
 class InputChannel:
     """A channel at its receiver (``RemoteInputChannel`` with its ``BufferManager``)."""
 
-    exclusive: int = 0
+    exclusive: Level = 0
     """Free exclusive buffers."""
-    floating: int = 0
+    floating: Level = 0
     """Free floating buffers held."""
-    required: int = 0
+    required: Level = 0
     """Free buffers that it wants; may be negative."""
-    is_waiting: int = 0
+    is_waiting: Level = 0
     """1: it waits for a floating buffer of its gate."""
-    unannounced: int = 0
+    unannounced: Level = 0
     """Credit gained and not yet announced to the sender, buffers."""
-    initial: int = 0
+    initial: Constant = 0
     """Initial credit: exclusive buffers that it owns, constant; -1 of a local channel."""
-    is_released: int = 0
+    is_released: Level = 0
     """1: released."""
-    arrived: int = 0
+    arrived: Messages = 0
     """Messages received."""
-    consumed: int = 0
+    consumed: Messages = 0
     """Messages whose buffer was recycled."""
-    announced: int = 0
+    announced: Credits = 0
     """Credits ever granted, the initial ones included."""
-    processed: int = 0
+    processed: Records = 0
     """Records that the task has begun to process."""
 
 
@@ -71,53 +84,53 @@ class InputChannel:
 class Subpartition:
     """A channel at its sender (``PipelinedSubpartition``)."""
 
-    buffers: int = 0
+    buffers: Level = 0
     """Buffers queued, the open one included."""
-    is_open: int = 0
+    is_open: Level = 0
     """1: the last buffer is open."""
-    filled: int = 0
+    filled: Level = 0
     """Bytes in the open buffer."""
-    unread: int = 0
+    unread: Level = 0
     """Bytes of the open buffer that no slice has carried yet."""
-    tail: int = 0
+    tail: Level = 0
     """Records that end in those bytes."""
-    marks: int = 0
+    marks: Level = 0
     """Watermarks and statuses that end in them."""
-    is_flushed: int = 0
+    is_flushed: Level = 0
     """1: a flush is pending."""
-    sent: int = 0
+    sent: Messages = 0
     """Messages sent."""
-    announced: int = 0
+    announced: Credits = 0
     """Credits ever granted, as the sender has heard."""
-    written: int = 0
+    written: Records = 0
     """Records written whole."""
-    consumed: int = 0
+    consumed: Lent = 0
     """Of a local channel: messages consumed, as the producer has heard."""
-    limit: int = 0
+    limit: Level = 0
     """Bytes that the open buffer may take."""
-    desired_buffer_size: int = 0
+    desired_buffer_size: Level = 0
     """Size of buffer that the consumer wishes, bytes; 0: a whole segment."""
-    passed: int = 0
+    passed: Shared = 0
     """Of a broadcast: shared buffers that this subpartition has let go of."""
-    initial: int = 0
+    initial: Constant = 0
     """Initial credit of its receiver, constant; -1 of a local channel."""
-    announced_backlog: int = 0
+    announced_backlog: Level = 0
     """Backlog that was announced to the receiver last, buffers."""
-    events: int = 0
+    events: Level = 0
     """Events queued."""
-    ends_in_event: int = 0
+    ends_in_event: Level = 0
     """1: what was queued last is an event."""
-    empty: int = 0
+    empty: Level = 0
     """Finished buffers with nothing left to send: a poll skips them."""
-    is_blocked: int = 0
+    is_blocked: Level = 0
     """1: an event has blocked it, until consumption resumes."""
-    blocks: int = 0
+    blocks: Level = 0
     """Events sent that block it."""
-    resumed: int = 0
+    resumed: Level = 0
     """How often its receiver resumed consumption, as the sender has heard."""
-    persisted: int = 0
+    persisted: Level = 0
     """Bytes that the checkpoint taken last persisted of it: those that its barrier overtook."""
-    is_finished: int = 0
+    is_finished: Level = 0
     """1: its end was queued; nothing may be added."""
 
 
@@ -125,19 +138,19 @@ class Subpartition:
 class Message:
     """What travels on a channel: a buffer of records, or an event."""
 
-    kind: int = 0
+    kind: Level = 0
     """What it is: DATA, END_OF_PARTITION ... (:mod:`flowcontrol.protocol.queues`)."""
-    records: int = 0
+    records: Level = 0
     """Records that end in it."""
-    nbytes: int = 0
+    nbytes: Level = 0
     """Bytes of data in it."""
-    backlog: int = 0
+    backlog: Level = 0
     """Backlog of its channel when it left, buffers."""
-    checkpoint: int = 0
+    checkpoint: Level = 0
     """Of a barrier, and of a marker that cancels it: the checkpoint; 0: none."""
-    created: int = 0
+    created: Level = 0
     """When the coordinator triggered it, microseconds of the run; follows from its number."""
-    marks: int = 0
+    marks: Level = 0
     """Watermarks and statuses that end in it, between its records or behind them."""
 
 
@@ -145,7 +158,7 @@ class Message:
 class ReceivedMessage(Message):
     """A message that waits at its receiver."""
 
-    buffer: int = 0
+    buffer: Level = 0
     """Kind of the buffer that it lies in: TAKEN_EXCLUSIVE, KIND_LOCAL ...; TAKEN_NONE: an event."""
 
 
@@ -153,9 +166,9 @@ class ReceivedMessage(Message):
 class Ring:
     """Which states of a ring are in use."""
 
-    head: int = 0
+    head: Scratch = 0
     """Place of the oldest."""
-    count: int = 0
+    count: Level = 0
     """How many there are."""
 
 
@@ -163,37 +176,37 @@ class Ring:
 class Task:
     """A subtask: the buffer that it reads, and how far it is."""
 
-    gate: int = 0
+    gate: Level = 0
     """Gate of the buffer being read."""
-    channel: int = 0
+    channel: Level = 0
     """Its channel."""
-    buffer: int = 0
+    buffer: Level = 0
     """Its kind: TAKEN_EXCLUSIVE, TAKEN_FLOATING, KIND_LOCAL ..."""
-    left: int = 0
+    left: Level = 0
     """Records of it not yet taken up."""
-    marks: int = 0
+    marks: Level = 0
     """Watermarks and statuses of it not yet taken; without those and records there is no buffer in
     hand."""
-    taken: int = 0
+    taken: Total = 0
     """Records taken up; those of a source: emitted."""
-    read: int = 0
+    read: Level = 0
     """Records of the buffer in hand that were taken up."""
-    queued: int = 0
+    queued: Level = 0
     """Records that arrived and were not taken up."""
-    withheld: int = 0
+    withheld: Level = 0
     """Of these, records in channels that the task does not read while it aligns barriers, or that
     it has put aside."""
-    ready: int = 0
+    ready: Work = 0
     """Work by which the record in service is done, or the next one falls due, units."""
-    draws: int = 0
+    draws: Total = 0
     """Service times drawn."""
-    has_checkpoints: int = 0
+    has_checkpoints: Constant = 0
     """1: the job has checkpoints, and the task is shown every event that it polls; constant."""
-    mail: int = 0
+    mail: Level = 0
     """Messages that came since it last looked and that do not wait for their turn in a queue."""
-    open_inputs: int = 0
+    open_inputs: Level = 0
     """Input channels that have not ended; of a source 1 until nothing falls due any more."""
-    is_finished: int = 0
+    is_finished: Level = 0
     """1: it has finished, and with it its result partitions."""
 
 

@@ -12,6 +12,7 @@ from flowcontrol.operators.states import RELAY as RELAY
 from flowcontrol.operators.states import SERVER as SERVER
 from flowcontrol.operators.states import SOURCE as SOURCE
 from flowcontrol.operators.states import RecordWriter, SourceLog, StreamTask
+from flowcontrol.protocol.motions import Constant, Credits, Level, Moment, Round, Scratch, Total
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
 
 # ---- tasks
@@ -21,9 +22,9 @@ from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Mes
 class RunList:
     """Runs of records, oldest first, each linked to the next."""
 
-    head: int = 0
+    head: Scratch = 0
     """The oldest, run + 1; 0: none."""
-    tail: int = 0
+    tail: Scratch = 0
     """The newest, run + 1; 0: none."""
 
 
@@ -38,65 +39,65 @@ ABSENT = 3
 class KernelTask(StreamTask):
     """A subtask, and where the things are that belong to it."""
 
-    first_gate: int = 0
+    first_gate: Constant = 0
     """Its first gate."""
-    gates: int = 0
+    gates: Constant = 0
     """How many."""
-    first_partition: int = 0
+    first_partition: Constant = 0
     """Its first partition."""
-    operators_at: int = 0
+    operators_at: Constant = 0
     """Where the places of its operators are listed."""
-    union: int = 0
+    union: Constant = 0
     """Where its queue of gates with data is."""
-    phases: int = 0
+    phases: Constant = 0
     """Where its rate is, phases."""
-    phase_count: int = 0
+    phase_count: Constant = 0
     """How many there are."""
-    cv: int = 0
+    cv: Constant = 0
     """Coefficient of variation, millionths."""
-    stream: int = 0
+    stream: Constant = 0
     """Of its random numbers."""
-    status: int = 0
+    status: Level = 0
     """What the rounds slept through count as: IDLE, BUSY, BLOCKED or ABSENT."""
-    last: int = 0
+    last: Round = 0
     """Last round accounted for."""
-    wake: int = 0
+    wake: Scratch = 0
     """Round in which it is stepped next; -1: none."""
-    next: int = 0
+    next: Scratch = 0
     """Next of its slot in the wheel, task + 1; 0: none."""
-    previous: int = 0
+    previous: Scratch = 0
     """The one before, task + 1; 0: none."""
-    emitted: int = 0
+    emitted: Scratch = 0
     """Round in which the record in hand was emitted by its source."""
-    stalls: int = 0
+    stalls: Constant = 0
     """Where its standstills are (from, to); of a RELAY only."""
-    stall_count: int = 0
+    stall_count: Constant = 0
     """How many there are."""
-    has_sent: int = 0
+    has_sent: Level = 0
     """1: it sent something in this round."""
-    sinks: int = 0
+    sinks: Constant = 0
     """Stages of the task that nothing leaves."""
-    is_held: int = 0
+    is_held: Level = 0
     """1: it has its senders stopped."""
-    throttle: int = 0
+    throttle: Constant = 0
     """Where a throttled source's state is; 0: it is not throttled."""
-    log: int = 0
+    log: Constant = 0
     """Where the log that a source reads is; 0: it reads none."""
-    may_end: int = 0
+    may_end: Constant = 0
     """1: a source at which nothing falls due any more from some moment on."""
-    kinds: int = 0
+    kinds: Constant = 0
     """Partitions of it that are not pipelined and bounded."""
-    absent: int = 0
+    absent: Total = 0
     """Microseconds during which its job did not run."""
-    checkpoints: int = 0
+    checkpoints: Constant = 0
     """Where its state of :mod:`.checkpoint_fields` is; 0: its job has no checkpoints."""
-    time: int = 0
+    time: Constant = 0
     """Where its state of :mod:`.time_fields` is; 0: its job has no event time."""
-    window: int = 0
+    window: Constant = 0
     """Where its state of :mod:`.window_fields` is; 0: its stage has no window."""
-    processor: int = 0
+    processor: Constant = 0
     """Where its state of :mod:`.processor_fields` is; 0: it needs none, or nobody counts that."""
-    attention: int = 0
+    attention: Level = 0
     """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 
 
@@ -104,13 +105,13 @@ class KernelTask(StreamTask):
 class KernelLog(SourceLog):
     """The log that a source reads, and what is written to it."""
 
-    arrivals: int = 0
+    arrivals: Constant = 0
     """Where the rate is at which it is written, phases."""
-    arrival_count: int = 0
+    arrival_count: Constant = 0
     """How many there are."""
-    unit: int = 0
+    unit: Constant = 0
     """Units of that rate a record."""
-    from_arrival: int = 0
+    from_arrival: Constant = 0
     """1: the latency of its records counts from when they were written to it."""
     runs: RunList = field(default_factory=RunList)
     """The log of a throttle: when the records in it fell due."""
@@ -138,43 +139,43 @@ class KernelGate:
     """The floating pool."""
     segments: GlobalPool = field(default_factory=GlobalPool)
     """The part of the global pool that is set aside for it."""
-    task: int = 0
+    task: Constant = 0
     """Task that reads it."""
-    first_channel: int = 0
+    first_channel: Constant = 0
     """Its first channel."""
-    channels: int = 0
+    channels: Constant = 0
     """How many."""
-    waiting: int = 0
+    waiting: Constant = 0
     """Where the queue of the channels that wait for a floating buffer is."""
-    order: int = 0
+    order: Constant = 0
     """Where the queue of the channels with data is."""
-    queues: int = 0
+    queues: Constant = 0
     """Where the queues of received messages are, one a channel."""
-    queue_most: int = 0
+    queue_most: Constant = 0
     """Messages that each may hold."""
-    arrivals: int = 0
+    arrivals: Constant = 0
     """Where the set of the channels with messages under way is, bits."""
-    dirty_channels: int = 0
+    dirty_channels: Constant = 0
     """Where the set of the channels with credit to announce is, bits."""
-    record_bytes: int = 0
+    record_bytes: Constant = 0
     """Size of its records."""
-    grants: int = 0
+    grants: Constant = 0
     """Where its channels' memory of a transport that counts records is."""
-    global_at: int = 0
+    global_at: Constant = 0
     """Where its global pool is: its own ``segments``, or the one that all share."""
-    bytes_taken: int = 0
+    bytes_taken: Total = 0
     """Debloating: bytes taken up since the last measurement."""
-    bytes_seen: int = 0
+    bytes_seen: Total = 0
     """Debloating: ``bytes_taken`` when the gate was last looked at."""
-    active_us: int = 0
+    active_us: Level = 0
     """Debloating: time with data since the last measurement."""
-    since: int = 0
+    since: Moment = 0
     """Debloating: microsecond since which there has been data; -1: there is none."""
-    throughput: int = 0
+    throughput: Level = 0
     """Debloating: bytes a second."""
-    size: int = 0
+    size: Level = 0
     """Debloating: size of buffer in force, parts of a byte (``debloat.PARTS``)."""
-    last_size: int = 0
+    last_size: Level = 0
     """Debloating: size last announced, bytes."""
 
 
@@ -187,59 +188,59 @@ class KernelPartition(RecordWriter):
 
     segments: GlobalPool = field(default_factory=GlobalPool)
     """The part of the global pool that is set aside for it."""
-    task: int = 0
+    task: Constant = 0
     """Task that writes it."""
-    first_channel: int = 0
+    first_channel: Constant = 0
     """Its first channel."""
-    channels: int = 0
+    channels: Constant = 0
     """How many."""
-    queues: int = 0
+    queues: Constant = 0
     """Where the queues of finished buffers are, one a channel."""
-    queue_most: int = 0
+    queue_most: Constant = 0
     """Messages that each may hold."""
-    held: int = 0
+    held: Constant = 0
     """Where the queues of messages handed to local consumers are: buffers that each frees."""
-    held_width: int = 0
+    held_width: Constant = 0
     """Cells of such a queue."""
-    counts: int = 0
+    counts: Constant = 0
     """Where the buffers of the pool in use by each channel are, for the quota."""
-    routed: int = 0
+    routed: Constant = 0
     """Where the records routed to each channel are."""
-    is_broadcast: int = 0
+    is_broadcast: Constant = 0
     """1: every channel reads the same buffers."""
-    credited: int = 0
+    credited: Constant = 0
     """Where the set of the channels is whose receiver has announced credit or a size, bits."""
-    dirty: int = 0
+    dirty: Constant = 0
     """Where the set of the channels with data to send is, bits."""
-    route: int = 0
+    route: Constant = 0
     """How a record finds its channel: ROUTE_FIRST, ROUTE_CYCLE ..."""
-    cursor: int = 0
+    cursor: Level = 0
     """Next channel of a cycle, or next place of a table."""
-    table: int = 0
+    table: Constant = 0
     """Where the table of channels is, or the shares."""
-    table_length: int = 0
+    table_length: Constant = 0
     """Its length; of shares, their sum."""
-    stream: int = 0
+    stream: Constant = 0
     """Of the random numbers of a shuffle."""
-    keys: int = 0
+    keys: Constant = 0
     """Where the keys of the records are that it routes by key (:mod:`.window_fields`)."""
-    pending: int = 0
+    pending: Constant = 0
     """Where the queue of the channels of records not yet written is."""
-    pending_width: int = 0
+    pending_width: Constant = 0
     """Cells of it."""
-    flush_phase: int = 0
+    flush_phase: Constant = 0
     """Microsecond of the first tick of its flusher."""
-    flush_at: int = 0
+    flush_at: Scratch = 0
     """Microsecond at which its flusher runs next, if that is known."""
-    kind: int = 0
+    kind: Constant = 0
     """Of result partition (:mod:`flowcontrol.protocol.partition_kinds`)."""
-    spill: int = 0
+    spill: Constant = 0
     """Where its state of :mod:`.spill_fields` is, if it is not pipelined and bounded."""
-    is_stopped: int = 0
+    is_stopped: Level = 0
     """1: a sort-merge partition takes nothing until its region is written."""
-    global_at: int = 0
+    global_at: Constant = 0
     """Where its global pool is: its own ``segments``, or the one that all share."""
-    is_forced: int = 0
+    is_forced: Constant = 0
     """1: its receivers align barriers whatever the mode is."""
 
 
@@ -257,19 +258,19 @@ ROUTE_KEY = 5
 class KernelInputChannel(InputChannel):
     """A channel at its receiver, and what is on its way to and from it."""
 
-    out: int = 0
+    out: Constant = 0
     """The same channel at its sender."""
-    transit: int = 0
+    transit: Constant = 0
     """Where the queue of the messages under way is."""
-    transit_most: int = 0
+    transit_most: Constant = 0
     """How many there may be."""
-    credits: int = 0
+    credits: Constant = 0
     """Where the queue of the credits under way is."""
-    credits_most: int = 0
+    credits_most: Constant = 0
     """How many there may be."""
-    aligned: int = 0
+    aligned: Constant = 0
     """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
-    told: int = 0
+    told: Level = 0
     """How often it has told its sender to resume."""
 
 
@@ -280,7 +281,7 @@ class KernelInputChannel(InputChannel):
 class KernelMessage(Message):
     """A message under way."""
 
-    round: int = 0
+    round: Round = 0
     """Round in which it arrives."""
 
 
@@ -294,11 +295,11 @@ RESUME_CONSUMPTION = 2
 class KernelCredit:
     """What a receiver has told the sender of a channel, under way."""
 
-    kind: int = 0
+    kind: Level = 0
     """ADD_CREDIT, NEW_BUFFER_SIZE or RESUME_CONSUMPTION."""
-    value: int = 0
+    value: Credits = 0
     """Buffers ever announced, a size of buffer in bytes, or how often it has resumed."""
-    round: int = 0
+    round: Round = 0
     """Round in which it arrives."""
 
 
@@ -309,31 +310,31 @@ class KernelCredit:
 class KernelSubpartition(Subpartition):
     """A channel at its sender, and where the other things are that belong to it."""
 
-    input: int = 0
+    input: Constant = 0
     """The same channel at its receiver."""
-    receiver: int = 0
+    receiver: Constant = 0
     """Task that receives."""
-    sender: int = 0
+    sender: Constant = 0
     """Task that sends."""
-    gate: int = 0
+    gate: Constant = 0
     """Gate of the receiver."""
-    index: int = 0
+    index: Constant = 0
     """Place in the gate."""
-    place: int = 0
+    place: Constant = 0
     """Place in the partition."""
-    partition: int = 0
+    partition: Constant = 0
     """Partition of the sender."""
-    is_local: int = 0
+    is_local: Constant = 0
     """1: both on one task manager."""
     runs: RunList = field(default_factory=RunList)
     """Its records in flight."""
-    connection: int = 0
+    connection: Constant = 0
     """Task that is its connection, if a bandwidth is given; -1: none."""
-    next_buffer_size: int = 0
+    next_buffer_size: Level = 0
     """Size of buffer that the receiver wishes from the next round on."""
-    is_queued: int = 0
+    is_queued: Level = 0
     """1: it waits for its turn on its connection."""
-    recorded: int = 0
+    recorded: Level = 0
     """Checkpoint that holds in flight what enters it, until its own barrier does; 0: none."""
 
 
@@ -344,15 +345,15 @@ class KernelSubpartition(Subpartition):
 class Run:
     """Records of a channel that a source emitted in one round, or a mark between such."""
 
-    next: int = 0
+    next: Scratch = 0
     """The next run of its list, run + 1; 0: none. Of a free one: the next free run; -1: none."""
-    round: int = 0
+    round: Round = 0
     """The round."""
-    count: int = 0
+    count: Level = 0
     """How many records are left of it; 0 of a mark."""
-    stamp: int = 0
+    stamp: Level = 0
     """With event time: stamp of all its records; of a mark that is a watermark: that, ms."""
-    kind: int = 0
+    kind: Level = 0
     """Of a mark: ACTIVE, WATERMARK or IDLE (:mod:`flowcontrol.protocol.event_time`); else 0."""
 
 
@@ -360,11 +361,11 @@ class Run:
 class Age:
     """Records that a sink took up, of one age."""
 
-    task: int = 0
+    task: Scratch = 0
     """The task."""
-    age: int = 0
+    age: Scratch = 0
     """Rounds since their emission."""
-    count: int = 0
+    count: Scratch = 0
     """How many records."""
 
 

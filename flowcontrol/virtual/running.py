@@ -196,7 +196,10 @@ class Running:
         return self.memory.head.grants + said
 
     def run(
-        self, progress: Callable[[int, int], None], is_over: Callable[[float], bool] | None = None
+        self,
+        progress: Callable[[int, int], None],
+        is_over: Callable[[float], bool] | None = None,
+        advance: Callable[[int], int] | None = None,
     ) -> int:
         """Run all rounds; return the flags of a log that was full, or 0.
 
@@ -206,14 +209,16 @@ class Running:
             Called at each sample with the rounds done and the records that reached the sinks.
         is_over : callable, optional
             Called behind it with the time of the sample, s: whether the run ends there.
+        advance : callable, optional
+            Does in place of :meth:`advance_to` what that does.
         """
-        done = 0
+        advance, done = advance or self.advance_to, 0
         for t_s, _, last in self.job.samples(self.job.rounds):
             at = done
             while at <= last:
                 self.timeline.act(at)
                 at = min(last + 1, self.timeline.next_round(at + 1))
-                flags = self.advance_to(at)
+                flags = advance(at)
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Ints = npt.NDArray[np.int64]
 Columns = dict[str, Any]
+Log = npt.NDArray[np.void]
+"""Entries of the log of ages."""
 
 
 _CONSTANT = ("receiver", "gate", "index")
@@ -368,10 +370,19 @@ class Tables:
         self._ages = log[order[firsts]]
         self._ages["count"] = np.add.reduceat(log["count"][order], firsts)
 
-    def _latency(self, t_s: float) -> Columns:
-        """Figures of the ages that tasks have logged since the sample before."""
+    def take_ages(self) -> Log:
+        """Return the ages that tasks have logged since the sample before, and forget them."""
         self.drain()
         log, self._ages = self._ages, np.zeros(0, dtype(f.Age))
+        return log
+
+    def give_ages(self, log: Log) -> None:
+        """Take ages as if tasks had logged them."""
+        self._ages = np.concatenate([self._ages, log])
+
+    def _latency(self, t_s: float) -> Columns:
+        """Figures of the ages that tasks have logged since the sample before."""
+        log = self.take_ages()
         found: Columns = {field.name: [] for field in RESULTS["latency"].columns}
         for task in np.unique(log["task"]):
             own = log[log["task"] == task]

@@ -1,0 +1,223 @@
+"""Looks at a run now and then, whether it has been in its state before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import lcm
+
+import numpy as np
+
+from flowcontrol.protocol.motions import Motion, cells_of_motion
+from flowcontrol.protocol.state import width
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.periods.clocks import Flushers, Stretch, changes_of, stretch_at
+from flowcontrol.virtual.periods.relative import work_ahead
+from flowcontrol.virtual.places import Ints
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a run spends on looking for a period.
+
+    Attributes
+    ----------
+    steps : int
+        Steps of tasks between two looks, at least: what a look costs is little beside them.
+    matches : int
+        Looks one after the other that have to find a state again at first sight before whole states
+        are compared.
+    whole_looks : int
+        Looks at whole states then.
+    tries : int
+        Periods between two changes of a schedule that may turn out to be none.
+    looks : int
+        Looks after which the next ones are twice as far apart.
+    gain : int
+        Periods that must be left of the time until a schedule changes.
+    most_cells : int
+        Cells to remember of the states of a period.
+    """
+
+    steps: int = 8192
+    matches: int = 2
+    whole_looks: int = 64
+    tries: int = 3
+    looks: int = 1024
+    gain: int = 4
+    most_cells: int = 1 << 23
+
+
+StateOf = Callable[[Stretch, bool], list[Ints]]
+
+EFFORT = Effort()
+"""What a run spends unless it is asked for something else."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A period that a run seems to have.
+
+    Attributes
+    ----------
+    stretch : Stretch
+        The rounds in which it holds.
+    rounds : int
+        Its length, or a multiple of that.
+    whole : int
+        Its length is a multiple of so many rounds.
+    flushes : bool
+        Whether it makes a difference when the flushers run.
+    is_settled : bool
+        Whether there are flushers, and it seems to make none.
+    """
+
+    stretch: Stretch
+    rounds: int
+    whole: int
+    flushes: bool
+    is_settled: bool
+
+
+class Search:
+    """Looks for a period of a run.
+
+    Parameters
+    ----------
+    memory : Memory
+        Of the run, before its first round.
+    effort : Effort
+        What it may cost.
+    state : callable
+        Returns the whole state relative to the present moment, given the stretch and whether it
+        makes a difference when the flushers run.
+
+    Attributes
+    ----------
+    next : int
+        The round before which to look next.
+    flushers : Flushers
+        Of the job.
+    """
+
+    def __init__(self, memory: Memory, effort: Effort, state: StateOf) -> None:
+        self._memory, self._effort, self._state = memory, effort, state
+        self.flushers, head = Flushers.of(memory), memory.head
+        self._changes = changes_of(memory)
+        self._least = max(1, effort.steps // max(1, head.tasks))
+        self._hints = np.concatenate(
+            [
+                _levels(head.tasks_at, head.tasks, f.KernelTask),
+                _levels(head.outputs_at, head.channels, f.KernelSubpartition),
+            ]
+        )
+        self._stretch: Stretch | None = None
+        self.next = self._least
+        self._end = self._every = self._steps = self._looks = 0
+        self._last = self._matches = self._wanted = self._tries = self._whole_looks = 0
+        self._seen: dict[int, int] = {}
+        self._whole_seen: dict[int, int] = {}
+
+    def look(self) -> Candidate | None:
+        """Look at the present state; return a period to be tried, if there is one."""
+        head, effort = self._memory.head, self._effort
+        now = head.round
+        if now >= self._end:
+            self._begin(now)
+        if self._stretch is None:
+            self.next = self._end
+            return None
+        has_flushers = len(self.flushers.period_us) > 0
+        flushes = has_flushers and not self._is_settled()
+        whole = self._stretch.whole
+        if flushes:
+            whole = lcm(whole, self.flushers.whole(head.round_us))
+        room = (self._end - now) // effort.gain
+        if whole > room:  # a flusher's beat that does not come again before the end
+            self._plan(now, 1)
+            return None
+        found = self._seen_before(now, flushes=flushes)
+        self._plan(now, whole)
+        if found == 0 or found > room or self._tries == 0:
+            return None
+        return Candidate(self._stretch, found, whole, flushes, has_flushers and not flushes)
+
+    def has_failed(self) -> None:
+        """Note that what seemed to be a period was none."""
+        self._tries -= 1
+
+    def go_on(self, now: int) -> None:
+        """Look again from a round on, which a period has led to."""
+        self._end, self.next = min(self._end, now), now
+
+    def _begin(self, now: int) -> None:
+        """Begin with a stretch of rounds in which no schedule changes."""
+        head, effort = self._memory.head, self._effort
+        later = self._changes[self._changes > now * head.round_us]
+        self._end = min([head.rounds, *(later[:1] // head.round_us).tolist()])
+        self._end = max(self._end, now + 1)
+        self._stretch = None
+        if self._end - now < effort.gain * self._least:
+            return
+        stretch = stretch_at(self._memory, now, self._end)
+        if stretch.whole > (self._end - now) // effort.gain:
+            return
+        self._stretch, self._every = stretch, self._least
+        self._seen.clear()
+        self._steps, self._looks, self._last, self._matches = head.steps, 0, 0, 0
+        self._whole_looks, self._wanted, self._tries = 0, effort.matches, effort.tries
+
+    def _plan(self, now: int, whole: int) -> None:
+        """Say when to look next: after a whole number of what has to be whole."""
+        head, effort = self._memory.head, self._effort
+        if self._looks > 0 and head.steps - self._steps < effort.steps // 2:
+            self._every *= 2  # tasks sleep: a look costs as much as ever
+        self._steps = head.steps
+        self._looks += 1
+        if self._looks % effort.looks == 0:
+            self._every *= 2
+            self._seen.clear()
+        rounds = whole
+        while rounds < self._every:
+            rounds *= 2  # most queues and buffers come out even after a power of 2
+        self.next = min(now + rounds, self._end)
+
+    def _is_settled(self) -> bool:
+        """Tell whether a flush would change nothing now: all that waits to be sent is flushed."""
+        outs = self._memory.outs
+        return not np.any((outs["buffers"] > 0) & (outs["is_flushed"] == 0))
+
+    def _seen_before(self, now: int, *, flushes: bool) -> int:
+        """Return how many rounds ago the state was the same; 0: it was not, or nobody knows."""
+        assert self._stretch is not None
+        memory, now_us = self._memory, now * self._memory.head.round_us
+        if self._whole_looks > 0:
+            self._whole_looks -= 1
+            parts = self._state(self._stretch, flushes)
+            return self._lag(self._whole_seen, parts, now, flushes=flushes)
+        parts = [work_ahead(memory, self._stretch, now_us), memory.cells[self._hints]]
+        if flushes:
+            parts.append(self.flushers.until_next(now_us))
+        lag = self._lag(self._seen, parts, now, flushes=flushes)
+        self._matches = self._matches + 1 if lag == self._last and lag > 0 else int(lag > 0)
+        self._last = lag
+        if self._matches >= self._wanted:
+            self._matches, self._wanted = 0, 4 * self._wanted  # more seldom from now on
+            self._whole_looks = self._effort.whole_looks
+            self._whole_seen.clear()
+        return 0
+
+    def _lag(self, seen: dict[int, int], parts: list[Ints], now: int, *, flushes: bool) -> int:
+        """Return how many rounds ago a state was seen last, and note that it is seen; 0: never."""
+        mark = hash((flushes, *(part.tobytes() for part in parts)))
+        lag = now - seen.get(mark, now)
+        seen[mark] = now
+        return lag
+
+
+def _levels(at: int, count: int, cls: type) -> Ints:
+    """Return the levels of states of a class, one behind the other."""
+    own = np.array(cells_of_motion(cls, Motion.LEVEL), np.int64)
+    found: Ints = (at + width(cls) * np.arange(count))[:, None] + own
+    return found.ravel()
