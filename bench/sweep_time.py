@@ -74,9 +74,8 @@ def main() -> int:
     for name, on_spark in (("spark", True), ("processes", False)):
         if options.only not in {None, name}:
             continue
-        runs = [
-            run(options.variants, options.cores, on_spark=on_spark) for _ in range(options.repeats)
-        ]
+        variants, cores = options.variants, options.cores
+        runs = [run(variants, cores, on_spark=on_spark) for _ in range(options.repeats)]
         took, cpu = (statistics.median(column) for column in zip(*runs, strict=True))
         each_ms = 1000 * cpu / variants
         where = f"local[{cores}]" if on_spark else f"{cores} processes"
