@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from measured import note
+
 from flowcontrol.ledger.ledger import Ledger
 
 
@@ -52,6 +54,9 @@ def main() -> int:
     print("ms a round, both sides, by quarter:", ", ".join(f"{m:.1f}" for m in medians))
     print("files in the folder by quarter:    ", ", ".join(map(str, files)))
     print(f"last quarter / first: {medians[3] / medians[0]:.2f}")
+    ratio, beside = medians[3] / medians[0], "the first quarter"
+    what = f"the last quarter of {options.rounds:,} rounds"
+    note(what, ratio, "times", beside=beside, goal=1.25, is_met="at most")
     return 0 if medians[3] <= 1.25 * medians[0] else 1
 
 

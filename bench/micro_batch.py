@@ -26,6 +26,7 @@ sys.path.insert(0, HERE)
 os.environ["PYTHONPATH"] = os.pathsep.join([HERE, os.environ.get("PYTHONPATH", "")])
 
 from handover import hand_over  # noqa: E402
+from measured import note  # noqa: E402
 from plain_chain import plain_chain  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
@@ -103,6 +104,9 @@ def compare(spark: SparkSession, root: Path, rounds: int, repeats: int) -> bool:
         left, right = statistics.median(ours), statistics.median(peers)
         within &= left / right <= TARGET
         print(f"{width * width:>8} {left:>13.0f} {right:>13.0f} {left / right:>6.2f}", flush=True)
+        channels = f"{width * width} channel{'s' * (width > 1)}"
+        beside = f"two queries alone, {right:.0f} ms"
+        note(channels, left / right, "times", beside=beside, goal=TARGET, is_met="at most")
     plain = gaps_ms(plain_chain(spark, root / "plain", WARM_UP + 15, ROWS_PER_ROUND))
     print(f"plain Delta -> foreachBatch Delta append, 1 stage: {statistics.median(plain):.0f} ms")
     return within

@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
+from measured import note
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -165,6 +166,10 @@ def drop_with_link(spark: SparkSession, base: Path, options: argparse.Namespace)
     )
     print(f"  not yet at the sink: {waiting:,} rows, of which all but the buffers and at most one")
     print("  source batch wait at the source", flush=True)
+    limit = TIME_LIMIT * options.target
+    what = f"longest batch after the sink fell to a tenth, target {options.target:g} s"
+    note(what, max(after), "s", goal=limit, is_met="at most")
+    note(f"buffers in flight, of {size}", used, "buffers", goal=size, is_met="at most")
     return used <= size and max(after) <= TIME_LIMIT * options.target
 
 
@@ -279,6 +284,8 @@ def skew(spark: SparkSession, base: Path, options: argparse.Namespace) -> bool:
         f"one receiver, target {options.target:g} s: median {statistics.median(times):.2f}, "
         f"longest {max(times):.2f} s of {len(times)} batches", flush=True,
     )  # fmt: skip
+    what = "rate of seven key ranges beside one that is 20 times slower"
+    note(what, least, "times", beside="without the slow one", goal=RATE_GOAL)
     return min(kept.values()) >= RATE_GOAL and max(times) <= TIME_LIMIT * options.target
 
 

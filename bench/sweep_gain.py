@@ -21,6 +21,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from measured import note
+
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.sweep import sweep
@@ -133,6 +135,13 @@ def compare(variants: int, repeats: int) -> float:
     one, two, sweep_one, sweep_two = (statistics.median(times[name]) for name in runs)
     peer, ours = one / two, sweep_one / sweep_two
     print(f"median gain of two processes {peer:.2f}, of the sweep {ours:.2f}")
+    note(
+        f"{variants:,} variants",
+        ours / peer,
+        "times",
+        beside=f"two processes, {peer:.2f}",
+        goal=GOAL,
+    )
     print(f"ratio {ours / peer:.2f} (goal: at least {GOAL})")
     return ours / peer
 

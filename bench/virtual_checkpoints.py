@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 
 from alternating import medians, own_kernels
+from measured import note
 from virtual_jobs import chain, wide
 
 from flowcontrol.scenario import Scenario
@@ -18,6 +19,7 @@ from flowcontrol.virtual import simulate
 
 MOST = 1.10
 EVERY_US = 1_000_000
+JOBS = {"chain": "three stages", "4 x 8": "4 stages of 8 subtasks"}
 
 
 def with_checkpoints(scenario: Scenario) -> Scenario:
@@ -37,6 +39,7 @@ def ratio(name: str, scenario: Scenario, repeats: int) -> float:
         f"checkpoints: {given / without:.3f}, {each_us:.0f} us each",
         flush=True,
     )
+    note(JOBS[name], given / without, "times", beside="without", goal=MOST, is_met="at most")
     return given / without
 
 

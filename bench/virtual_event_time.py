@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 
 from alternating import medians, own_kernels
+from measured import note
 from virtual_jobs import chain, wide
 
 from flowcontrol.scenario import Scenario, parse_scenario
 
 MOST = 1.25
+JOBS = {"chain": "three stages", "4 x 8": "4 stages of 8 subtasks"}
 
 
 def with_event_time(scenario: Scenario) -> Scenario:
@@ -37,6 +39,7 @@ def ratio(name: str, scenario: Scenario, repeats: int) -> float:
         f"{name:6} {without:.3f} s without, {given:.3f} s with event time: {given / without:.3f}",
         flush=True,
     )
+    note(JOBS[name], given / without, "times", beside="without", goal=MOST, is_met="at most")
     return given / without
 
 

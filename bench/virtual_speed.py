@@ -27,6 +27,7 @@ from functools import partial
 
 import ciw_chain
 import simpy_chain
+from measured import note
 from virtual_jobs import CHAIN, chain, idle, square, wide
 
 from flowcontrol.job import build_physical_graph
@@ -41,6 +42,9 @@ WIDE_GOAL = 20_000_000
 AGREE = 0.02
 """Relative difference of two models' transfers per emulated second that is let pass: the first
 moments, in which pools fill."""
+
+_NOTED = 316
+"""Squares from this side on are noted."""
 
 SIDES = (1, 3, 10, 32, 100, 316, 1000)
 CHANNEL_ROUNDS = 5_000_000
@@ -88,6 +92,11 @@ def compare(seconds: float, repeats: int) -> bool:
     lean = speed["virtual clock"] / speed["SimPy, lean"]
     agree = all(abs(flow / flows["SimPy"] - 1) < AGREE for flow in flows.values())
     print(f"goal: {RATIO_GOAL} x SimPy: {ratio:,.0f} x, lean {lean:,.0f} x")
+    note("three stages", ratio, "times", beside="SimPy", goal=RATIO_GOAL)
+    note("three stages", lean, "times", beside="the leanest form of it in SimPy")
+    ciw = speed["virtual clock"] / speed["Ciw"]
+    note("three stages", ciw, "times", beside="Ciw")
+    note("three stages", speed["virtual clock"] / 1e6, "million buffers/s")
     if not agree:
         print(f"the models do not move the same buffers: {flows}")
     return agree and ratio >= RATIO_GOAL
@@ -102,6 +111,8 @@ def run_wide(repeats: int) -> bool:
         f"\n4 stages x 8 subtasks, every feature on: {value:,.0f} transfers/s of {results[0][0]:,}"
     )
     print(f"goal: {WIDE_GOAL:,}")
+    what = "4 stages of 8 subtasks, every feature on"
+    note(what, value / 1e6, "million buffers/s", goal=WIDE_GOAL / 1e6)
     return value >= WIDE_GOAL
 
 
@@ -127,6 +138,9 @@ def measure_square(side: int) -> None:
         f"{laid_out_s:>10.2f}{few.wall_s:>10.2f}{whole_s:>10.2f}",
         flush=True,
     )
+    if side >= _NOTED:
+        note(f"{channels:,} channels: laying them out", laid_out_s, "s")
+        note(f"{channels:,} channels: the first {FEW_ROUNDS} rounds", few.wall_s, "s")
 
 
 def peak_bytes() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
@@ -94,6 +95,10 @@ class Table:
             otherwise refuse a file whose writer left the mark out; which columns of results may
             be null at all is :attr:`Column.nullable`. Unit and meaning travel as field metadata.
         """
+        return self._schema
+
+    @cached_property
+    def _schema(self) -> pa.Schema:
         import pyarrow as pa
 
         types = {

@@ -26,7 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowcontrol.analysis.frames import Tables, end_of, result_frame
+from flowcontrol.analysis.frames import Tables, end_of, panel_of, panels_of
 from flowcontrol.analysis.limits import Interval, Limits, find_limits
 from flowcontrol.analysis.subtasks import Limiting, limiting_subtasks
 from flowcontrol.analysis.wording import Evidence, describe, throttle_name
@@ -100,6 +100,7 @@ def find_bottleneck(tables: Tables, scenario: Scenario, limits: Limits | None = 
     The rule is the reading of Flink's task metrics: a blocked sink shows as busy, what feeds it
     as back-pressured; the first busy stage that is not itself blocked is the cause.
     """
+    tables = panels_of(tables)
     found: dict[str, list[Interval]] = defaultdict(list)
     for interval, names in limits if limits is not None else find_limits(tables, scenario):
         for name in names[:1]:
@@ -116,7 +117,7 @@ def _verdict(
         name: sum(interval.length_s for interval in intervals) for name, intervals in limits.items()
     }
     name = max(lengths, key=lambda limit: lengths[limit], default=None)
-    evidence = Evidence(result_frame(tables, "stages"), scenario, lengths, total_s)
+    evidence = Evidence(panel_of(tables, "stages"), scenario, lengths, total_s)
     if name is None or lengths[name] < LASTING * total_s:
         sentence = describe(evidence, None, frozenset(), Limiting())
         return Bottleneck(None, None, (), lengths.get(name or "", 0.0), total_s, sentence)

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from flowcontrol.analysis.frames import mean_over_time
+from flowcontrol.analysis.panel import Panel, mean_over_time
 from flowcontrol.scenario import Edge, Scenario
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SATURATED: Final = 0.8
 """Share of a bandwidth from which it limits; headers and whole rounds take the rest."""
@@ -29,7 +26,7 @@ class Connection(NamedTuple):
     bytes_per_s: float
 
 
-def busiest_connection(scenario: Scenario, edge: Edge, samples: pd.DataFrame) -> Connection | None:
+def busiest_connection(scenario: Scenario, edge: Edge, samples: Panel) -> Connection | None:
     """Return the connection of an exchange that carries most, with all that shares it.
 
     Parameters
@@ -38,8 +35,8 @@ def busiest_connection(scenario: Scenario, edge: Edge, samples: pd.DataFrame) ->
         What was run.
     edge : Edge
         The exchange.
-    samples : pandas.DataFrame
-        Rows of the stages table, with ``interval_s``.
+    samples : Panel
+        Rows of the table ``stages``.
 
     Returns
     -------
@@ -61,13 +58,13 @@ def busiest_connection(scenario: Scenario, edge: Edge, samples: pd.DataFrame) ->
     return Connection(*pair, loads[pair])
 
 
-def _loads(scenario: Scenario, edge: Edge, samples: pd.DataFrame) -> dict[tuple[int, int], float]:
+def _loads(scenario: Scenario, edge: Edge, samples: Panel) -> dict[tuple[int, int], float]:
     """Return the bytes/s of an exchange between each two task managers."""
     sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
     inputs = len(scenario.inputs(edge.receiver))
     loads: dict[tuple[int, int], float] = defaultdict(float)
     for subtask, there in enumerate(receiver.placement):
-        rows = samples[(samples["stage"] == edge.receiver) & (samples["subtask"] == subtask)]
+        rows = samples.of("stage", edge.receiver).of("subtask", subtask)
         rate = mean_over_time(rows, "rate_in") / inputs
         is_forward = edge.partitioner == "forward"
         senders = sender.placement[subtask : subtask + 1] if is_forward else sender.placement

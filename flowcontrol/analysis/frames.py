@@ -1,4 +1,4 @@
-"""Turn result tables into frames that carry the length of each sample's interval.
+"""Turn result tables into panels, or frames, that carry the length of each sample's interval.
 
 Rates, shares and latencies of a sample cover the time since the previous one. Intervals may differ
 in length (the last sample is at the end of the run), so every mean over time is weighted by
@@ -7,9 +7,14 @@ in length (the last sample is at the end of the run), so every mean over time is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from flowcontrol.analysis.panel import Array, Columns, Panel
+from flowcontrol.analysis.panel import mean_over_time as mean_over_time
 from flowcontrol.records import RESULTS, TIME
 from flowcontrol.scenario import Scenario
 
@@ -22,21 +27,100 @@ Tables = Mapping[str, "pa.Table"]
 """The result tables of a run by name: ``stages``, ``channels`` and ``latency``."""
 
 
-def result_frame(tables: Tables, name: str) -> pd.DataFrame:
-    """Return one result table as a frame with the length of its intervals.
+class Panels(Mapping[str, "pa.Table"]):
+    """The tables of a run, and the panel of each, which is made once.
 
     Parameters
     ----------
     tables : mapping of str to pyarrow.Table
-        Results of a run by table name; a missing table counts as empty.
+        Results of a run by table name.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._panels: dict[str, Panel] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        """Return a table."""
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the tables."""
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        """Return the number of tables."""
+        return len(self._tables)
+
+    @cached_property
+    def times(self) -> Array:
+        """Times of all samples in order, s; the latency table may leave some out."""
+        found = [np.zeros(0)]
+        for name in (*RESULTS, TIME.name):  # other tables have moments of their own
+            if name in self._tables and "t_s" in self._tables[name].column_names:
+                times = self._tables[name]["t_s"].to_numpy()
+                found.append(times[np.append(True, times[1:] != times[:-1])[: len(times)]])
+        return np.unique(np.concatenate(found))
+
+    def panel(self, name: str) -> Panel:
+        """Return the rows of a result table with ``interval_s``; see :func:`panel_of`."""
+        found = self._panels.get(name)
+        if found is None:
+            found = self._panels[name] = self._made(name)
+        return found
+
+    def _made(self, name: str) -> Panel:
+        table = complete_table(self._tables, name)
+        times = table["t_s"].to_numpy()
+        order: Array | slice = slice(None)
+        if not (times[1:] >= times[:-1]).all():
+            order = np.argsort(times, kind="stable")
+
+        def read(column: str) -> Array:
+            values: Array = table[column].to_numpy()
+            return values[order]
+
+        return Panel(read, times[order]).with_columns(interval_s=self.lengths(times[order]))
+
+    def lengths(self, times: Array) -> Array:
+        """Return for the times of samples the time since the sample before, the first since 0."""
+        lengths = np.diff(self.times, prepend=0.0)
+        found: Array = lengths[np.searchsorted(self.times, times)]
+        return found
+
+
+def panels_of(tables: Tables) -> Panels:
+    """Return the tables with their panels; themselves if they have them."""
+    return tables if isinstance(tables, Panels) else Panels(tables)
+
+
+def panel_of(tables: Tables, name: str) -> Panel:
+    """Return one result table as a panel with the length of its intervals.
+
+    Parameters
+    ----------
+    tables : mapping of str to pyarrow.Table
+        Results of a run by table name; a missing table counts as empty. Of :class:`Panels` each
+        panel is made once.
     name : {"stages", "channels", "latency", "time"}
         Name of the table.
 
     Returns
     -------
-    pandas.DataFrame
-        The columns of :mod:`flowcontrol.records` and ``interval_s`` (float64, s, the
-        time since the previous sample), ordered by time, otherwise in the order of the table.
+    Panel
+        The columns of :mod:`flowcontrol.records` and ``interval_s`` (float64, s, the time since
+        the previous sample), ordered by time, otherwise in the order of the table.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing.
+    """
+    return panels_of(tables).panel(name)
+
+
+def complete_table(tables: Tables, name: str) -> pa.Table:
+    """Return a result table with the columns that are declared; an empty one if it is missing.
 
     Raises
     ------
@@ -50,45 +134,52 @@ def result_frame(tables: Tables, name: str) -> pd.DataFrame:
     missing = [column for column in expected.names if column not in table.column_names]
     if missing:
         raise ValueError(f"result table {name} lacks {', '.join(missing)}")
-    frame: pd.DataFrame = table.select(list(expected.names)).to_pandas()
-    lengths = _interval_lengths(_sample_times(tables))
-    frame["interval_s"] = frame["t_s"].map(lengths).astype("float64")
+    return table.select(list(expected.names))
+
+
+def result_frame(tables: Tables, name: str) -> pd.DataFrame:
+    """Return one result table as a frame of pandas: as :func:`panel_of`, for charts.
+
+    Raises
+    ------
+    ValueError
+        If a column is missing.
+    """
+    frame: pd.DataFrame = complete_table(tables, name).to_pandas()
+    frame["interval_s"] = panels_of(tables).lengths(frame["t_s"].to_numpy())
     return frame.sort_values("t_s", kind="stable", ignore_index=True)
 
 
-def _sample_times(tables: Tables) -> list[float]:
-    """Return the times of all samples in order; the latency table may leave some out."""
-    times: set[float] = set()
-    for name in (*RESULTS, TIME.name):  # other tables have moments of their own
-        if name in tables and "t_s" in tables[name].column_names:
-            times.update(tables[name]["t_s"].unique().to_pylist())
-    return sorted(times)
-
-
-def _interval_lengths(times: Sequence[float]) -> dict[float, float]:
-    """Return for each sample the time since the sample before, the first one's since 0."""
-    return {at: at - before for before, at in zip([0.0, *times], times, strict=False)}
-
-
-def in_flight_buffers(channels: pd.DataFrame, scenario: Scenario) -> pd.Series[int]:
+def in_flight_buffers(channels: Columns, scenario: Scenario) -> Array:
     """Return the buffers released and not yet consumed on each row of the table ``channels``.
+
+    Parameters
+    ----------
+    channels : Panel or pandas.DataFrame
+        Rows of that table.
+    scenario : Scenario
+        What was run.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (rows,)
 
     Notes
     -----
     The counters of a stopped job keep their last values, but its data in flight is gone.
     """
-    found = channels["released"] - channels["consumed"]
+    found: Array = np.asarray(channels["released"]) - np.asarray(channels["consumed"])
     for job in scenario.jobs:
         if job.stop_us is not None:
             edges = [edge.name for edge in scenario.edges if edge.sender in job.stages]
-            is_gone = channels["edge"].isin(edges) & (channels["t_s"] > job.stop_us / 1e6)
-            found = found.mask(is_gone, 0)
+            is_over = np.asarray(channels["t_s"]) > job.stop_us / 1e6
+            found = np.where(np.isin(np.asarray(channels["edge"]), edges) & is_over, 0, found)
     return found
 
 
 def end_of(tables: Tables) -> float:
     """Return the time of the last sample in seconds; 0 when nothing was sampled."""
-    return max(_sample_times(tables), default=0.0)
+    return float(panels_of(tables).times.max(initial=0.0))
 
 
 def second_half_start(tables: Tables) -> float:
@@ -100,29 +191,8 @@ def second_half_start(tables: Tables) -> float:
         Time of the last sample at or before the middle, so that no interval is split; 0 if the
         first sample is after the middle.
     """
-    middle = end_of(tables) / 2
-    return max((at for at in _sample_times(tables) if at <= middle), default=0.0)
-
-
-def mean_over_time(frame: pd.DataFrame, column: str) -> float:
-    """Return the mean of a column, each row weighted by the length of its interval.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Rows with ``interval_s``; rows of one sample (subtasks) have equal weight.
-    column : str
-        Name of a numeric column.
-
-    Returns
-    -------
-    float
-        The mean; 0 if the frame covers no time.
-    """
-    weight = float(frame["interval_s"].sum())
-    if weight <= 0:
-        return 0.0
-    return float((frame[column] * frame["interval_s"]).sum()) / weight
+    times, middle = panels_of(tables).times, end_of(tables) / 2
+    return float(times[times <= middle].max(initial=0.0))
 
 
 def means_by(frame: pd.DataFrame, owner: str, column: str) -> dict[int, float]:

@@ -7,14 +7,11 @@ keys show here whether or not the hot subtask limits: it will, as soon as the lo
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from flowcontrol.analysis.frames import Tables, end_of, result_frame
+from flowcontrol.analysis.frames import Tables, end_of, panels_of
 from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HOT: Final = 1.25
 """Times an even share of the records from which a subtask is hot."""
@@ -101,9 +98,9 @@ def times_even(one: SubtaskFigures, subtasks: list[SubtaskFigures]) -> float | N
 
 def by_subtask(tables: Tables, scenario: Scenario) -> dict[str, list[SubtaskFigures]]:
     """Return the figures of each subtask over the whole run, by stage."""
-    samples: pd.DataFrame = result_frame(tables, "stages")
-    window = (0.0, end_of(tables))
+    panels = panels_of(tables)
+    samples, window = panels.panel("stages"), (0.0, end_of(panels))
     return {
-        stage.name: subtask_figures(samples[samples["stage"] == stage.name], window)
+        stage.name: subtask_figures(samples.of("stage", stage.name), window)
         for stage in scenario.stages
     }

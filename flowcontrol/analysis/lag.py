@@ -9,14 +9,12 @@ which it is not any more: at no more than a hundredth of that.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flowcontrol.analysis.frames import Tables, result_frame, summed
+from flowcontrol.analysis.frames import Tables, panel_of
+from flowcontrol.analysis.panel import Panel
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _CAUGHT_UP = 0.01
 """Share of the largest lag from which on a source has caught up."""
@@ -96,16 +94,16 @@ def find_lags(tables: Tables, scenario: Scenario) -> list[Lag]:
         What was run.
     """
     names = [stage.name for stage in scenario.stages if stage.reads_log]
-    samples = result_frame(tables, "stages") if names else None
-    if samples is None or samples.empty:
+    samples = panel_of(tables, "stages") if names else None
+    if samples is None or not len(samples):
         return []
-    return [_lag(name, samples[samples["stage"] == name], scenario) for name in names]
+    return [_lag(name, samples.of("stage", name), scenario) for name in names]
 
 
-def _lag(name: str, rows: pd.DataFrame, scenario: Scenario) -> Lag:
-    records = [int(count) for count in summed(rows, "lag_records")["lag_records"]]
-    worst = summed(rows, "lag_s", "max")
-    times, ages = [float(t_s) for t_s in worst["t_s"]], [float(age) for age in worst["lag_s"]]
+def _lag(name: str, rows: Panel, scenario: Scenario) -> Lag:
+    records = rows.per_sample(["lag_records"])["lag_records"].tolist()
+    worst = rows.per_sample(["lag_s"], "max")
+    times, ages = worst["t_s"].tolist(), worst["lag_s"].tolist()
     max_s = max(ages)
     furthest_at_s = times[ages.index(max_s)]
     kept_up = max_s <= scenario.sample_interval_s

@@ -13,7 +13,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flowcontrol.analysis.frames import Tables, result_frame
+import numpy as np
+
+from flowcontrol.analysis.frames import Tables, panel_of, result_frame
+from flowcontrol.analysis.panel import Columns, Panel
 from flowcontrol.records import RECORD
 
 if TYPE_CHECKING:
@@ -44,12 +47,17 @@ def latency_frame(tables: Tables, kind: str = RECORD) -> pd.DataFrame:
     return frame[frame["kind"] == kind].reset_index(drop=True)
 
 
-def combine_latencies(frame: pd.DataFrame) -> dict[str, float] | None:
+def latency_panel(tables: Tables, kind: str = RECORD) -> Panel:
+    """Return the rows of the table ``latency`` of one kind, as :func:`latency_frame`."""
+    return panel_of(tables, "latency").of("kind", kind)
+
+
+def combine_latencies(rows: Columns) -> dict[str, float] | None:
     """Combine rows of the latency table into one.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    rows : Panel or pandas.DataFrame
         Rows of :data:`flowcontrol.records.LATENCY`, of any intervals and subtasks.
 
     Returns
@@ -59,22 +67,20 @@ def combine_latencies(frame: pd.DataFrame) -> dict[str, float] | None:
         ``p99_ms`` (upper bounds, see the top of this module) and ``max_ms`` (exact). None when
         no record was taken up.
     """
-    count = int(frame["count"].sum())
+    count = int(rows["count"].sum())
     if count <= 0:
         return None
-    weighted = float((frame["mean_ms"] * frame["count"]).sum())
+    weighted = float((rows["mean_ms"] * rows["count"]).sum())
     combined = {"count": count, "mean_ms": weighted / count}
-    combined |= _upper_quantiles(frame)
-    combined["max_ms"] = float(frame["max_ms"].max())
+    combined |= _upper_quantiles(rows)
+    combined["max_ms"] = float(rows["max_ms"].max())
     return combined
 
 
-def _upper_quantiles(frame: pd.DataFrame) -> dict[str, float]:
+def _upper_quantiles(rows: Columns) -> dict[str, float]:
     """Return upper bounds of the quantiles, from the steps that each row is made of."""
-    import numpy as np
-
-    counts = frame["count"].to_numpy(dtype="float64")
-    values = np.concatenate([frame[name].to_numpy(dtype="float64") for name, _ in _STEPS])
+    counts = np.asarray(rows["count"], np.float64)
+    values = np.concatenate([np.asarray(rows[name], np.float64) for name, _ in _STEPS])
     weights = np.concatenate([counts * share for _, share in _STEPS])
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order]) / counts.sum()

@@ -7,19 +7,20 @@ Of several independent parts of a job, as two branches before they meet, each ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from flowcontrol.analysis.frames import Tables, result_frame
+import numpy as np
+
+from flowcontrol.analysis.frames import Tables, panels_of
+from flowcontrol.analysis.panel import Array, Panel
 from flowcontrol.analysis.subtasks import NEVER_IDLE
 from flowcontrol.analysis.wording import throttle_name
 from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SATURATED: Final = 0.9
 """Busy share from which a stage certainly limits the stages that it blocks."""
@@ -28,6 +29,8 @@ NOTICEABLE: Final = 0.02
 """Blocked share above which a stage counts as blocked; less is rounding to whole rounds."""
 
 _S_PER_MS = 1 / 1000.0
+
+_SHARES: Final = ("backpressured_ms_per_s", "busy_ms_per_s")
 
 
 @dataclass(frozen=True)
@@ -77,13 +80,9 @@ def find_limits(tables: Tables, scenario: Scenario) -> Limits:
         In the order of time, with the names of stages, edges or the throttle: the one that limits
         the job first, then those of other parts of it; none if nothing limits.
     """
-    samples = result_frame(tables, "stages")
+    panels = panels_of(tables)
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
-    behind = _behind_logs(samples)
-    intervals = [
-        replace(interval, behind=behind.get(interval.t_s, frozenset()))
-        for interval in _intervals(samples, _hungry_edges(tables), _growing_edges(tables))
-    ]
+    intervals = _intervals(panels.panel("stages"), panels.panel("channels"))
     return [(interval, _limits(interval, scenario, order)) for interval in intervals]
 
 
@@ -104,59 +103,71 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
     return list(found | dict.fromkeys(sorted(free, key=lambda name: order[name])))
 
 
-def _intervals(
-    samples: pd.DataFrame,
-    hungry: Mapping[float, frozenset[str]],
-    growing: Mapping[float, frozenset[str]],
-) -> list[Interval]:
+def _intervals(samples: Panel, channels: Panel) -> list[Interval]:
     """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
-    shares = samples.groupby(["t_s", "stage"], as_index=False)[
-        ["backpressured_ms_per_s", "busy_ms_per_s", "interval_s"]
-    ].max()
-    intervals = []
-    for t_s, rows in shares.groupby("t_s"):
-        at, stages = float(str(t_s)), rows["stage"]
-        intervals.append(
-            Interval(
-                t_s=at,
-                length_s=float(rows["interval_s"].iloc[0]),
-                blocked=dict(zip(stages, rows["backpressured_ms_per_s"] * _S_PER_MS, strict=True)),
-                busy=dict(zip(stages, rows["busy_ms_per_s"] * _S_PER_MS, strict=True)),
-                hungry=hungry.get(at, frozenset()),
-                growing=growing.get(at, frozenset()),
-            )
+    hungry = _by_sample(channels, "edge", _is_hungry)
+    growing = _by_sample(channels, "edge", _is_growing)
+    behind = _by_sample(samples, "stage", _is_behind)
+    blocked: dict[float, dict[str, float]] = defaultdict(dict)
+    busy: dict[float, dict[str, float]] = defaultdict(dict)
+    for stage in sorted(set(samples["stage"].tolist())):
+        worst = samples.of("stage", stage).per_sample(_SHARES, "max")
+        for found, column in zip((blocked, busy), _SHARES, strict=True):
+            shares = (worst[column] * _S_PER_MS).tolist()
+            for t_s, share in zip(worst["t_s"].tolist(), shares, strict=True):
+                found[t_s][stage] = share
+    nothing: frozenset[str] = frozenset()
+    each = samples.per_sample([])
+    return [
+        Interval(
+            t_s=t_s,
+            length_s=length_s,
+            blocked=blocked[t_s],
+            busy=busy[t_s],
+            hungry=hungry.get(t_s, nothing),
+            growing=growing.get(t_s, nothing),
+            behind=behind.get(t_s, nothing),
         )
-    return intervals
+        for t_s, length_s in zip(each["t_s"].tolist(), each["interval_s"].tolist(), strict=True)
+    ]
 
 
-def _behind_logs(samples: pd.DataFrame) -> dict[float, frozenset[str]]:
-    """Return by sample the sources that are never idle while records wait in their log."""
-    is_busy = samples["busy_ms_per_s"] * _S_PER_MS >= NEVER_IDLE
-    rows = samples[is_busy & (samples["lag_records"] > 0)]
-    return {float(str(t_s)): frozenset(part["stage"]) for t_s, part in rows.groupby("t_s")}
+def _by_sample(
+    rows: Panel, column: str, tell: Callable[[Panel], tuple[Array, Array]]
+) -> dict[float, frozenset[str]]:
+    """Return by sample the stages, or edges, of which something is true then.
+
+    ``tell`` is given the rows of each, and returns times and whether it is true at them.
+    """
+    found: dict[float, set[str]] = defaultdict(set)
+    for name in sorted(set(rows[column].tolist())):
+        times, is_true = tell(rows.of(column, name))
+        for t_s in times[is_true].tolist():
+            found[t_s].add(name)
+    return {t_s: frozenset(names) for t_s, names in found.items()}
+
+
+def _is_behind(rows: Panel) -> tuple[Array, Array]:
+    """Tell when a source is never idle while records wait in its log."""
+    is_busy = rows["busy_ms_per_s"] * _S_PER_MS >= NEVER_IDLE
+    return rows["t_s"], is_busy & (rows["lag_records"] > 0)
+
+
+def _is_hungry(rows: Panel) -> tuple[Array, Array]:
+    """Tell when a sender of an edge waits for a receiver that has nothing."""
+    return rows["t_s"], (rows["backlog"] > 0) & (rows["queued"] == 0)
+
+
+def _is_growing(rows: Panel) -> tuple[Array, Array]:
+    """Tell when more records are in flight on an edge than at the sample before."""
+    totals = rows.per_sample(["in_flight_records"])
+    return totals["t_s"], np.diff(totals["in_flight_records"], prepend=np.int64(2**62)) > 0
 
 
 def _slow_reader(interval: Interval, order: Mapping[str, int]) -> str | None:
     """Return the first source that is behind its log although nothing blocks it."""
     free = [name for name in interval.behind if interval.blocked.get(name, 0.0) <= NOTICEABLE]
     return min(free, key=lambda name: order[name], default=None)
-
-
-def _hungry_edges(tables: Tables) -> dict[float, frozenset[str]]:
-    """Return by sample the edges on which a sender waits for a receiver that has nothing."""
-    channels = result_frame(tables, "channels")
-    return _edges_by_sample(channels[(channels["backlog"] > 0) & (channels["queued"] == 0)])
-
-
-def _growing_edges(tables: Tables) -> dict[float, frozenset[str]]:
-    """Return by sample the edges on which more records are in flight than at the one before."""
-    channels = result_frame(tables, "channels")
-    totals = channels.groupby(["edge", "t_s"], as_index=False)["in_flight_records"].sum()
-    return _edges_by_sample(totals[totals.groupby("edge")["in_flight_records"].diff() > 0])
-
-
-def _edges_by_sample(rows: pd.DataFrame) -> dict[float, frozenset[str]]:
-    return {float(str(t_s)): frozenset(part["edge"]) for t_s, part in rows.groupby("t_s")}
 
 
 def _limit(

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from flowcontrol.analysis.windows import Window, growth_by, within
+from flowcontrol.analysis.panel import Panel, Window
 from flowcontrol.protocol.monitoring.skew import data_skew
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _COUNTERS: Final = ("records_in", "records_out")
-_RATES: Final = {"rate_in": "records_in", "rate_out": "records_out"}
 _MEANS: Final = (
     "busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s", "in_pool_usage", "out_pool_usage",
     "floating_buffers_usage", "exclusive_buffers_usage", "input_queue_buffers",
     "output_queue_buffers", "output_pool_size", "output_pool_used", "lag_records", "lag_s",
 )  # fmt: skip
+"""In the order of the fields of :class:`SubtaskFigures`, behind counters and rates."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +68,13 @@ FIGURES: Final = tuple(field.name for field in fields(SubtaskFigures) if field.n
 """Names of the figures of a subtask."""
 
 
-def subtask_figures(samples: pd.DataFrame, window: Window) -> list[SubtaskFigures]:
+def subtask_figures(samples: Panel, window: Window) -> list[SubtaskFigures]:
     """Return the figures of the subtasks of one stage in a window.
 
     Parameters
     ----------
-    samples : pandas.DataFrame
-        Rows of the table ``stages`` of one stage, with ``interval_s``, from the start of the run.
+    samples : Panel
+        Rows of the table ``stages`` of one stage, from the start of the run.
     window : tuple of (float, float), s
         From and until.
 
@@ -86,34 +83,16 @@ def subtask_figures(samples: pd.DataFrame, window: Window) -> list[SubtaskFigure
     list of SubtaskFigures
         In the order of their indices; empty if no sample lies in the window.
     """
-    import numpy as np
-
-    rows = within(samples, window)
-    lengths = rows["interval_s"].to_numpy("float64")
-    subtasks, owner = np.unique(rows["subtask"].to_numpy(), return_inverse=True)
-    sums = np.zeros((len(subtasks), len(_MEANS)))  # plain arrays: sweeps do this for every variant
-    np.add.at(sums, owner, rows[list(_MEANS)].to_numpy("float64") * lengths[:, None])
-    weights = np.bincount(owner, weights=lengths, minlength=len(subtasks))
-    means = sums / np.where(weights > 0, weights, 1.0)[:, None]
-    counted = growth_by(samples, ["subtask"], _COUNTERS, window)
-    counts = {name: counted[name].to_dict() for name in _COUNTERS}
+    means = samples.within(window).means_by("subtask", _MEANS)
+    owners, growth = samples.growth(["subtask"], _COUNTERS, window)
+    counts = zip(*(grown.tolist() for grown in growth), strict=True)
+    counted = dict(zip(owners.first(samples["subtask"]).tolist(), counts, strict=True))
     length = window[1] - window[0]
     found = []
-    for subtask, shares in zip(subtasks.tolist(), means.tolist(), strict=True):
-        records = {name: int(counts[name][subtask]) for name in _COUNTERS}
-        rates = {
-            name: records[counter] / length if length > 0 else 0.0
-            for name, counter in _RATES.items()
-        }
-        found.append(
-            SubtaskFigures(
-                subtask=subtask,
-                records_in=records["records_in"],
-                records_out=records["records_out"],
-                **rates,
-                **dict(zip(_MEANS, shares, strict=True)),
-            )
-        )
+    for subtask, shares in means.items():
+        records = counted[subtask]
+        rates = [count / length if length > 0 else 0.0 for count in records]
+        found.append(SubtaskFigures(subtask, *records, *rates, *shares))
     return found
 
 

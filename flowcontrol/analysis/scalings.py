@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.frames import Tables, end_of, result_frame
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
-from flowcontrol.analysis.windows import Window, within
+from flowcontrol.analysis.panel import Window
+from flowcontrol.analysis.windows import within
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.records import SCALINGS
 from flowcontrol.scenario import Scenario

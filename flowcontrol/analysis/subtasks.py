@@ -8,13 +8,11 @@ transport is judged alike.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from flowcontrol.analysis.frames import Tables, means_by, result_frame
+from flowcontrol.analysis.frames import Tables, panel_of
+from flowcontrol.analysis.panel import Panel
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    pass
 
 NEVER_IDLE: Final = 0.995
 """Busy share of a subtask that never waits for records, as one whose queue grows."""
@@ -66,9 +64,8 @@ def limiting_subtasks(
     Limiting
         No subtask if all are about equally busy, if most of them limit, or if no record waits.
     """
-    samples = result_frame(tables, "stages")
-    rows = samples[(samples["stage"] == stage) & samples["t_s"].isin(times)]
-    busy = means_by(rows, "subtask", "busy_ms_per_s")
+    rows = panel_of(tables, "stages").of("stage", stage).among("t_s", times)
+    busy = _means(rows, "subtask", "busy_ms_per_s")
     waiting = _waiting(tables, scenario, stage, times)
     top, most = max(busy.values(), default=0.0), max(waiting.values(), default=0.0)
 
@@ -100,13 +97,17 @@ def _waiting(
     Of a source it is what waits in its log.
     """
     if scenario.stage(stage).reads_log:
-        rows = result_frame(tables, "stages")
-        rows = rows[(rows["stage"] == stage) & rows["t_s"].isin(times)]
-        return means_by(rows, "subtask", "lag_records")
-    channels = result_frame(tables, "channels")
-    edges = _edges_into(scenario, stage)
-    rows = channels[channels["edge"].isin(edges) & channels["t_s"].isin(times)]
-    sums = rows.groupby(["receiver", "t_s"], as_index=False).agg(
-        in_flight_records=("in_flight_records", "sum"), interval_s=("interval_s", "first")
-    )
-    return means_by(sums, "receiver", "in_flight_records")
+        rows = panel_of(tables, "stages").of("stage", stage).among("t_s", times)
+        return _means(rows, "subtask", "lag_records")
+    rows = panel_of(tables, "channels").among("edge", _edges_into(scenario, stage))
+    rows = rows.among("t_s", times)
+    return {
+        int(receiver): rows.of("receiver", receiver)
+        .per_sample(["in_flight_records"])
+        .means(["in_flight_records"])["in_flight_records"]
+        for receiver in sorted(set(rows["receiver"].tolist()))
+    }
+
+
+def _means(rows: Panel, owner: str, column: str) -> dict[int, float]:
+    return {number: mean for number, [mean] in rows.means_by(owner, [column]).items()}

@@ -24,33 +24,29 @@ evenly records are spread (see ``per_subtask.py``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.checkpoints import checkpoint_summary
 from flowcontrol.analysis.event_time import event_time_summary
 from flowcontrol.analysis.frames import (
+    Panels,
     Tables,
     end_of,
     in_flight_buffers,
-    mean_over_time,
-    result_frame,
+    panels_of,
     second_half_start,
-    summed,
 )
 from flowcontrol.analysis.hot import find_hot
 from flowcontrol.analysis.lag import find_lags
-from flowcontrol.analysis.latencies import combine_latencies, latency_frame
+from flowcontrol.analysis.latencies import combine_latencies, latency_panel
 from flowcontrol.analysis.limits import find_limits
+from flowcontrol.analysis.panel import Panel, Window, mean_over_time
 from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
-from flowcontrol.analysis.windows import Window, growth, within
 from flowcontrol.records import MARKER
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
 _USAGES = ("in_pool_usage", "out_pool_usage", "floating_buffers_usage", "exclusive_buffers_usage")
@@ -112,6 +108,7 @@ def summarise(
     ValueError
         If a table lacks a column.
     """
+    tables = panels_of(tables)
     end = end_of(tables)
     windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
     summary: dict[str, Any] = {
@@ -152,101 +149,94 @@ def _findings(tables: Tables, scenario: Scenario, *, with_causes: bool) -> dict[
     }
 
 
-def _stages(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
+def _stages(panels: Panels, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every stage, in the order of the scenario."""
-    samples, latencies = result_frame(tables, "stages"), latency_frame(tables)
-    markers = latency_frame(tables, MARKER)
+    samples, latencies = panels.panel("stages"), latency_panel(panels)
+    markers = latency_panel(panels, MARKER)
     stages = {}
     for stage in scenario.stages:
-        rows = samples[samples["stage"] == stage.name]
-        times = latencies[latencies["stage"] == stage.name]
+        rows, times = (panel.of("stage", stage.name) for panel in (samples, latencies))
         figures = {
-            name: _stage_window(rows, window)
-            | {"latency": combine_latencies(within(times, window))}
+            name: _stage_window(rows, window) | {"latency": combine_latencies(times.within(window))}
             for name, window in windows.items()
         }
         if scenario.options.latency_interval_us > 0:
-            seen = markers[markers["stage"] == stage.name]
+            seen = markers.of("stage", stage.name)
             for name, window in windows.items():
-                figures[name] |= {"markers": combine_latencies(within(seen, window))}
+                figures[name] |= {"markers": combine_latencies(seen.within(window))}
         if stage.reads_log:
             for name, window in windows.items():
-                figures[name] |= _lag_window(within(rows, window))
+                figures[name] |= _lag_window(rows.within(window))
         pressure = figures["whole"]["pressure"]
         stages[stage.name] = {"parallelism": stage.parallelism, "pressure": pressure, **figures}
     return stages
 
 
-def _stage_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
+def _stage_window(samples: Panel, window: Window) -> dict[str, Any]:
     """Return the figures of one stage in one window, but for the latencies."""
-    rows = within(samples, window)
+    rows = samples.within(window)
     length = window[1] - window[0]
     subtasks = subtask_figures(samples, window)
     records_in = sum(subtask.records_in for subtask in subtasks)
     records_out = sum(subtask.records_out for subtask in subtasks)
     most = largest(subtasks)
     busiest = max(subtasks, key=lambda subtask: subtask.busy_ms_per_s, default=None)
+    means = rows.means((*_SHARES, *_USAGES)) | rows.per_sample(_LEVELS).means(_LEVELS)
     return {
         "records_in": records_in,
         "records_out": records_out,
         "rate_in": records_in / length if length > 0 else 0.0,
         "rate_out": records_out / length if length > 0 else 0.0,
-        **{name: mean_over_time(rows, name) for name in _SHARES},
+        **{name: means[name] for name in _SHARES},
         "worst_backpressured_ms_per_s": most["backpressured_ms_per_s"],
         "busiest_busy_ms_per_s": most["busy_ms_per_s"],
         "busiest_subtask": None if busiest is None else busiest.subtask,
         "pressure": worst_pressure(s.backpressured_ms_per_s for s in subtasks).value,
-        **{name: mean_over_time(rows, name) for name in _USAGES},
-        **{name: mean_over_time(summed(rows, name), name) for name in _LEVELS},
+        **{name: means[name] for name in (*_USAGES, *_LEVELS)},
         **spread(subtasks),
         "max_over_subtasks": most,
     }
 
 
-def _lag_window(rows: pd.DataFrame) -> dict[str, Any]:
+def _lag_window(rows: Panel) -> dict[str, Any]:
     """Return how far a source was behind its log in a window."""
-    records, worst = summed(rows, "lag_records"), summed(rows, "lag_s", "max")
+    records, worst = rows.per_sample(["lag_records"]), rows.per_sample(["lag_s"], "max")
     return {
         "lag_records": mean_over_time(records, "lag_records"),
         "lag_s": mean_over_time(worst, "lag_s"),
-        "max_lag_records": int(records["lag_records"].max()) if len(records) else 0,
-        "max_lag_s": float(worst["lag_s"].max()) if len(worst) else 0.0,
+        "max_lag_records": int(records["lag_records"].max(initial=0)),
+        "max_lag_s": float(worst["lag_s"].max(initial=0.0)),
     }
 
 
-def _edges(tables: Tables, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
+def _edges(panels: Panels, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every edge, its channels taken together."""
-    samples = result_frame(tables, "channels")
-    samples["in_flight_buffers"] = in_flight_buffers(samples, scenario)
-    samples["waits_for_credit"] = ((samples["credit"] == 0) & (samples["backlog"] > 0)).astype(
-        "float64"
+    channels = panels.panel("channels")
+    samples = channels.with_columns(
+        in_flight_buffers=in_flight_buffers(channels, scenario),
+        waits_for_credit=(channels["credit"] == 0) & (channels["backlog"] > 0),
     )
-    edges: dict[str, Any] = {}
-    for edge in scenario.edges:
-        rows = samples[samples["edge"] == edge.name]
-        edges[edge.name] = {
-            "channels": int(rows[["sender", "receiver"]].drop_duplicates().shape[0]),
-            **{name: _edge_window(rows, window) for name, window in windows.items()},
-        }
-    return edges
+    return {edge.name: _edge(samples.of("edge", edge.name), windows) for edge in scenario.edges}
 
 
-def _edge_window(samples: pd.DataFrame, window: Window) -> dict[str, Any]:
-    """Return the figures of one edge in one window.
+def _edge(samples: Panel, windows: Mapping[str, Window]) -> dict[str, Any]:
+    """Return the figures of one edge.
 
     ``waiting_for_credit`` is the share of channels and samples with a backlog and no credit;
     ``messages`` counts sent messages.
     """
-    rows = within(samples, window)
-    sums = summed(rows, [*_EDGE_MEANS, *_EDGE_PEAKS])
-    figures: dict[str, Any] = {
-        "messages": growth(samples, ["sender", "receiver"], "sent", window),
-        "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
-    }
-    figures |= {name: mean_over_time(sums, name) for name in (*_EDGE_MEANS, *_EDGE_PEAKS)}
-    for name in _EDGE_PEAKS:
-        figures[f"max_{name}"] = int(sums[name].max()) if len(sums) else 0
-    return figures
+    found: dict[str, Any] = {"channels": len(samples.by("sender", "receiver").starts)}
+    for name, window in windows.items():
+        rows = samples.within(window)
+        sums = rows.per_sample([*_EDGE_MEANS, *_EDGE_PEAKS])
+        _, [sent] = samples.growth(["sender", "receiver"], ["sent"], window)
+        found[name] = {
+            "messages": int(sent.sum()),
+            "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
+            **sums.means([*_EDGE_MEANS, *_EDGE_PEAKS]),
+            **{f"max_{peak}": int(sums[peak].max(initial=0)) for peak in _EDGE_PEAKS},
+        }
+    return found
 
 
 def _rounded(value: Any) -> Any:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flowcontrol.analysis.panel import Window
+
 if TYPE_CHECKING:
     import pandas as pd
-
-Window = tuple[float, float]
-"""From (exclusive) until (inclusive), in emulated seconds, as the interval of a sample is."""
 
 
 def within(samples: pd.DataFrame, window: Window) -> pd.DataFrame:

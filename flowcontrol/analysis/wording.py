@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
-from flowcontrol.analysis.frames import mean_over_time
+from flowcontrol.analysis.panel import Panel, mean_over_time
 from flowcontrol.analysis.subtasks import Limiting
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""
@@ -40,8 +36,8 @@ class Evidence:
 
     Attributes
     ----------
-    samples : pandas.DataFrame
-        The stages table with ``interval_s``.
+    samples : Panel
+        The table ``stages``.
     scenario : Scenario
         What was run.
     limited_s : mapping of str to float, s
@@ -50,7 +46,7 @@ class Evidence:
         Emulated time of the run.
     """
 
-    samples: pd.DataFrame
+    samples: Panel
     scenario: Scenario
     limited_s: Mapping[str, float]
     total_s: float
@@ -59,19 +55,19 @@ class Evidence:
         self, stage: str, column: str, times: frozenset[float], subtasks: Sequence[int] = ()
     ) -> float:
         """Return the mean of a time share, as a ratio, over the given samples and subtasks."""
-        rows = self._rows(stage, times, subtasks)
+        rows = self.rows(stage, times, subtasks)
         return mean_over_time(rows, column) / 1000.0
 
     def rate(self, stage: str, column: str, subtasks: Sequence[int] = ()) -> float:
         """Return the mean rate of a subtask in records/s over the whole run."""
-        return mean_over_time(self._rows(stage, frozenset(), subtasks), column)
+        return mean_over_time(self.rows(stage, frozenset(), subtasks), column)
 
-    def _rows(self, stage: str, times: frozenset[float], subtasks: Sequence[int]) -> pd.DataFrame:
+    def rows(self, stage: str, times: frozenset[float], subtasks: Sequence[int] = ()) -> Panel:
         """Return the rows of a stage; an empty set of times or subtasks selects all."""
-        rows = self.samples[self.samples["stage"] == stage]
+        rows = self.samples.of("stage", stage)
         if times:
-            rows = rows[rows["t_s"].isin(times)]
-        return rows[rows["subtask"].isin(subtasks)] if subtasks else rows
+            rows = rows.among("t_s", times)
+        return rows.among("subtask", subtasks) if subtasks else rows
 
 
 def describe(
@@ -95,7 +91,7 @@ def describe(
     str
         A sentence that ends with a full stop.
     """
-    if evidence.samples.empty:
+    if not len(evidence.samples):
         return "No bottleneck can be named: the run ended before its first sample."
     if name is None:
         return _nothing_limits(evidence)
@@ -151,8 +147,7 @@ def _lagging(evidence: Evidence, stages: Sequence[str], times: frozenset[float])
     """Return how far the sources among some stages fell behind their logs meanwhile."""
     scenario, text = evidence.scenario, ""
     for name in stages:
-        rows = evidence.samples[evidence.samples["stage"] == name]
-        lag_s = rows[rows["t_s"].isin(times)]["lag_s"].max()
+        lag_s = evidence.rows(name, times)["lag_s"].max(initial=0.0)
         if scenario.stage(name).reads_log and lag_s > scenario.sample_interval_s:
             text += f", and {name} fell up to {_most_behind(evidence, name, times)} behind its log"
     return text
@@ -160,10 +155,8 @@ def _lagging(evidence: Evidence, stages: Sequence[str], times: frozenset[float])
 
 def _most_behind(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     """Return the most records, and the longest time, that a source was behind its log."""
-    rows = evidence.samples[
-        (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
-    ]
-    records = rows.groupby("t_s")["lag_records"].sum().max()
+    rows = evidence.rows(stage, times)
+    records = rows.per_sample(["lag_records"])["lag_records"].max()
     return f"{records:,.0f} records, {seconds(float(rows['lag_s'].max()))} s,"
 
 
@@ -207,7 +200,7 @@ def _more_bandwidth(evidence: Evidence, edge: Edge, times: frozenset[float]) -> 
     bandwidth = evidence.scenario.cluster.bandwidth_bytes_per_s
     if bandwidth is None:
         return ""
-    rows = evidence.samples[evidence.samples["t_s"].isin(times)]
+    rows = evidence.samples.among("t_s", times)
     found = busiest_connection(evidence.scenario, edge, rows)
     if found is None or found.bytes_per_s < SATURATED * float(bandwidth):
         return ""
@@ -293,10 +286,8 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
 
 def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     """Return how many records waited for a stage whose senders were not blocked."""
-    rows = evidence.samples[
-        (evidence.samples["stage"] == stage) & evidence.samples["t_s"].isin(times)
-    ]
-    most = rows.groupby("t_s")["input_queue_buffers"].sum().max()
+    rows = evidence.rows(stage, times)
+    most = rows.per_sample(["input_queue_buffers"])["input_queue_buffers"].max()
     return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
 
 

@@ -39,27 +39,38 @@ def input_usages(
 
 def usage(used: Ints, size: Ints) -> npt.NDArray[np.float64]:
     """Return the share of each pool that is in use; 0 of an empty pool."""
-    return np.divide(used, size, out=np.zeros(len(used)), where=size > 0)
+    return np.divide(used, size, out=np.zeros(np.shape(used)), where=size > 0)
 
 
-def latency_figures(ages: Ints, counts: Ints, round_ms: float) -> dict[str, Any]:
-    """Return the count, the mean and nearest-rank percentiles of latencies, ms.
+def latency_figures(
+    ages: Ints, counts: Ints, starts: Ints, round_ms: float
+) -> dict[str, list[Any]]:
+    """Return the counts, means and nearest-rank percentiles of several groups of latencies, ms.
 
     Parameters
     ----------
     ages : ndarray of int
-        Latencies in rounds, ascending; at least one.
+        Latencies in rounds, one group behind the other, ascending in each.
     counts : ndarray of int
-        Records of each.
+        Records of each; at least one.
+    starts : ndarray of int, shape (groups,)
+        Where each group begins; none is empty.
     round_ms : float, ms
         Emulated time of a round.
     """
     upto = np.cumsum(counts)
-    total = int(upto[-1])
-    figures: dict[str, Any] = {"count": total, "mean_ms": _dot(ages, counts) / total * round_ms}
+    totals = np.add.reduceat(counts, starts)
+    sums = zip(_sums(ages, counts, starts), totals.tolist(), strict=True)
+    figures: dict[str, list[Any]] = {
+        "count": totals.tolist(),
+        "mean_ms": [ages_sum / total * round_ms for ages_sum, total in sums],
+    }
+    before = upto[starts] - counts[starts]
     for name, percent in (("p50_ms", 50), ("p90_ms", 90), ("p99_ms", 99), ("max_ms", 100)):
-        rank = -(-total * percent // 100)
-        figures[name] = float(ages[np.searchsorted(upto, rank)]) * round_ms
+        whole, rest = np.divmod(totals, 100)  # a product of all of it may not fit into 64 bits
+        ranks = whole * percent - (-rest * percent // 100)
+        found = ages[np.searchsorted(upto, before + ranks)]
+        figures[name] = (found.astype(np.float64) * round_ms).tolist()
     return figures
 
 
@@ -96,7 +107,9 @@ def heap_exhausted_s(channels: pa.Table, scenario: Scenario) -> float | None:
     return float(moments.min()) if len(moments) else None
 
 
-def _dot(ages: Ints, counts: Ints) -> float:
-    """Return the sum of the products, exactly where 64 bits hold it."""
-    about = float(ages.astype(np.float64) @ counts)
-    return about if about > LARGEST_SUM else int(ages @ counts)
+def _sums(ages: Ints, counts: Ints, starts: Ints) -> list[float]:
+    """Return the sums of the products in groups, exactly where 64 bits hold them."""
+    about = np.add.reduceat(ages.astype(np.float64) * counts, starts)
+    exact = np.add.reduceat(ages * counts, starts)
+    pairs = zip(about.tolist(), exact.tolist(), strict=True)
+    return [near if near > LARGEST_SUM else whole for near, whole in pairs]

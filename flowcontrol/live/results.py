@@ -314,5 +314,7 @@ def _latency_rows(job: Job, did: Doings, t_s: float) -> Iterator[Row]:
     for kind, (stage, subtask), latency in seen:
         if latency:
             ages, counts = np.array(sorted(latency.items())).T
-            figures = latency_figures(ages, counts, job.round_us / 1000)
+            one = np.zeros(1, np.int64)
+            found = latency_figures(ages, counts, one, job.round_us / 1000)
+            figures = {name: value for name, [value] in found.items()}
             yield {"t_s": t_s, "stage": stage, "subtask": subtask, "kind": kind, **figures}

@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.panel import Panel
 from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
 from flowcontrol.analysis.pressure import Pressure, pressure_of
 from flowcontrol.report.colours import PRESSURE_COLOURS
@@ -173,11 +174,12 @@ def _subtask_rows(
     run: RunData, stage: Stage, columns: Sequence[_Column], limiting: Sequence[int]
 ) -> list[list[str]]:
     """Return the rows of a stage's subtasks, cells as markup."""
-    subtasks = subtask_figures(run.stage_rows(stage.name), (0.0, run.until_s))
+    rows = Panel.of_frame(run.stage_rows(stage.name))
+    subtasks = subtask_figures(rows, (0.0, run.until_s))
     shown = sorted(subtasks, key=lambda subtask: -subtask.busy_ms_per_s)[:MOST_ROWS]
     mean = sum(subtask.records_in for subtask in subtasks) / max(1, len(subtasks))
     latency = run.latency[run.latency["stage"] == stage.name]
-    rows = [
+    cells = [
         _subtask_cells(
             subtask, mean, latency, stage, run.scenario, columns,
             is_limit=subtask.subtask in limiting,
@@ -186,8 +188,8 @@ def _subtask_rows(
     ]  # fmt: skip
     if len(shown) < len(subtasks):
         left = f"The {len(shown)} busiest of {len(subtasks):,} subtasks; the others are left out."
-        rows.append([left])
-    return rows or [["No sample was taken."]]
+        cells.append([left])
+    return cells or [["No sample was taken."]]
 
 
 def _subtask_cells(

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.analysis import data_skew, summarise
-from flowcontrol.analysis.frames import result_frame
+from flowcontrol.analysis.frames import panel_of
 from flowcontrol.analysis.per_subtask import FIGURES, largest, spread, subtask_figures
 from flowcontrol.records import RESULTS
 
@@ -29,8 +29,7 @@ def results(builder: ModuleType) -> Any:
 
 
 def sink_rows(results: Any) -> Any:
-    rows = result_frame(results.tables(), "stages")
-    return rows[rows["stage"] == "sink"]
+    return panel_of(results.tables(), "stages").of("stage", "sink")
 
 
 def test_each_subtask_has_its_own_figures(results: Any) -> None:
@@ -49,7 +48,7 @@ def test_a_window_counts_growth_from_its_start(results: Any) -> None:
 
 
 def test_without_samples_there_are_no_subtasks(results: Any) -> None:
-    assert subtask_figures(sink_rows(results).head(0), (0.0, 0.0)) == []
+    assert subtask_figures(sink_rows(results).take(slice(0, 0)), (0.0, 0.0)) == []
     assert largest([]) == dict.fromkeys(FIGURES, 0)
     assert spread([]) == {"data_skew_percent": 0.0, "records_in_max_over_mean": 0.0}
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from flowcontrol.analysis.causes.cause import Cause
 from flowcontrol.analysis.causes.run import Run, Times
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
+from flowcontrol.analysis.frames import panel_of
 from flowcontrol.analysis.wording import percent, seconds
 from flowcontrol.scenario import Edge
 from flowcontrol.scenario.partitions import SPILLING
@@ -131,7 +132,7 @@ def _in_progress(run: Run, checkpoints: pd.DataFrame) -> Times:
 def _of_bandwidth(run: Run, edge: Edge, times: Times) -> Cause | None:
     """Return the cause if the connection is full."""
     bandwidth = run.scenario.cluster.bandwidth_bytes_per_s
-    rows = run.samples[run.samples["t_s"].isin(times)]
+    rows = panel_of(run.tables, "stages").among("t_s", times)
     found = busiest_connection(run.scenario, edge, rows) if bandwidth is not None else None
     if bandwidth is None or found is None or found.bytes_per_s < SATURATED * float(bandwidth):
         return None

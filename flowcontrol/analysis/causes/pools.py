@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from flowcontrol.analysis.causes.root_cause import BUSY, HIGH
-from flowcontrol.analysis.frames import Tables, end_of, result_frame
+from flowcontrol.analysis.frames import Tables, end_of, panel_of
 from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
 from flowcontrol.scenario import Scenario
 
@@ -96,11 +96,11 @@ def pool_readings(tables: Tables, scenario: Scenario) -> list[PoolReading]:
     -----
     Section 5.4 of the reference, "How to identify the source of backpressure" (July 2019).
     """
-    samples, window = result_frame(tables, "stages"), (0.0, end_of(tables))
-    if scenario.system.counts_records or samples.empty:
+    samples, window = panel_of(tables, "stages"), (0.0, end_of(tables))
+    if scenario.system.counts_records or not len(samples):
         return []
     figures = {
-        stage.name: subtask_figures(samples[samples["stage"] == stage.name], window)
+        stage.name: subtask_figures(samples.of("stage", stage.name), window)
         for stage in scenario.stages
     }
     full = {name for name, own in figures.items() if any(one.out_pool_usage >= HIGH for one in own)}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from flowcontrol.analysis.checkpoints import checkpoint_metrics
-from flowcontrol.analysis.frames import Tables, end_of, mean_over_time, result_frame, summed
-from flowcontrol.analysis.latencies import combine_latencies, latency_frame
+from flowcontrol.analysis.frames import Tables, end_of, mean_over_time, panels_of
+from flowcontrol.analysis.latencies import combine_latencies, latency_panel
 from flowcontrol.analysis.per_subtask import subtask_figures
 from flowcontrol.experiments.footprint import network_memory, slots_used
 
@@ -85,20 +85,20 @@ def figures_of(tables: Tables, scenario: Scenario) -> Figures:
     scenario : Scenario
         What was run.
     """
-    stages = result_frame(tables, "stages")
-    whole = (0.0, end_of(tables))
+    tables = panels_of(tables)
+    stages, whole = tables.panel("stages"), (0.0, end_of(tables))
     paced = [stage.name for stage in scenario.sources if not stage.reads_log]
     sinks = [stage.name for stage in scenario.sinks]
-    last = stages[stages["t_s"] == whole[1]]
-    taken = int(last[last["stage"].isin(sinks)]["records_in"].sum())
-    of_sources = last[last["stage"].isin([stage.name for stage in scenario.sources])]
+    last = stages.of("t_s", whole[1])
+    taken = int(last.among("stage", sinks)["records_in"].sum())
+    of_sources = last.among("stage", [stage.name for stage in scenario.sources])
     emitted = max(1, int(of_sources["records_out"].sum()))
     held = [
         one.backpressured_ms_per_s
         for name in paced
-        for one in subtask_figures(stages[stages["stage"] == name], whole)
+        for one in subtask_figures(stages.of("stage", name), whole)
     ]
-    flying = summed(result_frame(tables, "channels"), "in_flight_bytes")
+    flying = tables.panel("channels").per_sample(["in_flight_bytes"])
     return Figures(
         throughput=taken * _new(tables, emitted) / whole[1] if whole[1] > 0 else 0.0,
         latency_p99_ms=_latency(tables, sinks),
@@ -124,6 +124,6 @@ def _new(tables: Tables, emitted: int) -> float:
 
 
 def _latency(tables: Tables, sinks: list[str]) -> float | None:
-    rows = latency_frame(tables)
-    found = (combine_latencies(rows[rows["stage"] == name]) for name in sinks)
+    rows = latency_panel(tables)
+    found = (combine_latencies(rows.of("stage", name)) for name in sinks)
     return max((one["p99_ms"] for one in found if one is not None), default=None)

@@ -10,7 +10,8 @@ from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis import find_bottleneck
-from flowcontrol.analysis.frames import Tables, end_of, mean_over_time, result_frame, summed
+from flowcontrol.analysis.frames import Panels, Tables, end_of, mean_over_time, panels_of
+from flowcontrol.analysis.panel import Panel
 from flowcontrol.analysis.per_subtask import subtask_figures
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.advise.changes import Change, Seen, Subject
@@ -22,8 +23,6 @@ from flowcontrol.experiments.executor import Simulate
 from flowcontrol.job import Job
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from flowcontrol.scenario import Scenario
     from flowcontrol.scenario.given import Base
 
@@ -145,31 +144,32 @@ def parts_of_all(jobs: Iterable[Job]) -> int:
 
 def seen_in(tables: Tables, scenario: Scenario) -> Seen:
     """Return what a run shows of a job, for the choice of changes."""
-    rows, whole = result_frame(tables, "stages"), (0.0, end_of(tables))
+    tables = panels_of(tables)
+    rows, whole = tables.panel("stages"), (0.0, end_of(tables))
     busiest = {}
     for stage in scenario.stages:
-        own = subtask_figures(rows[rows["stage"] == stage.name], whole)
+        own = subtask_figures(rows.of("stage", stage.name), whole)
         busiest[stage.name] = max((one.busy_ms_per_s for one in own), default=0.0) / _MS_PER_S
     limits = find_bottleneck(tables, scenario).stage
-    sources = rows[rows["stage"].isin([stage.name for stage in scenario.sources])]
-    held = summed(sources, "backpressured_ms_per_s", "max")
-    held = held[held["backpressured_ms_per_s"] > HELD_BACK * _MS_PER_S]
+    sources = rows.among("stage", [stage.name for stage in scenario.sources])
+    held = sources.per_sample(["backpressured_ms_per_s"], "max")
+    held = held.take(held["backpressured_ms_per_s"] > HELD_BACK * _MS_PER_S)
     blocked = mean_over_time(held, "backpressured_ms_per_s") / _MS_PER_S
     return Seen(limits, busiest, max(blocked, _piling_up(tables, sources)))
 
 
-def _piling_up(tables: Tables, sources: pd.DataFrame) -> float:
+def _piling_up(tables: Panels, sources: Panel) -> float:
     """Return which share of what was emitted in the second half of a run only filled buffers.
 
     It would have held the sources back, had the buffers been full: more subtasks have more.
     """
     half = end_of(tables) / 2
-    emitted = summed(sources, "records_out")
-    flying = summed(result_frame(tables, "channels"), "in_flight_records")
+    emitted = sources.per_sample(["records_out"])
+    flying = tables.panel("channels").per_sample(["in_flight_records"])
     grown = []
-    for frame, column in ((emitted, "records_out"), (flying, "in_flight_records")):
-        late = frame[frame["t_s"] >= half][column]
-        grown.append(float(late.iloc[-1] - late.iloc[0]) if len(late) else 0.0)
+    for found, column in ((emitted, "records_out"), (flying, "in_flight_records")):
+        late = found[column][found["t_s"] >= half]
+        grown.append(float(late[-1] - late[0]) if len(late) else 0.0)
     return min(1.0, max(0.0, grown[1] / grown[0])) if grown[0] > 0 else 0.0
 
 

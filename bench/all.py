@@ -1,0 +1,236 @@
+"""Every benchmark that measures a ratio or a time, one behind the other: docs/performance.md.
+
+    python bench/all.py [--only NAME ...] [--write] [--list]
+
+Each program runs as a process of its own, prints what it always prints, and notes its figures
+(:mod:`measured`). ``--write`` keeps them in ``bench/performance.json``, with the machine, the date
+and how busy the machine was, and makes the page of what is kept; so some can be measured again by
+themselves. Without it the tables are printed. Run it on a machine that does nothing else: all of it
+takes about an hour and a half. Exits with 1 if a program failed or a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from measured import FILE
+
+HERE: Final = Path(__file__).resolve().parent
+KEPT: Final = HERE / "performance.json"
+PAGE: Final = HERE.parent / "docs" / "performance.md"
+
+INTRO: Final = """\
+# What to expect: performance
+
+What this program takes, beside peers that do the same job in the same run. Made by
+`python bench/all.py --write`, a table for each program of `bench/`, with its machine and date. A
+program alternates its runs and takes medians: ratios hold on other machines better than times do.
+"""
+
+
+class Program(NamedTuple):
+    """A benchmark.
+
+    Attributes
+    ----------
+    name : str
+        Of its file in ``bench/``.
+    title : str
+        Of its table.
+    text : str
+        What its figures are about.
+    arguments : tuple of str
+        It is run with these.
+    spark : tuple of str or None
+        Options for ``spark-submit.sh``; None: it needs no Spark.
+    """
+
+    name: str
+    title: str
+    text: str
+    arguments: tuple[str, ...] = ()
+    spark: tuple[str, ...] | None = None
+
+
+PROGRAMS: Final = (
+    Program(
+        "virtual_speed",
+        "The virtual clock",
+        "Buffers from task to task in a second of wall time, on one core, beside simulators of "
+        "queues that run the same job; and what large jobs take.",
+    ),
+    Program(
+        "virtual_checkpoints",
+        "Checkpoints on the virtual clock",
+        "Processor time of a run with a checkpoint every emulated second.",
+    ),
+    Program(
+        "virtual_event_time",
+        "Event time on the virtual clock",
+        "Processor time of a run with event times and watermarks every 200 ms.",
+    ),
+    Program(
+        "sweep_time",
+        "A sweep",
+        "`flowcontrol sweep` from its start to its report, compiled before.",
+    ),
+    Program(
+        "sweep_gain",
+        "The second core of a sweep",
+        "What a sweep on Spark gains with two cores, table and report included.",
+        spark=(),
+    ),
+    Program(
+        "micro_batch",
+        "A round on the live clock",
+        "A round of two stages, beside two queries of Spark that only hand a number to each other.",
+        spark=(),
+    ),
+    Program("ledger_age", "An old ledger", "Commit and look-up of both sides of a link."),
+    Program(
+        "link",
+        "A link",
+        "Rows a second from source to sink, and how long a row takes at a low rate, beside a Delta "
+        "table between two queries.",
+        spark=("--driver-memory", "4g"),
+    ),
+    Program(
+        "link_event_time", "A link with event time", "The same link with watermarks and without."
+    ),
+    Program(
+        "slow_sink",
+        "A link before a sink that becomes slow",
+        "What waits, and how long micro-batches take.",
+        spark=(),
+    ),
+)
+"""In the order of the page."""
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists() and (found := re.search(r"model name\s*: (.*)", info.read_text())):
+        model = found[1]
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in ("pyspark", "numpy", "numba")},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def run(program: Program) -> dict[str, Any]:
+    """Run a program; return its figures, and where and when they were measured."""
+    file = str(HERE / f"{program.name}.py")
+    command = [sys.executable, file, *program.arguments]
+    if program.spark is not None:
+        start = str(HERE.parent / "spark-submit.sh")
+        command = [start, *program.spark, file, *program.arguments]
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory(prefix="flowcontrol-bench-") as folder:
+        notes = Path(folder) / "notes"
+        notes.touch()
+        environment = {**os.environ, FILE: str(notes)}
+        status = subprocess.run(command, env=environment, check=False).returncode
+        figures = [json.loads(line) for line in notes.read_text(encoding="utf-8").splitlines()]
+    return {
+        "figures": figures,
+        "status": status,
+        "machine": machine(),
+        "date": date.today().isoformat(),
+        "load": round(load, 1),
+    }
+
+
+def is_met(figure: dict[str, Any]) -> bool:
+    """Tell whether a figure reaches its goal; one without a goal does."""
+    if figure["goal"] is None:
+        return True
+    if figure["is_met"] == "at least":
+        return bool(figure["value"] >= figure["goal"])
+    return bool(figure["value"] <= figure["goal"])
+
+
+def page(kept: dict[str, Any]) -> str:
+    """Return the page of what was measured; programs that never ran are left out."""
+    parts = [INTRO]
+    parts += [section(program, kept[program.name]) for program in PROGRAMS if program.name in kept]
+    return "\n".join(parts)
+
+
+def section(program: Program, found: dict[str, Any]) -> str:
+    """Return a program's table."""
+    lines = [f"## {program.title}\n", f"{program.text} `bench/{program.name}.py`\n"]
+    lines += ["| what | beside | measured | goal |", "| --- | --- | --- | --- |"]
+    for figure in found["figures"]:
+        goal = "" if figure["goal"] is None else f"{figure['is_met']} {shown(figure['goal'])}"
+        missed = "" if is_met(figure) else ", **missed**"
+        value = f"{shown(figure['value'])} {figure['unit']}{missed}"
+        lines.append(f"| {figure['what']} | {figure['beside']} | {value} | {goal} |")
+    on = found["machine"]
+    spark = f", Spark {on['pyspark']}" if program.spark is not None else ""
+    lines.append(
+        f"\n{found['date']}: {on['processor']}, {on['cores']} cores, {on['memory_gb']} GB, Python "
+        f"{on['python']}{spark}, numpy {on['numpy']}, numba {on['numba']}; {found['load']} other "
+        "processes ran when it began.\n"
+    )
+    return "\n".join(lines)
+
+
+def shown(value: float) -> str:
+    """Return a figure with three digits, or all of a whole number."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def main() -> int:
+    """Run the benchmarks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    names = [program.name for program in PROGRAMS]
+    parser.add_argument("--only", action="append", choices=names, metavar="NAME", default=[])
+    parser.add_argument("--write", action="store_true", help="keep the figures, make the page")
+    parser.add_argument("--list", action="store_true", help="print the programs and run none")
+    options = parser.parse_args()
+    chosen = [one for one in PROGRAMS if not options.only or one.name in options.only]
+    if options.list:
+        for program in chosen:
+            print(f"{program.name:<20} {program.title}")
+        return 0
+    found = {}
+    for program in chosen:
+        print(f"--- {program.name}", flush=True)
+        found[program.name] = run(program)
+    if options.write:
+        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+        kept |= {name: one for name, one in found.items() if one["figures"]}
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(page(kept), encoding="utf-8")
+    else:
+        print(page(found))
+    return int(any(one["status"] or not all(map(is_met, one["figures"])) for one in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
