@@ -72,6 +72,11 @@ class Span:
     rows: int
     emitted: int | None = None
 
+    def is_before(self, other: "Span") -> bool:
+        """Tell whether other rows are the next ones of the file, and of the same emission."""
+        behind = self.first_row + self.rows
+        return (self.path, behind, self.emitted) == (other.path, other.first_row, other.emitted)
+
 
 class _Placed(NamedTuple):
     """A span, by the number of its first record on the channel."""

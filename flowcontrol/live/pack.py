@@ -1,4 +1,4 @@
-"""What an executor does with the rows of one subtask in a round: pack them, or count them.
+"""What an executor does with the rows of one subtask in a batch: pack them, or count them.
 
 Rows arrive in the order in which the task processes them. For each output edge they are laid
 out by receiver, each channel's rows in that order, and written as one Parquet file with row
@@ -83,6 +83,8 @@ class SubtaskOrder:
         visible, what was on its way is lost.
     asks : tuple of int, optional
         Of a sink or windows: rows whose rounds of emission are to be reported.
+    parts : tuple of int, optional
+        Of a sink: rows of each round of the batch; by default it holds one.
     """
 
     rows: int
@@ -90,6 +92,7 @@ class SubtaskOrder:
     is_sink: bool
     is_most_once: bool = False
     asks: tuple[int, ...] = ()
+    parts: tuple[int, ...] = ()
 
 
 class SubtaskWork:
@@ -122,8 +125,8 @@ class SubtaskWork:
         if order.is_sink:
             stamps = table.column(ROUND).to_numpy()
             rounds = np.where(stamps < 0, marked(stamps), stamps)
-            emitted, count = np.unique(rounds, return_counts=True)
-            report["emitted"] = [emitted.tolist(), count.tolist()]
+            ends = np.cumsum(order.parts or (len(rounds),))
+            report["emitted"] = [_counted(part) for part in np.split(rounds, ends[:-1])]
             if order.asks:
                 report["asked"] = rounds[list(order.asks)].tolist()
             table = table.drop_columns(list(HIDDEN))
@@ -134,6 +137,12 @@ class SubtaskWork:
         report["files"] = [write_rows(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
+
+
+def _counted(rounds: Rounds) -> list[list[int]]:
+    """Return the rounds of emission of some rows, and how many have each."""
+    emitted, count = np.unique(rounds, return_counts=True)
+    return [emitted.tolist(), count.tolist()]
 
 
 def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:

@@ -1,9 +1,9 @@
-"""The reader of a stage: a Python data source whose offset is the round and its cursors.
+"""The reader of a stage: a Python data source whose offset is a round and its cursors.
 
-One source serves all inputs of a stage (two sources in one query drift apart). A batch is a
-round: it starts when the neighbours' rows of the round before are in their ledgers, and reads
-exactly what the rules let the stage process. Nothing waits inside foreachBatch; a stage waits
-here, where Spark asks for the next offset.
+One source serves all inputs of a stage (two sources in one query drift apart). A batch is the
+rounds between two offsets, as many as a stage may run at once: it starts when the neighbours' rows
+of the round before are in their ledgers, and reads exactly what the rules let the stage process.
+Nothing waits inside foreachBatch; a stage waits here, where Spark asks for the next offset.
 
 Executors import this module as well, so it imports little; planning is in :mod:`.planner`.
 """
@@ -49,7 +49,7 @@ class StageSource(DataSource):
 
 
 class StageReader(CreditReader):
-    """Plans a stage's rounds on the driver and reads their rows on executors.
+    """Plans a stage's batches on the driver and reads their rows on executors.
 
     Parameters
     ----------
@@ -78,24 +78,24 @@ class StageReader(CreditReader):
         return {"round": -1, "cursors": {}}
 
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Wait for the neighbours, run the next round's rules, return where it ends.
+        """Wait for the neighbours, run the rules of the next batch, return where it ends.
 
         Returns
         -------
         dict
-            ``round`` and, per input edge, subtask and channel, messages consumed and records
-            read of the next buffer; ``start`` itself when there is no further round.
+            ``round``, its last one, and, per input edge, subtask and channel, messages consumed and
+            records read of the next buffer; ``start`` itself when there is no further round.
         """
-        number = int(start["round"]) + 1
-        cursors = self._planner().cursors_after(number)
-        if cursors is None:
+        end = self._planner().end_of_batch(int(start["round"]) + 1)
+        if end is None:
             self._planner().note_end()
             return start
+        number, cursors = end
         return {"round": number, "cursors": cursors}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return a partition per subtask that processes rows in the round that ends at ``end``."""
-        return self._planner().partitions(int(end["round"]))
+        """Return a partition per subtask that processes rows in the rounds after ``start``."""
+        return self._planner().partitions(int(start["round"]) + 1, int(end["round"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition in the order in which they are processed."""
