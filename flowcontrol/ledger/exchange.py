@@ -181,7 +181,7 @@ class Exchange:
             full = full.append(pa.field(name, pa.int64()))
         create_table(path, full, "Rows on their way over a link.", PARTITIONS)
         self.path = path
-        self._writer = Writer(path, f"{run_id}/exchange")
+        self._writer = Writer(path, f"{run_id}/exchange", appends=True)
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
         files = sorted(files_of(path).values(), key=_batch)
         for add in files:

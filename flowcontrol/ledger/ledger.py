@@ -161,7 +161,7 @@ class Ledger(LedgerView):
         self._behind = behind
         self.side = side
         self._schema = LEDGER.arrow_schema()
-        self._writer = Writer(path, f"{run_id}/{side}")
+        self._writer = Writer(path, f"{run_id}/{side}", appends=True)
 
     def is_committed(self, batch_id: int) -> bool:
         """Whether this side's rows of a batch are in the ledger."""
