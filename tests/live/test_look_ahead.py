@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import yaml
 from deltalake import DeltaTable
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
@@ -23,6 +26,7 @@ from flowcontrol.job import Job, look_ahead
 from flowcontrol.job.look_ahead import rounds_at_once
 from flowcontrol.ledger import exchange
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.spark.crash_points import CrashPoint
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
@@ -167,6 +171,50 @@ def test_a_driver_that_dies_everywhere_repeats_whole_batches(
     assert {rounds_at_once(job, plan) for plan in job.stages} == {3}
     assert job.rounds % 3 != 0  # the last batch is shorter
     driver.die_everywhere(job, runs, tmp_path, None if IS_LONG else range(6, 13))
+
+
+SPARK_KILLS = [
+    ("map", 5, CrashPoint.BEFORE_EXCHANGE),
+    ("map", 8, CrashPoint.BETWEEN_LEDGERS),
+    ("sink", 11, CrashPoint.AFTER_LEDGER),
+]
+"""The last rounds of batches of three."""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.long  # the stand-in dies at every place above
+def test_a_run_on_spark_is_killed_within_its_batches(
+    cases: ModuleType,
+    runs: ModuleType,
+    driver: ModuleType,
+    dying: ModuleType,
+    run_live: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    case = late(cases.KILLED, 250)
+    job, scenario, root = runs.job_of(case), tmp_path / "killed.yaml", tmp_path / "killed"
+    assert {rounds_at_once(job, plan) for plan in job.stages} == {3}
+    scenario.write_text(yaml.safe_dump(case))
+    kills = 0
+    for place in SPARK_KILLS:
+        status, said = dying.emulate(scenario, root, place)
+        assert status == -signal.SIGKILL, said
+        kills += 1
+    assert kills == len(SPARK_KILLS)
+    run_live(job.scenario, root)
+    driver.Driver(job, tmp_path / "whole").run()
+    one, other = (
+        runs.comparable(runs.live_tables(job, path), latency=True)
+        for path in (root, tmp_path / "whole")
+    )
+    assert runs.first_difference(one, other) is None
+    runs.assert_is_reference(job, root)
+    assert audit(root) is None
+    found, due = (
+        written(RunPaths(path).output("output/sink")) for path in (root, tmp_path / "whole")
+    )
+    assert found == due != {}
 
 
 def test_the_audit_looks_as_far_back_as_messages_take(cases: ModuleType, runs: ModuleType) -> None:
