@@ -23,10 +23,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from pyspark.sql.types import StructType
-
-from flowcontrol.job import Job, JobEdge, Work
+from flowcontrol.job import Job, JobEdge
 from flowcontrol.job.kept_time import KeptTime
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
@@ -36,15 +33,13 @@ from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
-from flowcontrol.live.elements import sent_stamps
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.orders import joined
-from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
+from flowcontrol.live.orders import StageOrders, joined
+from flowcontrol.live.pack import SubtaskOrder
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.sink import StageSink
-from flowcontrol.live.take import exchange_schema, sent_schema
+from flowcontrol.live.take import RESULT, exchange_schema, sent_schema
 from flowcontrol.live.window_rows import WindowResults
-from flowcontrol.protocol.rows import fifo_values
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
@@ -125,7 +120,7 @@ class StageBatch:
             first = ledgers[plan.inputs[0].name]
             self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
         self._ledgers = ledgers
-        self._result = StructType().add(RESULT, "string")
+        self._orders = StageOrders(job, plan, paths, run_id)
         self.rounds = self._runtime.last_committed() + 1
         self.records = 0
 
@@ -143,7 +138,7 @@ class StageBatch:
                     self._sink.begin_round(number, runtime.heard)
                 for index, work in enumerate(works):
                     if work.records or len(rounds) > 1:
-                        order = self._order(last, index, work)
+                        order = self._orders.order(last, runtime.subtasks[index])
                         orders.setdefault(index, []).append(order)
                 if number < last:  # of the last one later: executors may have to say something
                     held.append(self._kept(number))
@@ -166,7 +161,7 @@ class StageBatch:
         orders, last = {i: order for i, order in orders.items() if order.rows}, rounds[-1]
         if self._windows is None and (not orders or self._all_exchanged(last, orders)):
             return {}
-        reports = self._executed(rows, orders)
+        reports = self._executed(rows) if orders else {}
         crash_point(self.plan.name, last, CrashPoint.BEFORE_EXCHANGE)
         files = {i: report["files"] for i, report in reports.items()}
         if self._windows is not None:
@@ -179,16 +174,11 @@ class StageBatch:
                 self._output.commit(last, written)
         return reports
 
-    def _executed(self, rows: DataFrame, orders: Orders) -> Reports:
+    @staticmethod
+    def _executed(rows: DataFrame) -> Reports:
         """Have executors do the work of the subtasks that rows move at; return what they report."""
-        if not orders:
-            return {}
-        found = rows.mapInArrow(SubtaskWork(orders), self._result).collect()
-        reports: Reports = {}
-        for row in found:
-            report = json.loads(row[RESULT])
-            reports[report["subtask"]] = report
-        return reports
+        found = [json.loads(row[RESULT]) for row in rows.collect()]
+        return {report["subtask"]: report for report in found}
 
     def _results(self, windows: WindowResults, number: int, reports: Reports) -> dict[int, Files]:
         """Write the results of all subtasks; return the files of each, that of the table last.
@@ -207,7 +197,7 @@ class StageBatch:
                 number,
                 subtask,
                 [
-                    self._edge_order(number, subtask.index, place, link, subtask.work)
+                    self._orders.edge(number, subtask, place, link)
                     for place, link in enumerate(self.plan.outputs)
                 ],
                 reports.get(subtask.index),
@@ -224,49 +214,6 @@ class StageBatch:
             if carries and not self._exchanges[link.name].is_committed(number):
                 return False
         return True
-
-    def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
-        if self._windows is not None:
-            return self._windows.order(number, self._runtime.subtasks[index], work)
-        if self._sink is not None:
-            orders = self._sink.orders(number, self._runtime.subtasks[index])
-            return SubtaskOrder(work.records, orders, True)
-        if self.plan.is_sink:
-            table = [] if self._output is None else [self._whole(index, work)]
-            is_most_once = self.plan.stage.guarantee == "at-most-once"
-            return SubtaskOrder(work.records, tuple(table), True, is_most_once)
-        edges = tuple(
-            self._edge_order(number, index, place, link, work)
-            for place, link in enumerate(self.plan.outputs)
-        )
-        return SubtaskOrder(work.records, edges, False)
-
-    def _edge_order(
-        self, number: int, index: int, place: int, link: JobEdge, work: Work
-    ) -> EdgeOrder:
-        subtask = self._runtime.subtasks[index]
-        pending = fifo_values(subtask.outputs[place].pending)
-        # Not what was routed: a source that cannot rewind goes on there, and its channels at a cut.
-        numbers = [
-            own.written + pending.count(channel)
-            for channel, own in enumerate(subtask.partitions[place].channels)
-        ]
-        return EdgeOrder(
-            root=str(self._exchanges[link.name].path),
-            folder=f"batch_id={number}/sender={index}",
-            receivers=tuple(channel.receiver for channel in link.outgoing(index)),
-            first=tuple(end - new for end, new in zip(numbers, subtask.routed[place], strict=True)),
-            routes=work.routes[place],
-            parents=work.parents[place],
-            group_rows=max(1, GROUP_BYTES // link.record_bytes),
-            stamps=sent_stamps(subtask, place),
-        )
-
-    def _whole(self, index: int, work: Work) -> EdgeOrder:
-        """Order a sink's rows into one file of its table."""
-        root = "" if self._output is None else str(self._output.path)
-        every = np.arange(work.records, dtype=np.int64)
-        return EdgeOrder(root, "", (index,), (work.first,), every * 0, every, 1 << 20)
 
     def _commit_exchange(
         self, rounds: range, place: int, link: JobEdge, files: dict[int, Files]

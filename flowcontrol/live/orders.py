@@ -1,4 +1,8 @@
-"""The orders of the rounds of a batch as one: executors write a file an edge, whatever it holds."""
+"""What executors are to do with the rows of a stage's batch: worked out from its rules.
+
+The reader sends each task its order along with the rows to read. The orders of a batch's rounds are
+one: executors write a file an edge, whatever it holds.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,9 +11,83 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.live.pack import EdgeOrder, SubtaskOrder
+from flowcontrol.job import Job, JobEdge, JobVertex, Subtask
+from flowcontrol.job.window_table import late_name
+from flowcontrol.live.elements import sent_stamps
+from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.pack import GROUP_BYTES, EdgeOrder, SubtaskOrder
+from flowcontrol.live.sink import staged_orders, staged_prefix
+from flowcontrol.live.window_rows import window_folder, window_order
+from flowcontrol.protocol.rows import fifo_values
 
 Ints = npt.NDArray[np.int64]
+
+ROWS_OF_A_FILE = 1 << 20
+"""Most rows of a row group of a sink's file."""
+
+
+class StageOrders:
+    """The orders of one stage.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        The stage.
+    paths : RunPaths
+        The run's folder.
+    run_id : str
+        Identity of the run.
+    """
+
+    def __init__(self, job: Job, plan: JobVertex, paths: RunPaths, run_id: str) -> None:
+        self._job, self._plan, self._paths = job, plan, paths
+        self._prefix = staged_prefix(run_id, plan.name)
+        output = plan.stage.output
+        self._table = None if output is None else paths.output(output.path)
+
+    def order(self, number: int, subtask: Subtask) -> SubtaskOrder:
+        """Return the order of a subtask, which has run a round, in a batch that ends with one."""
+        plan, work = self._plan, subtask.work
+        if plan.stage.window is not None:
+            late = self._paths.output(late_name(window_folder(plan)))
+            return window_order(late, number, subtask)
+        if not plan.is_sink:
+            edges = tuple(
+                self.edge(number, subtask, place, link) for place, link in enumerate(plan.outputs)
+            )
+            return SubtaskOrder(work.records, edges, False)
+        if self._table is None:
+            return SubtaskOrder(work.records, (), True)
+        if plan.stage.guarantee == "exactly-once":
+            staged = staged_orders(self._table, self._prefix, number, subtask)
+            return SubtaskOrder(work.records, staged, True)
+        every = np.arange(work.records, dtype=np.int64)
+        whole = EdgeOrder(
+            str(self._table), "", (subtask.index,), (work.first,), every * 0, every, ROWS_OF_A_FILE
+        )
+        is_most_once = plan.stage.guarantee == "at-most-once"
+        return SubtaskOrder(work.records, (whole,), True, is_most_once)
+
+    def edge(self, number: int, subtask: Subtask, place: int, link: JobEdge) -> EdgeOrder:
+        """Return how the rows of a subtask go out over an edge."""
+        pending = fifo_values(subtask.outputs[place].pending)
+        # Not what was routed: a source that cannot rewind goes on there, and its channels at a cut.
+        numbers = [
+            own.written + pending.count(channel)
+            for channel, own in enumerate(subtask.partitions[place].channels)
+        ]
+        return EdgeOrder(
+            root=str(self._paths.exchange(link)),
+            folder=f"batch_id={number}/sender={subtask.index}",
+            receivers=tuple(channel.receiver for channel in link.outgoing(subtask.index)),
+            first=tuple(end - new for end, new in zip(numbers, subtask.routed[place], strict=True)),
+            routes=subtask.work.routes[place],
+            parents=subtask.work.parents[place],
+            group_rows=max(1, GROUP_BYTES // link.record_bytes),
+            stamps=sent_stamps(subtask, place),
+        )
 
 
 def joined(orders: Sequence[SubtaskOrder]) -> SubtaskOrder:

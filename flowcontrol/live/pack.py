@@ -18,11 +18,8 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.staged import PARTIAL
-from flowcontrol.live.take import HIDDEN, ROUND, STAMP, SUBTASK, Rounds, marked
+from flowcontrol.live.take import HIDDEN, RESULT, ROUND, STAMP, SUBTASK, Rounds, marked
 from flowcontrol.spark.workers import freeze_loaded
-
-RESULT = "result"
-"""The one column of what comes back: a JSON text a subtask."""
 
 GROUP_BYTES = 1 << 20
 """Bytes of a row group, counted as the scenario counts them: a channel of many buffers is read
@@ -96,7 +93,7 @@ class SubtaskOrder:
 
 
 class SubtaskWork:
-    """The function that ``mapInArrow`` runs over each partition, one subtask each.
+    """What the task of each partition does with its rows, one subtask each.
 
     Parameters
     ----------

@@ -13,6 +13,9 @@ from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.orders import StageOrders
+from flowcontrol.live.orders import joined as in_one
+from flowcontrol.live.pack import SubtaskOrder
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.take import TakePartition, joined, marked
 from flowcontrol.scenario import parse_scenario
@@ -35,7 +38,7 @@ class RoundPlanner:
     Parameters
     ----------
     options : mapping of str to str
-        Of the data source: ``scenario``, ``folder``, ``stage``.
+        Of the data source: ``scenario``, ``folder``, ``stage``, ``run_id``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -44,6 +47,7 @@ class RoundPlanner:
         views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
         self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
         self._runtime = StageRuntime(job, plan.name, paths, views, exchanges=self._exchanges)
+        self._orders = StageOrders(job, plan, paths, options["run_id"])
         self._at_once = rounds_at_once(job, plan)
         self._planned: tuple[range, list[TakePartition]] = range(0), []
         self._parent = os.getppid()
@@ -80,15 +84,22 @@ class RoundPlanner:
         return rounds[-1], cursors
 
     def _plan(self, rounds: range) -> None:
-        """Run the rules of rounds, and note which rows each subtask takes up in them."""
-        runtime, found = self._runtime, dict[int, list[TakePartition]]()
+        """Run the rules of rounds, and note what each subtask does with which rows in them."""
+        runtime, last = self._runtime, rounds[-1]
+        parts, orders = dict[int, list[TakePartition]](), dict[int, list[SubtaskOrder]]()
         for exchange in self._exchanges.values():
             exchange.refresh()
         for number in rounds:
             for index, work in enumerate(runtime.advance(number)):
                 if work.records:
-                    found.setdefault(index, []).append(self._partition(number, index, work))
-        self._planned = rounds, [joined(parts) for _, parts in sorted(found.items())]
+                    parts.setdefault(index, []).append(self._partition(number, index, work))
+                if work.records or len(rounds) > 1:
+                    order = self._orders.order(last, runtime.subtasks[index])
+                    orders.setdefault(index, []).append(order)
+        planned = [joined(own) for _, own in sorted(parts.items())]
+        for partition in planned:
+            partition.order = in_one(orders[partition.subtask])
+        self._planned = rounds, planned
 
     def note_end(self) -> None:
         """Tell the driver where Spark does not end the query by itself (before 4.2)."""

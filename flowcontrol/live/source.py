@@ -10,12 +10,13 @@ Executors import this module as well, so it imports little; planning is in :mod:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from flowcontrol.live.take import TakePartition, rows_of
+from flowcontrol.live.take import RESULT, TakePartition, rows_of
 from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class StageSource(DataSource):
 
     Notes
     -----
-    Options: ``scenario`` (JSON of a scenario), ``folder`` (of the run), ``stage``, ``schema``
-    (DDL of the rows with the hidden columns).
+    Options: ``scenario`` (JSON of a scenario), ``folder`` (of the run), ``run_id``, ``stage``,
+    ``columns`` (JSON of the names of its rows' columns, hidden ones included).
     """
 
     @classmethod
@@ -40,27 +41,25 @@ class StageSource(DataSource):
         return "flowcontrol_stage"
 
     def schema(self) -> str:
-        """Return the columns of the rows, hidden ones included."""
-        return self.options["schema"]
+        """Return the one column: what the task of each subtask reports of its rows."""
+        return f"{RESULT} string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader."""
-        return StageReader(dict(self.options), schema).for_spark()
+        return StageReader(dict(self.options)).for_spark()
 
 
 class StageReader(CreditReader):
-    """Plans a stage's batches on the driver and reads their rows on executors.
+    """Plans a stage's batches on the driver; on executors it reads their rows and packs them.
 
     Parameters
     ----------
     options : dict of str to str
         As given to the source.
-    schema : StructType
-        Of the rows.
     """
 
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        self.options, self._columns = options, list(schema.names)
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
         self._made: RoundPlanner | None = None
 
     def _planner(self) -> RoundPlanner:
@@ -98,7 +97,16 @@ class StageReader(CreditReader):
         return self._planner().partitions(int(start["round"]) + 1, int(end["round"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition in the order in which they are processed."""
-        if not isinstance(partition, TakePartition):
+        """Do the work of a subtask on its rows, in the order in which they are processed.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            What it reports. The rows themselves lie in the files that it has written.
+        """
+        from flowcontrol.live.pack import SubtaskWork
+
+        if not isinstance(partition, TakePartition) or partition.order is None:
             raise TypeError(f"{type(partition).__name__} is not a partition of this source")
-        yield from rows_of(partition, self._columns)
+        columns = json.loads(self.options["columns"])
+        yield from SubtaskWork({partition.subtask: partition.order})(rows_of(partition, columns))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.job import Job, JobVertex
+    from flowcontrol.live.pack import SubtaskOrder
 
 
 class TakePartition(InputPartition):
@@ -43,6 +44,11 @@ class TakePartition(InputPartition):
         a log: runs of a round, and how many.
     again : int, default 0
         Of such rows, how many of the first ones an earlier attempt has emitted too.
+
+    Attributes
+    ----------
+    order : SubtaskOrder or None
+        What is to be done with them.
     """
 
     def __init__(
@@ -56,6 +62,7 @@ class TakePartition(InputPartition):
         super().__init__(subtask)
         self.subtask, self.spans, self.made, self.rounds = subtask, spans, made, rounds
         self.again = again
+        self.order: SubtaskOrder | None = None
 
     def stamps(self) -> pa.Array:
         """Return the round from which the latency of each made or replayed row counts."""
@@ -171,6 +178,9 @@ SUBTASK = "_subtask"
 """Hidden column: subtask that takes the row up. It travels to the executors, not into files."""
 
 HIDDEN = (ROUND, SUBTASK)
+
+RESULT = "result"
+"""The one column of what comes back: a JSON text a subtask."""
 
 STAMP = "_stamp"
 """Hidden column of exchange files if the job's records have stamps: for the rules on the driver

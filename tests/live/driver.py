@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.types import StructType
 
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.look_ahead import rounds_at_once
@@ -83,19 +82,13 @@ class Rows:
 
     def __init__(self, reader: StageReader, partitions: list[Any]) -> None:
         self._reader, self._partitions = reader, partitions
-        self._work: Callable[..., Any] | None = None
-
-    def mapInArrow(self, work: Any, schema: Any) -> Rows:
-        assert [field.name for field in schema] == ["result"]
-        self._work = cloudpickle.loads(cloudpickle.dumps(work))
-        return self
 
     def collect(self) -> list[dict[str, Any]]:
-        assert self._work is not None
         found: list[dict[str, Any]] = []
         for partition in cloudpickle.loads(cloudpickle.dumps(self._partitions)):
-            for batch in self._work(iter(self._reader.read(partition))):
+            for batch in self._reader.read(partition):
                 found += batch.to_pylist()
+        assert all(row.keys() == {"result"} for row in found)
         return found
 
 
@@ -106,15 +99,14 @@ class Query:
         self.stage, self._offsets, self._crashes = stage, driver.offsets[stage], driver.crashes
         self._keep = driver.keep
         self._at_once = rounds_at_once(driver.job, driver.job.stage(stage))
-        schema = StructType()
-        for name in driver.schemas[stage].names:
-            schema.add(name, "string")  # only the names count
         options = {
             "scenario": json.dumps(driver.job.scenario.canonical()),
             "folder": str(driver.paths.root),
+            "run_id": "run",
             "stage": stage,
+            "columns": json.dumps([*driver.schemas[stage].names, ROUND, SUBTASK]),
         }
-        self._reader = StageReader(options, schema.add(ROUND, "long").add(SUBTASK, "long"))
+        self._reader = StageReader(options)
         self.batch = StageBatch(driver.job, stage, driver.paths, driver.schemas[stage], "run")
 
     def step(self) -> None:

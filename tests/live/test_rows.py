@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.orders import joined as together
-from flowcontrol.live.pack import RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.take import ROUND, STAMP, SUBTASK, TakePartition, joined, rows_of
+from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, SubtaskWork
+from flowcontrol.live.take import RESULT, ROUND, STAMP, SUBTASK, TakePartition, joined, rows_of
 
 COLUMNS = ["source", "source_subtask", "number", ROUND, SUBTASK]
 SUBTASK_NUMBER = 2
