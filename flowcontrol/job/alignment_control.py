@@ -71,7 +71,7 @@ class AlignmentControl:
 
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
-        self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self.latency = job.latency
         self._coordinators = list(_coordinators(job))
         self._turns = [one.interval_us for one in self._coordinators]
         self._reports = {task: AlignedSource() for one in self._coordinators for task in one.tasks}

@@ -106,7 +106,7 @@ class CheckpointControl:
             raise ValueError(f"{job.scenario.name!r} has no checkpoints")
         self._job, self._round_us = job, job.round_us
         self._count = sum(plan.stage.parallelism for plan in job.stages)
-        self.latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self.latency = job.latency
         first = settings.interval_us
         if first is not None:
             first += start_us(job.scenario) + begins_us

@@ -1,8 +1,9 @@
 """Tell whether a scenario's rates fit into the windows of its channels.
 
-A credit that is announced in round r is used in r + 1, its message arrives in r + 2: a channel
-carries at most exclusive + floating buffers in two rounds, and a gate's channels share its
-floating buffers. More is honestly slow; here it is said beforehand, with the figures.
+A credit that is announced in round r is used in r + 1, its message arrives in r + 2, or as many
+rounds later each as the network's latency has: a channel carries at most exclusive + floating
+buffers in two latencies, and a gate's channels share its floating buffers. More is honestly slow;
+here it is said beforehand, with the figures.
 """
 
 from collections.abc import Iterator
@@ -14,9 +15,6 @@ from flowcontrol.scenario import Schedule
 from flowcontrol.scenario.partitions import PIPELINED
 from flowcontrol.systems.transports.rules import first_grant, transport_named
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
-
-ROUND_TRIP = 2
-"""Rounds from announcing a credit to receiving the message that uses it."""
 
 QUOTA_OF_ONE = (
     "taskmanager.network.memory.max-buffers-per-channel: 1 counts the open buffer, so a task that "
@@ -38,6 +36,16 @@ def window_warnings(job: Job) -> list[str]:
     quota = [QUOTA_OF_ONE] if _waits_for_ever(job) else []
     of_link = _link_warnings if job.record_transport is None else _grant_warnings
     return quota + [text for link in job.links for text in of_link(job, link, rates)]
+
+
+def _round_trip(job: Job) -> int:
+    """Return the rounds from announcing a credit to receiving the message that uses it."""
+    return 2 * job.latency
+
+
+def _shorten(job: Job) -> str:
+    """Say what shortens it."""
+    return "Shorten round_ms" if job.latency == 1 else "Shorten cluster.network_latency_ms"
 
 
 def _waits_for_ever(job: Job) -> bool:
@@ -70,7 +78,7 @@ def _link_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Itera
     """Compare the even share of each receiver with its gate's window."""
     receivers = sorted({channel.receiver for channel in link.channels})
     options = job.scenario.options
-    share = rates[link.edge.sender] / len(receivers)
+    share, trip = rates[link.edge.sender] / len(receivers), _round_trip(job)
     for receiver in receivers:
         remote = [c for c in link.incoming(receiver) if not c.is_local]
         if not remote:
@@ -79,15 +87,15 @@ def _link_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Itera
         window = len(remote) * size.exclusive + size.floating
         part = Fraction(len(remote), len(link.incoming(receiver)))
         per_round = share * part * link.record_bytes * job.round_us / 1_000_000
-        needed = per_round / options.segment_bytes * ROUND_TRIP
+        needed = per_round / options.segment_bytes * trip
         if needed > window:
-            most = Fraction(window, ROUND_TRIP) * options.segment_bytes / link.record_bytes
+            most = Fraction(window, trip) * options.segment_bytes / link.record_bytes
             able = most * 1_000_000 / job.round_us
             yield (
                 f"{link.name}, receiver {receiver}: {float(share * part):,.0f} records/s need "
-                f"{float(needed):,.1f} buffers in flight per round trip of {ROUND_TRIP} rounds, "
+                f"{float(needed):,.1f} buffers in flight per round trip of {trip} rounds, "
                 f"its channels have {window} (exclusive and floating): at most "
-                f"{float(able):,.0f} records/s. Shorten round_ms or raise the buffers."
+                f"{float(able):,.0f} records/s. {_shorten(job)} or raise the buffers."
             )
             return
 
@@ -98,12 +106,12 @@ def _grant_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Iter
         job.record_transport or RecordTransport(), ChannelGrant(), link.record_bytes
     )
     adapts = transport_named(job.scenario.system.transport).adapts
-    share = rates[link.edge.sender] / len(link.channels)
-    needed = share * job.round_us / 1_000_000 * ROUND_TRIP
+    share, trip = rates[link.edge.sender] / len(link.channels), _round_trip(job)
+    needed = share * job.round_us / 1_000_000 * trip
     if needed > window and not adapts:
-        able = Fraction(window, ROUND_TRIP) * 1_000_000 / job.round_us
+        able = Fraction(window, trip) * 1_000_000 / job.round_us
         yield (
             f"{link.name}: {float(share):,.0f} records/s of a channel need {float(needed):,.0f} "
-            f"records in flight per round trip of {ROUND_TRIP} rounds, its receiver grants "
-            f"{window:,}: at most {float(able):,.0f} records/s. Shorten round_ms or grant more."
+            f"records in flight per round trip of {trip} rounds, its receiver grants "
+            f"{window:,}: at most {float(able):,.0f} records/s. {_shorten(job)} or grant more."
         )

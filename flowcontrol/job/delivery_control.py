@@ -88,7 +88,7 @@ class DeliveryControl:
         for t_s, _, last in job.samples(job.rounds):
             self._samples.setdefault(last + 1, []).append(t_s)
         self._sampled, self._last = -1, list[dict[str, Any]]()
-        self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._latency = job.latency
 
     @property
     def tasks(self) -> list[int]:

@@ -160,7 +160,7 @@ class FailureControl:
         self._now = 0
         self._attempts, self._checkpoints, self._faults = attempts, checkpoints, job.faults
         self._failover, self._round_us = Failover(job), job.round_us
-        self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._latency = job.latency
         self._durations = durations(job.scenario.cluster.control_latency_us)
         self._strategy = self._faults.new_strategy()
         self._events: list[_Event] = []

@@ -7,7 +7,7 @@ from functools import cached_property
 from flowcontrol.job.buffers import Sizes
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.fault_settings import FaultSettings
-from flowcontrol.job.graph import JobEdge, JobVertex
+from flowcontrol.job.graph import Channel, JobEdge, JobVertex
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import channels_of
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
@@ -54,14 +54,22 @@ class Job:
         return self._by_name[name]
 
     @cached_property
+    def latency(self) -> int:
+        """Rounds that a message takes between two task managers: a round at the least."""
+        return max(1, -(-self.scenario.cluster.network_latency_us // self.round_us))
+
+    def trip(self, channel: Channel) -> int:
+        """Return the rounds that a message of a channel takes, and what its receiver answers."""
+        return 1 if channel.is_local else self.latency
+
+    @cached_property
     def record_transport(self) -> RecordTransport | None:
         """Parameters of a transport that counts records; None: it moves buffers."""
         system = self.scenario.system
         if not system.counts_records:
             return None
-        latency = max(1, -(-self.scenario.cluster.network_latency_us // self.round_us))
         return rules.parameters(
-            system.transport, system.transport_values, round_us=self.round_us, latency=latency
+            system.transport, system.transport_values, round_us=self.round_us, latency=self.latency
         )
 
     @property

@@ -70,6 +70,8 @@ def receiver_rows(
             "channel": as_dict(channel.state),
             "queue": [as_dict(message) for message in channel.queue],
         }
+        if job.latency > 1 and not channel.is_local:
+            state["trip"] = job.latency
         if channel.grant is not None:
             state["grant"] = as_dict(channel.grant)
         if task.checkpoints is not None:
@@ -111,23 +113,53 @@ def _announced(job: Job, channel: InputChannelState) -> int:
 
 
 def sender_rows(
-    job: Job, task: TaskState, number: int, control: Any = None, time: KeptTime | None = None
+    job: Job,
+    task: TaskState,
+    number: int,
+    control: Any = None,
+    time: KeptTime | None = None,
+    *,
+    after: int | None = None,
 ) -> Rows:
-    """Return a subtask's rows of one of its partitions: what the sender's side owns."""
+    """Return a subtask's rows of one of its partitions: what the sender's side owns.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    task : TaskState
+        The subtask after its round.
+    number : int
+        Which partition.
+    control : object, optional
+        What a coordinator beside the task remembers.
+    time : KeptTime, optional
+        What only a run in several processes keeps of event time.
+    after : int, optional
+        The round. Of a state that has everything that is under way, a row has what that round sent;
+        by default the state has nothing else.
+    """
     record_bytes = job.stage(task.stage).outputs[number].record_bytes
     part = task.partitions[number]
     text = _text(_task_document(job, task, control=control, time=time))
     rows = []
     for index, channel in enumerate(part.subpartitions):
         own, written = channel.state, channel.state.sent + channel.ready
+        trip = 1 if channel.is_local else job.latency
         state = {
             "local": channel.is_local,
             "channel": as_dict(own),
             "queue": [as_dict(message) for message in channel.finished],
             "held": channel.lent,
             "routed": channel.routed,
-            "messages": [as_dict(sent.message) for sent in channel.under_way],
+            "messages": [
+                as_dict(sent.message)
+                for sent in channel.under_way
+                if after is None or not 0 <= sent.arrives < after + trip
+            ],
         }
+        if trip > 1:
+            state["trip"] = trip
         if time is not None:
             state["marks"] = time.noted[number][index]
         if job.faults is not None:
@@ -152,16 +184,28 @@ def sender_rows(
     return rows
 
 
-def round_rows(job: Job, tasks: Iterable[TaskState]) -> dict[str, dict[str, Rows]]:
-    """Return the ledger rows of a round, by edge name, then side ("sender" or "receiver")."""
+def round_rows(
+    job: Job, tasks: Iterable[TaskState], number: int | None = None
+) -> dict[str, dict[str, Rows]]:
+    """Return the ledger rows of a round, by edge name, then side ("sender" or "receiver").
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    tasks : iterable of TaskState
+        All subtasks after the round.
+    number : int, optional
+        The round, where their states have everything that is under way, and not only what it sent.
+    """
     found: dict[str, dict[str, Rows]] = {
         link.name: {"sender": [], "receiver": []} for link in job.links
     }
     for task in tasks:
-        for number, gate in enumerate(task.gates):
-            found[gate.edge]["receiver"] += receiver_rows(job, task, number)
-        for number, part in enumerate(task.partitions):
-            found[part.edge]["sender"] += sender_rows(job, task, number)
+        for place, gate in enumerate(task.gates):
+            found[gate.edge]["receiver"] += receiver_rows(job, task, place)
+        for place, part in enumerate(task.partitions):
+            found[part.edge]["sender"] += sender_rows(job, task, place, after=number)
     return found
 
 

@@ -81,7 +81,7 @@ class FlinkRecorder:
     def __init__(self, job: Job) -> None:
         self._is_tcp = job.scenario.system.transport == "tcp"
         self._header: Mapping[Frame, int] = TCP_HEADER_BYTES if self._is_tcp else HEADER_BYTES
-        self._trip = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._trip = job.latency
         self._processes = Processes(job)
         # Before its control plane has deployed the job, nobody requests anything.
         self._runs_from_us = start_us(job.scenario)

@@ -4,8 +4,9 @@ The dullest possible loop over all subtasks. It is what tests compare the live c
 it shows quickly what a scenario will do.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
 from flowcontrol.job.attempts import SubtaskAttempts
@@ -17,7 +18,7 @@ from flowcontrol.job.connected import connect
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.exchanged import Incoming, Outgoing
 from flowcontrol.job.failure_control import FailureControl
-from flowcontrol.job.graph import JobEdge
+from flowcontrol.job.graph import Channel, JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.ledger_rows import Rows, round_rows
 from flowcontrol.job.processor_control import ProcessorControl
@@ -25,11 +26,18 @@ from flowcontrol.job.processors import counts_processors
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.rows import new_partition
 from flowcontrol.job.snapshot import incoming_of, outgoing_of, task_state
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.job.throttling import SourceControl
 from flowcontrol.job.timed_settings import is_timed
+from flowcontrol.job.under_way import UnderWay
+from flowcontrol.protocol.states import InputChannel, Subpartition
+
+TaskKey = tuple[str, int]
+"""A stage, and a subtask of it."""
+
+RowsByChannel = dict[tuple[str, ChannelId], dict[str, Any]]
+"""Ledger rows of a round by side and channel."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +57,17 @@ class Failures:
     attempts: SubtaskAttempts
 
 
-def first_incoming() -> Incoming:
-    """Return what a receiver sees of a sender before the first round: nothing was sent."""
-    return Incoming(0, ())
+def first_incoming(own: InputChannel) -> Incoming:
+    """Return what a receiver sees of a sender while nothing has come in its attempt.
+
+    Both ends of a channel begin together, and agree on what has come before.
+    """
+    return Incoming(own.arrived, ())
 
 
-def first_outgoing(job: Job, link: JobEdge, sender: int) -> list[Outgoing]:
-    """Return what a sender sees of its receivers before the first round: initial credit."""
-    fresh = new_partition(job, link, sender, link.outgoing(sender))
-    return [Outgoing(row.announced, 0) for row in fresh.channels]
+def first_outgoing(own: Subpartition) -> Outgoing:
+    """Return what a sender sees of a receiver while nothing has come in its attempt."""
+    return Outgoing(own.announced, 0)
 
 
 def run_reference(
@@ -161,6 +171,8 @@ def run_rounds(
     control: SourceControl | None,
     before: dict[str, dict[str, Rows]] | None = None,
     first: int = 0,
+    *,
+    earlier: Sequence[dict[str, dict[str, Rows]]] = (),
     checkpoints: CheckpointControl | None = None,
     failures: Failures | None = None,
     delivery: DeliveryControl | None = None,
@@ -168,8 +180,16 @@ def run_rounds(
     alignment: AlignmentControl | None = None,
     processors: ProcessorControl | None = None,
 ) -> Iterator[RoundRows]:
-    """Yield the rounds from ``first`` on; ``before`` has the rows of the round before it."""
-    rows, batches = before or {}, batches or batch_control(job, subtasks)
+    """Yield the rounds from ``first`` on.
+
+    ``before`` has the rows of the round before it, ``earlier`` those of the ones before that, the
+    newest first: as many as messages may be under way for.
+    """
+    batches = batches or batch_control(job, subtasks)
+    begun, last = dict[TaskKey, int](), before or {}
+    known = [before, *earlier] if before else []
+    past = {first - 1 - ago: _by_channel(rows) for ago, rows in enumerate(known)}
+    under_way = UnderWay(job)
     if processors is None and counts_processors(job):
         processors = ProcessorControl(job)
     if delivery is not None:
@@ -179,13 +199,15 @@ def run_rounds(
         if batches is not None:
             batches.before_round(number)
         if control is not None:
-            control.before_round(number, rows)
+            control.before_round(number, last)
         orders = [] if checkpoints is None else checkpoints.before_round(number)
         if failures is not None:
             orders += failures.control.before_round(number)
-            if failures.attempts.restarted:
-                rows = _renewed(job, number, rows, subtasks, failures.attempts.restarted)
-                failures.attempts.restarted.clear()
+            restarted = failures.attempts.restarted
+            for task in restarted:
+                begun[subtasks[task].plan.name, subtasks[task].index] = number
+            under_way.begin(number, begun)
+            restarted.clear()
         for order in orders:
             if subtasks[order.task].is_running:
                 subtasks[order.task].hear_coordinator(order)
@@ -193,13 +215,12 @@ def run_rounds(
             align(number, alignment, subtasks)
         if delivery is not None:
             delivery.advance(number)
-        for subtask in subtasks:
+        seen = [_seen(job, number, subtask, past, begun) for subtask in subtasks]
+        for subtask, (incoming, outgoing) in zip(subtasks, seen, strict=True):
             plan, index = subtask.plan, subtask.index
             if not subtask.is_running:
                 subtask.wait(number)
                 continue
-            incoming = [_incoming(rows, link, index) for link in plan.inputs]
-            outgoing = [_outgoing(job, rows, link, index) for link in plan.outputs]
             taken[plan.name, index] = subtask.step(number, incoming, outgoing).records
             if checkpoints is not None and subtask.checkpoints is not None:
                 reports = list(map(replace, subtask.checkpoints.reports))
@@ -209,10 +230,12 @@ def run_rounds(
         if processors is not None:
             processors.end_round(subtasks)
         state = _state(job, number, subtasks, taken)
-        rows = round_rows(job, state.tasks)
+        last = round_rows(job, state.tasks)
+        past[number] = _by_channel(last)
         if delivery is not None:
             delivery.end_round(number, lambda task: subtasks[task].task.taken)
-        yield RoundRows(number, rows, state)
+        yield RoundRows(number, last, under_way.complete(state))
+        past.pop(number - job.latency, None)
 
 
 def align(number: int, control: AlignmentControl, subtasks: Sequence[Subtask]) -> None:
@@ -223,35 +246,6 @@ def align(number: int, control: AlignmentControl, subtasks: Sequence[Subtask]) -
 
     for task, allowed in control.before_round(number, reported):
         subtasks[task].hear_allowed(allowed)
-
-
-def _renewed(
-    job: Job,
-    number: int,
-    before: dict[str, dict[str, Rows]],
-    subtasks: Sequence[Subtask],
-    restarted: Collection[int],
-) -> dict[str, dict[str, Rows]]:
-    """Return the rows of the round before, those of tasks that begin anew as they begin.
-
-    What others sent is on its way, also from such as fail in this moment.
-    """
-    own = {(subtasks[task].plan.name, subtasks[task].index) for task in restarted}
-    fresh = round_rows(job, _state(job, number, subtasks, {}).tasks)
-    ends = {
-        link.name: {"sender": link.edge.sender, "receiver": link.edge.receiver}
-        for link in job.links
-    }
-    return {
-        edge: {
-            side: [
-                new if (job.stage(ends[edge][side]).name, new[side]) in own else old
-                for old, new in zip(rows, fresh[edge][side], strict=True)
-            ]
-            for side, rows in sides.items()
-        }
-        for edge, sides in before.items()
-    }
 
 
 def _state(
@@ -272,17 +266,44 @@ def _state(
     return RoundState(number, start_us, start_us + job.round_us, tasks)
 
 
-def _incoming(before: dict[str, dict[str, Rows]], link: JobEdge, receiver: int) -> list[Incoming]:
-    if not before:
-        return [first_incoming() for _ in link.incoming(receiver)]
-    return [incoming_of(row) for row in before[link.name]["sender"] if row["receiver"] == receiver]
+def _seen(
+    job: Job,
+    number: int,
+    subtask: Subtask,
+    past: Mapping[int, RowsByChannel],
+    begun: Mapping[TaskKey, int],
+) -> tuple[list[list[Incoming]], list[list[Outgoing]]]:
+    """Return what a subtask sees of its neighbours in a round: of each as old as its channel says.
+
+    What was sent before its attempt began reaches it no more.
+    """
+    plan, index = subtask.plan, subtask.index
+    begin, cursor = begun.get((plan.name, index), 0), job.barrier_cursor
+    incoming = [[first_incoming(own) for own in gate.channels] for gate in subtask.gates]
+    outgoing = [[first_outgoing(own) for own in part.channels] for part in subtask.partitions]
+
+    def rows(link: JobEdge, side: str, channel: Channel) -> dict[str, Any] | None:
+        before = number - job.trip(channel)
+        if before < begin or before not in past:
+            return None
+        return past[before][side, ChannelId(link.name, channel.sender, channel.receiver)]
+
+    for (link, own), into in zip(subtask.in_links, incoming, strict=True):
+        for place, channel in enumerate(own):
+            if (row := rows(link, "sender", channel)) is not None:
+                into[place] = incoming_of(row)
+    for (link, own), out in zip(subtask.out_links, outgoing, strict=True):
+        for place, channel in enumerate(own):
+            if (row := rows(link, "receiver", channel)) is not None:
+                out[place] = outgoing_of(row, cursor)
+    return incoming, outgoing
 
 
-def _outgoing(
-    job: Job, before: dict[str, dict[str, Rows]], link: JobEdge, sender: int
-) -> list[Outgoing]:
-    if not before:
-        return first_outgoing(job, link, sender)
-    found = [row for row in before[link.name]["receiver"] if row["sender"] == sender]
-    found.sort(key=lambda row: row["receiver"])
-    return [outgoing_of(row, job.barrier_cursor) for row in found]
+def _by_channel(rows: Mapping[str, Mapping[str, Rows]]) -> RowsByChannel:
+    """Return the rows of a round by side and channel."""
+    return {
+        (side, ChannelId(edge, row["sender"], row["receiver"])): row
+        for edge, sides in rows.items()
+        for side, found in sides.items()
+        for row in found
+    }

@@ -82,11 +82,12 @@ def _window_state(rows: WindowRows | None) -> WindowState | None:
 def _gate_state(
     subtask: Subtask, number: int, round_number: int, heard: Mapping[cs.ChannelId, Subpartition]
 ) -> cs.GateState:
-    (link, own), gate = subtask.in_links[number], subtask.gates[number]
+    (link, own), gate, job = subtask.in_links[number], subtask.gates[number], subtask.job
     channels = []
     for index, channel in enumerate(own):
         state = gate.channels[index]
         name = cs.ChannelId(link.name, channel.sender, channel.receiver)
+        arrives = round_number + job.trip(channel)
         channels.append(
             cs.InputChannelState(
                 channel.sender,
@@ -95,7 +96,7 @@ def _gate_state(
                 copied(state),
                 tuple(map(copied, in_order(gate.queues[index]))),
                 subtask.taken[number][index],
-                tuple(_told(subtask, number, index, heard.get(name), round_number + 1)),
+                tuple(_told(subtask, number, index, heard.get(name), arrives)),
                 copied(subtask.grants[number][index])
                 if isinstance(subtask, RecordSubtask)
                 else None,
@@ -141,7 +142,7 @@ def _partition_state(subtask: Subtask, number: int, round_number: int) -> cs.Par
             out.router.counts[index],
             subtask.routed[number][index],
             tuple(
-                cs.MessageUnderWay(copied(message), round_number + 1)
+                cs.MessageUnderWay(copied(message), round_number + subtask.job.trip(channel))
                 for message in subtask.messages[number][index]
             ),
         )

@@ -126,10 +126,11 @@ class LinkHistory:
                 yield _fault(batch, channel, "one_row", text)
 
     def _ahead(self) -> Iterator[Fault]:
-        """Yield the first batch that a side ran without the other's of the batch before."""
+        """Yield the first batch that a side ran without what it was to see of the other's."""
         lasts = {"sender": self.senders.last, "receiver": self.receivers.last}
+        trip = min(map(self._trip, self.channels), default=1)
         for side, other in (SIDES, SIDES[::-1]):
-            batch = lasts[other] + 2
+            batch = lasts[other] + trip + 1
             if lasts[side] >= batch:
                 text = f"the {side} ran batch {batch}, the {other}'s last one is {lasts[other]}"
                 yield _fault(batch, self._first_channel, "lock_step", text)
@@ -142,6 +143,11 @@ class LinkHistory:
                 if row.task not in told:
                     text = "no row of the sender carries the state of its task, one must"
                     yield _fault(batch, channel, "row", text)
+
+    def _trip(self, channel: Channel) -> int:
+        """Return the batches that a message of a channel takes, as either side says."""
+        row = self.senders.row(0, channel) or self.receivers.row(0, channel)
+        return 1 if row is None else row.trip
 
     @property
     def _first_channel(self) -> Channel:
@@ -171,7 +177,8 @@ class LinkHistory:
             return None
         attempt = self._attempt(batch, channel)
         before = self.senders.row(attempt.before(batch), channel) or _nothing_sent(now)
-        seen = self.receivers.row(attempt.before(batch), channel) or self._initial(channel)
+        heard = attempt.before(batch, now.trip)
+        seen = self.receivers.row(heard, channel) or self._initial(channel)
         if seen is None:  # the receiver's first batch is not there yet: take the sender's word
             seen = _nothing_received(channel, now.state[1])
         task = self.senders.of_task(now)
@@ -193,12 +200,13 @@ class LinkHistory:
             return None
         initial = _nothing_received(channel, now.exclusive)
         attempt = self._attempt(batch, channel)
+        heard = attempt.before(batch, now.trip)
         return ReceiverStep(
             now=now,
             before=self.receivers.row(attempt.before(batch), channel) or initial,
-            seen=self.senders.row(attempt.before(batch), channel) or _NOTHING_SENT,
+            seen=self.senders.row(heard, channel) or _NOTHING_SENT,
             task=self.receivers.of_task(now),
-            routed=attempt.routed[batch - attempt.begin],
+            routed=attempt.routed[max(0, batch + 1 - now.trip - attempt.begin)],
             taken=attempt.taken[batch + 1 - attempt.begin],
             carried=attempt.carried,
         )
@@ -255,9 +263,9 @@ class _Attempt:
         messages = chain.from_iterable(row.messages for row in sent)
         self.carried = list(accumulate(messages, initial=written))
 
-    def before(self, batch: int) -> int:
-        """Return the batch before one, of which nothing is known at the begin."""
-        return batch - 1 if batch > self.begin else UNKNOWN
+    def before(self, batch: int, by: int = 1) -> int:
+        """Return the batch so many before one; at the begin nothing is known of it."""
+        return batch - by if batch - by >= self.begin else UNKNOWN
 
 
 def _begins(rows: Sequence[AnyRow]) -> Iterator[int]:

@@ -59,6 +59,8 @@ class SenderRow:
         the task (only one row of each task needs to).
     is_gone : bool
         The task was not deployed: it had failed, or was about to begin anew.
+    trip : int
+        Batches that a message of the channel takes, and what is told in return.
     """
 
     batch_id: int
@@ -79,6 +81,7 @@ class SenderRow:
     messages: tuple[int, ...]
     overdraft: int | None
     is_gone: bool = False
+    trip: int = 1
 
     @property
     def task(self) -> int:
@@ -110,6 +113,8 @@ class ReceiverRow:
         Records that are queued or in the buffer that is being read.
     is_gone : bool
         The task was not deployed.
+    trip : int
+        Batches that a message of the channel takes, and what is told in return.
     """
 
     batch_id: int
@@ -126,6 +131,7 @@ class ReceiverRow:
     state: tuple[int, int, int, int]
     waiting: int = 0
     is_gone: bool = False
+    trip: int = 1
 
     @property
     def task(self) -> int:
@@ -204,6 +210,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
         is_gone=state.get("gone", 0) == 1,
+        trip=int(state.get("trip", 1)),
     )
 
 
@@ -236,4 +243,5 @@ def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
         state=(int(announced), int(channel["consumed"]), exclusive, int(channel["processed"])),
         waiting=sum(int(one["records"]) for one in state["queue"]) + int(state.get("reading", 0)),
         is_gone=state.get("gone", 0) == 1,
+        trip=int(state.get("trip", 1)),
     )

@@ -1,9 +1,10 @@
 """Invariants of the ledger of a lock-step link, as a table of claims.
 
 Each invariant is declared once, as two figures and their comparison.
-In lock-step a side acts in a batch on what the other side did in the batch before, so a claim
-across the sides compares the *same* batch of its own side with the batch *before* of the other
-(``seen``). How credits come about is not checked here, only what must hold in any case.
+In lock-step a side acts in a batch on what the other side did in the batch before, or as many
+batches ago as the channel's messages take, so a claim across the sides compares the *same* batch of
+its own side with that one of the other (``seen``). How credits come about is not checked here, only
+what must hold in any case.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,8 @@ class SenderStep:
     now, before : SenderRow
         After this batch, and after the one before (before the first: nothing was done).
     seen : ReceiverRow
-        The receiver's after the batch before (before the first: its initial credit).
+        The receiver's after the batch that the sender has heard of, the one before or an earlier
+        one (before the first: its initial credit).
     task : sequence of SenderRow
         Rows of all channels of the sending subtask in this batch.
     overdraft : int
@@ -56,11 +58,12 @@ class ReceiverStep:
     now, before : ReceiverRow
         After this batch, and after the one before (before the first: its initial credit).
     seen : SenderRow
-        The sender's after the batch before (before the first: nothing was done).
+        The sender's after the batch of which the messages have come, the one before or an earlier
+        one (before the first: nothing was done).
     task : sequence of ReceiverRow
         Rows of all channels of the receiving subtask's gate in this batch.
     routed : int
-        Records that the sender had given to the channel up to the batch before.
+        Records that the sender had given to the channel up to that batch.
     taken : int
         Records that the receiver has taken up since the start.
     carried : sequence of int
@@ -297,7 +300,7 @@ STRUCTURE: dict[str, str] = {
     "row": "a side fills its own columns with figures, and only those; its state can be read",
     "one_row": "each channel has exactly one row per side and batch",
     "gap_free": "batches of a side run from 0 without a gap",
-    "lock_step": "a side runs a batch once the other side has run the one before",
+    "lock_step": "a side runs a batch once the other side has run the one of which it is to hear",
     "exchange": "every record routed and not processed for good is in the exchange log",
 }
 """What must hold of the table itself, before figures are compared."""

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import FencedError, LedgerError
+from flowcontrol.ledger.appending import Appender
 from flowcontrol.ledger.listing import damaged, has_gap, is_cleaned, listed
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.unlinked import UNLINKED, claimed, has_hard_links
@@ -157,6 +158,9 @@ class Writer:
     for_users : bool, default False
         Checkpoint and clean the log as the table's properties say (delta-rs does), not as often as
         a ledger needs it.
+    appends : bool, default False
+        Nobody else ever commits under the application id: commits are files of the log, where the
+        file system has hard links (:mod:`flowcontrol.ledger.appending`).
 
     Attributes
     ----------
@@ -164,7 +168,9 @@ class Writer:
         What :meth:`claim` took; None for a writer that cannot have a rival.
     """
 
-    def __init__(self, path: Path | Storage, app_id: str, *, for_users: bool = False) -> None:
+    def __init__(
+        self, path: Path | Storage, app_id: str, *, for_users: bool = False, appends: bool = False
+    ) -> None:
         self.path, self.app_id, self._for_users = path, app_id, for_users
         self._is_linked = _is_linked(path)
         self._table = listed(path, self._opened)
@@ -174,6 +180,9 @@ class Writer:
         self._last: int | None = None
         self._is_in_doubt = False
         self._since_checkpoint = 0
+        self._appender: Appender | None = None
+        if appends and isinstance(path, Path) and self._is_linked:
+            self._appender = Appender(path, app_id, self._partition_by)
 
     def _opened(self) -> DeltaTable:
         from deltalake import DeltaTable
@@ -269,6 +278,8 @@ class Writer:
     ) -> bool:
         from deltalake.exceptions import DeltaError
 
+        if self._appender is not None and self._appender.is_followed:
+            return self._append(self._appender, batch_id, adds, removes)
         self._update()
         self._check_epoch()
         seen = self._table.transaction_version(self.app_id)
@@ -277,12 +288,25 @@ class Writer:
             # After its commit delta-rs looks at the log. If that fails, the commit may be there; it
             # is ours if nobody else can have made it.
             return self._is_in_doubt and self.epoch is not None and self._last == batch_id
+        if self._appender is not None:
+            self._appender.begin(self._table.version(), self._last)
+            return self._append(self._appender, batch_id, adds, removes)
         try:
             self._try_commit(batch_id, adds, removes)
         except DeltaError as error:
             self._is_in_doubt |= may_pass(error)
             raise
         return True
+
+    def _append(
+        self, log: Appender, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
+    ) -> bool:
+        done = log.append(batch_id, adds, removes)
+        if done is None:  # the table is not what it was: delta-rs knows
+            self._appender = None
+            return self._commit_once(batch_id, adds, removes)
+        self._last = log.last
+        return done
 
     def _check_epoch(self) -> None:
         if self.epoch is None:

@@ -72,6 +72,11 @@ class Span:
     rows: int
     emitted: int | None = None
 
+    def is_before(self, other: "Span") -> bool:
+        """Tell whether other rows are the next ones of the file, and of the same emission."""
+        behind = self.first_row + self.rows
+        return (self.path, behind, self.emitted) == (other.path, other.first_row, other.emitted)
+
 
 class _Placed(NamedTuple):
     """A span, by the number of its first record on the channel."""
@@ -176,7 +181,7 @@ class Exchange:
             full = full.append(pa.field(name, pa.int64()))
         create_table(path, full, "Rows on their way over a link.", PARTITIONS)
         self.path = path
-        self._writer = Writer(path, f"{run_id}/exchange")
+        self._writer = Writer(path, f"{run_id}/exchange", appends=True)
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
         files = sorted(files_of(path).values(), key=_batch)
         for add in files:

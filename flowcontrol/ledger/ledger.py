@@ -7,10 +7,11 @@ the same transaction, so that neither reading nor committing grows with the ledg
 
 import re
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,9 +26,17 @@ COMPACT_EVERY = 64
 
 NEIGHBOUR_MAY_READ = 16
 """Newest batches whose files stay as they are: the other side, a round behind, may read them, and
-so may a throttled source, as many rounds behind as there are stages in between."""
+so may a throttled source, as many rounds behind as there are stages in between. It is so many times
+as much where a neighbour may be some rounds behind."""
 
-_NAME = re.compile(r"(sender|receiver)-(\d+)(?:-(\d+))?-[0-9a-f]+\.parquet")
+FILES_IN_HAND = 4
+"""Files of which the rows are remembered: a round reads the newest of each side, or the ones before
+where messages are under way for several rounds."""
+
+TOGETHER = "to"
+"""Between the first and the last batch of a commit in the name of its file; in a packed one "-"."""
+
+_NAME = re.compile(rf"(sender|receiver)-(\d+)(?:(-|{TOGETHER})(\d+))?-[0-9a-f]+\.parquet")
 
 Row = Mapping[str, Any]
 
@@ -44,11 +53,13 @@ class LedgerView:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._log = DeltaLog(path)
+        self._read: OrderedDict[str, dict[int, list[dict[str, Any]]]] = OrderedDict()
         self._forget()
 
     def _forget(self) -> None:
         self._files: dict[str, dict[int, str]] = {"sender": {}, "receiver": {}}
         self._ranges: dict[str, list[tuple[int, int, str]]] = {"sender": [], "receiver": []}
+        self._last = {"sender": -1, "receiver": -1}
 
     def refresh(self, *, at_once: bool = False) -> None:
         """Read the commits since the last time.
@@ -62,28 +73,29 @@ class LedgerView:
             for add in commit.adds:
                 self._note(add.path)
             for path in commit.removes:
-                side, low, _ = _parse_name(path)
-                if self._files[side].get(low) == path:
-                    del self._files[side][low]
+                name = _parse_name(path)
+                for number in range(name.low, name.high + 1):
+                    if self._files[name.side].get(number) == path:
+                        del self._files[name.side][number]
 
     def check_reachable(self) -> None:
         """Make sure that the next commit can still be read, after a long wait."""
         self._log.check_reachable()
 
     def _note(self, path: str) -> None:
-        side, low, high = _parse_name(path)
-        if low == high:
-            self._files[side][low] = path
+        name = _parse_name(path)
+        if name.is_packed:
+            self._ranges[name.side].append((name.low, name.high, path))
         else:
-            self._ranges[side].append((low, high, path))
+            self._files[name.side] |= dict.fromkeys(range(name.low, name.high + 1), path)
+        self._last[name.side] = max(self._last[name.side], name.high)
 
     def last_batch(self, side: str) -> int:
         """Return the last batch of a side as of the last refresh; -1 before the first."""
-        ends = [high for _, high, _ in self._ranges[side]]
-        return max([-1, *self._files[side], *ends])
+        return self._last[side]
 
     def rows(self, side: str, batch_id: int) -> list[dict[str, Any]]:
-        """Return a side's rows of one batch, ordered by sender and receiver.
+        """Return a side's rows of one batch, ordered by sender and receiver; not to be changed.
 
         Raises
         ------
@@ -91,21 +103,36 @@ class LedgerView:
             If the batch has not been committed.
         """
         path = self._files[side].get(batch_id)
-        table = None
         if path is not None:
-            table = _read_file(self.path / path)
+            return self._rows_of(path)[batch_id]
         for low, high, packed in self._ranges[side]:
-            if table is None and low <= batch_id <= high:
+            if low <= batch_id <= high:
                 keep = [("batch_id", "=", batch_id)]
                 table = pq.read_table(self.path / packed, filters=keep, partitioning=None)
-        if table is None:
-            raise LedgerError(f"{self.path}: no rows of the {side} for batch {batch_id}")
-        rows: list[dict[str, Any]] = table.to_pylist()
-        return rows
+                rows: list[dict[str, Any]] = table.to_pylist()
+                return rows
+        raise LedgerError(f"{self.path}: no rows of the {side} for batch {batch_id}")
+
+    def _rows_of(self, path: str) -> dict[int, list[dict[str, Any]]]:
+        """Return the rows of a file by batch; those of the files read last are remembered."""
+        if path in self._read:
+            self._read.move_to_end(path)
+            return self._read[path]
+        found: dict[int, list[dict[str, Any]]] = {}
+        for row in _read_file(self.path / path).to_pylist():
+            found.setdefault(row["batch_id"], []).append(row)
+        self._read[path] = found
+        if len(self._read) > FILES_IN_HAND:
+            self._read.popitem(last=False)
+        return found
 
     def small_files(self, side: str, up_to: int) -> list[tuple[int, str]]:
-        """Return the files of a side that hold one batch each, up to a batch, in order."""
-        return sorted((b, p) for b, p in self._files[side].items() if b <= up_to)
+        """Return the files of a side that one commit each has added, up to a batch, in order.
+
+        With the first batch of each.
+        """
+        found = {path: _parse_name(path) for path in self._files[side].values()}
+        return sorted((name.low, path) for path, name in found.items() if name.high <= up_to)
 
 
 def create_ledger(path: Path) -> Path:
@@ -125,19 +152,24 @@ class Ledger(LedgerView):
         Which side.
     run_id : str
         Makes the application id unique to this run.
+    behind : int, default 1
+        Batches that whoever reads it may be behind another that reads it.
     """
 
-    def __init__(self, path: Path, side: str, run_id: str) -> None:
+    def __init__(self, path: Path, side: str, run_id: str, behind: int = 1) -> None:
         super().__init__(create_ledger(path))
+        self._behind = behind
         self.side = side
         self._schema = LEDGER.arrow_schema()
-        self._writer = Writer(path, f"{run_id}/{side}")
+        self._writer = Writer(path, f"{run_id}/{side}", appends=True)
 
     def is_committed(self, batch_id: int) -> bool:
         """Whether this side's rows of a batch are in the ledger."""
         return self._writer.last_batch() >= batch_id
 
-    def commit(self, batch_id: int, rows: Sequence[Row]) -> bool:
+    def commit(
+        self, batch_id: int, rows: Sequence[Row], *, earlier: Sequence[Sequence[Row]] = ()
+    ) -> bool:
         """Append this side's rows of a batch; False if they were there.
 
         Parameters
@@ -147,17 +179,27 @@ class Ledger(LedgerView):
         rows : sequence of mapping
             A row per channel: the columns that this side owns; ``side``, ``batch_id`` and
             ``committed_at`` are filled in.
+        earlier : sequence of sequence of mapping, optional
+            Rows of the batches right before it, in order, of the same commit.
         """
         if self.is_committed(batch_id):
             return False
-        now = datetime.now(UTC)
-        fixed = {"side": self.side, "batch_id": batch_id, "committed_at": now}
-        table = pa.Table.from_pylist([{**row, **fixed} for row in rows], schema=self._schema)
-        added = [self._write(table, f"{batch_id:08d}")]
+        fixed, first = (
+            {"side": self.side, "committed_at": datetime.now(UTC)},
+            batch_id - len(earlier),
+        )
+        every = [
+            {**row, **fixed, "batch_id": number}
+            for number, own in enumerate((*earlier, rows), first)
+            for row in own
+        ]
+        table = pa.Table.from_pylist(every, schema=self._schema)
+        together = f"{TOGETHER}{batch_id:08d}" if earlier else ""
+        added = [self._write(table, f"{first:08d}{together}")]
         removed: list[NewFile] = []
-        if batch_id % COMPACT_EVERY == COMPACT_EVERY - 1:
+        if (batch_id + 1) // COMPACT_EVERY > first // COMPACT_EVERY:
             self.refresh(at_once=True)
-            small = self.small_files(self.side, batch_id - NEIGHBOUR_MAY_READ)
+            small = self.small_files(self.side, batch_id - NEIGHBOUR_MAY_READ * self._behind)
             if small:
                 added.append(self._pack(small))
                 removed = [NewFile(p, (self.path / p).stat().st_size, 0) for _, p in small]
@@ -173,7 +215,8 @@ class Ledger(LedgerView):
 
     def _pack(self, small: list[tuple[int, str]]) -> NewFile:
         tables = [_read_file(self.path / path) for _, path in small]
-        return self._write(pa.concat_tables(tables), f"{small[0][0]:08d}-{small[-1][0]:08d}")
+        numbers = [tables[place]["batch_id"][place].as_py() for place in (0, -1)]
+        return self._write(pa.concat_tables(tables), "{:08d}-{:08d}".format(*numbers))
 
 
 def read_history(path: Path) -> pa.Table:
@@ -207,9 +250,18 @@ def _read_file(path: Path) -> pa.Table:
         return file.read(use_threads=False)
 
 
-def _parse_name(path: str) -> tuple[str, int, int]:
+class _Name(NamedTuple):
+    """What a name says: whose rows, of which batches, and whether several files are packed."""
+
+    side: str
+    low: int
+    high: int
+    is_packed: bool
+
+
+def _parse_name(path: str) -> _Name:
     match = _NAME.fullmatch(path)
     if match is None:
         raise LedgerError(f"{path} is not a file that a ledger writes")
-    side, low, high = match.groups()
-    return side, int(low), int(high or low)
+    side, low, between, high = match.groups()
+    return _Name(side, int(low), int(high or low), between == "-")

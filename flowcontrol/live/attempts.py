@@ -144,6 +144,8 @@ class StageAttempts(SeenAttempts):
         beginning. Their channels hold nothing.
     renewed : set of int
         All tasks that began anew before this round.
+    last_begun : dict of int to int
+        Own subtasks that ever began anew, and the round in which each did so last.
     noted : list of KeptCut
         What own subtasks held at the checkpoints that they took in this round.
     in_flight_to : dict of int to InFlight
@@ -172,6 +174,7 @@ class StageAttempts(SeenAttempts):
         self._began, self._sent = began, sent
         self.restarted, self.noted = dict[int, int](), list[KeptCut]()
         self.renewed = set[int]()
+        self.last_begun = dict[int, int]()
         self._plan, self._subtasks, self._fresh, self._state = plan, subtasks, fresh, state
         self._first = task_number(job, plan, 0)
         self._sizes = task_states(job)[self._first : self._first + len(subtasks)]
@@ -235,6 +238,7 @@ class StageAttempts(SeenAttempts):
             between = None if fresh.time is None else self._between(fresh, cuts[task], checkpoint)
             receive_in_flight(fresh, cuts[task], self.seen.written, between)
             self.restarted[old.index] = checkpoint
+            self.last_begun[old.index] = self.number
             if self._began is not None and checkpoint >= 0:
                 self.in_flight_to[old.index] = InFlight(
                     self._began(checkpoint),
@@ -300,6 +304,7 @@ class StageAttempts(SeenAttempts):
         return {
             "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
             "emitted": [list(pair) for pair in self.emitted.items()],
+            "last_begun": [list(pair) for pair in self.last_begun.items()],
             "begun": self.begun,
         }
 
@@ -307,6 +312,7 @@ class StageAttempts(SeenAttempts):
         """Go on from what :meth:`state` returned."""
         self.in_flight_to = {index: InFlight(*found) for index, *found in state["in_flight_to"]}
         self.emitted = dict(state["emitted"])
+        self.last_begun = dict(state["last_begun"])
 
     # ------------------------------------------------------------------ what is kept
 

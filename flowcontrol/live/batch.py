@@ -1,8 +1,11 @@
-"""What foreachBatch does with a round: pack on executors, commit, and only then recycle.
+"""What foreachBatch does with rounds: pack on executors, commit, and only then recycle.
+
+A batch holds as many rounds as a stage may run at once (:mod:`flowcontrol.job.look_ahead`). What
+follows is done once for all of them; each has its rows in the ledger.
 
 Steps of a micro-batch, and what a crash right after each one leaves:
 
-1. The rules run on the ledger's rows of the round before: nothing is written.
+1. The rules run on the ledger's rows of the rounds before: nothing is written.
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
    again, finds them there, moves no row and continues with step 4. So is what subtasks held at
@@ -18,26 +21,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from pyspark.sql.types import StructType
-
-from flowcontrol.job import Job, JobEdge, Work
+from flowcontrol.job import Job, JobEdge
+from flowcontrol.job.kept_time import KeptTime
 from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
+from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
+from flowcontrol.job.round_state import TaskState
 from flowcontrol.job.snapshot import task_state
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
-from flowcontrol.live.elements import sent_stamps
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.pack import GROUP_BYTES, RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
+from flowcontrol.live.orders import StageOrders, joined
+from flowcontrol.live.pack import SubtaskOrder
 from flowcontrol.live.runtime import StageRuntime, links_seen
 from flowcontrol.live.sink import StageSink
-from flowcontrol.live.take import exchange_schema, sent_schema
+from flowcontrol.live.take import RESULT, exchange_schema, sent_schema
 from flowcontrol.live.window_rows import WindowResults
-from flowcontrol.protocol.rows import fifo_values
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
@@ -45,8 +47,19 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Reports = dict[int, dict[str, Any]]
+Orders = dict[int, SubtaskOrder]
+"""By subtask."""
+
 Files = list[dict[str, Any] | None]
 """Of a subtask: the file of each output edge; of a sink, and of windows at last, of its table."""
+
+
+class _Kept(NamedTuple):
+    """What the ledger is to hold of a subtask after a round."""
+
+    state: TaskState
+    control: Any
+    time: KeptTime | None
 
 
 class StageBatch:
@@ -79,9 +92,9 @@ class StageBatch:
         self.plan = plan = job.stage(stage)
         ledgers: dict[str, Ledger] = {}
         for link in plan.inputs:
-            ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id)
+            ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id, job.latency)
         for link in plan.outputs:
-            ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id)
+            ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id, job.latency)
         others = [link for link in links_seen(job, plan) if link.name not in ledgers]
         views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
         self._state: StateTable | None = None
@@ -107,67 +120,67 @@ class StageBatch:
             first = ledgers[plan.inputs[0].name]
             self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
         self._ledgers = ledgers
-        self._result = StructType().add(RESULT, "string")
+        self._orders = StageOrders(job, plan, paths, run_id)
         self.rounds = self._runtime.last_committed() + 1
         self.records = 0
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """Run round ``batch_id`` on the rows that the reader planned for it."""
-        runtime = self._runtime
+        """Run the rounds of a batch on the rows that the reader planned for them."""
+        runtime, rounds = self._runtime, rounds_of_batch(self._runtime.job, self.plan, batch_id)
+        last = rounds[-1]
         runtime.refresh()
-        if not runtime.is_committed(batch_id):
-            works = runtime.advance(batch_id)
+        if not runtime.is_committed(last):
+            orders: dict[int, list[SubtaskOrder]] = {}
+            held = list[list[_Kept]]()
+            for number in rounds:
+                works = runtime.advance(number)
+                if self._sink is not None:
+                    self._sink.begin_round(number, runtime.heard)
+                for index, work in enumerate(works):
+                    if work.records or len(rounds) > 1:
+                        order = self._orders.order(last, runtime.subtasks[index])
+                        orders.setdefault(index, []).append(order)
+                if number < last:  # of the last one later: executors may have to say something
+                    held.append(self._kept(number))
+            reports = self._move_rows(rows, rounds, {i: joined(own) for i, own in orders.items()})
             if self._sink is not None:
-                self._sink.begin_round(batch_id, runtime.heard)
-            reports = self._move_rows(rows, batch_id, works)
+                self._sink.end_round(last, runtime.subtasks, reports)
+            self._commit_state(last)
+            crash_point(self.plan.name, last, CrashPoint.BEFORE_LEDGER)
+            self._commit_ledgers(rounds, held, reports)
             if self._sink is not None:
-                self._sink.end_round(batch_id, runtime.subtasks, reports)
-            self._commit_state(batch_id)
-            crash_point(self.plan.name, batch_id, CrashPoint.BEFORE_LEDGER)
-            self._commit_ledgers(batch_id, reports)
-            if self._sink is not None:
-                self._sink.after_ledger(batch_id)
-            crash_point(self.plan.name, batch_id, CrashPoint.AFTER_LEDGER)
+                self._sink.after_ledger(last)
+            crash_point(self.plan.name, last, CrashPoint.AFTER_LEDGER)
             self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
-        self.rounds = batch_id + 1
+        self.rounds = rounds.stop
 
     # ------------------------------------------------------------------ rows
 
-    def _move_rows(self, rows: DataFrame, number: int, works: list[Work]) -> Reports:
+    def _move_rows(self, rows: DataFrame, rounds: range, orders: Orders) -> Reports:
         """Run the executors' part and commit its files; return what they report."""
-        moved = [i for i, work in enumerate(works) if work.records]
-        if self._windows is None and (not moved or self._all_exchanged(number, works)):
+        orders, last = {i: order for i, order in orders.items() if order.rows}, rounds[-1]
+        if self._windows is None and (not orders or self._all_exchanged(last, orders)):
             return {}
-        reports = self._executed(rows, number, works, moved)
-        crash_point(self.plan.name, number, CrashPoint.BEFORE_EXCHANGE)
+        reports = self._executed(rows) if orders else {}
+        crash_point(self.plan.name, last, CrashPoint.BEFORE_EXCHANGE)
         files = {i: report["files"] for i, report in reports.items()}
         if self._windows is not None:
-            files = self._results(self._windows, number, works, reports)
+            files = self._results(self._windows, last, reports)
         for place, link in enumerate(self.plan.outputs):
-            self._commit_exchange(number, place, link, files)
+            self._commit_exchange(rounds, place, link, files)
         if self._output is not None and self._sink is None:
             written = [_packed(i, own[-1]) for i, own in sorted(files.items()) if own[-1]]
             if written:
-                self._output.commit(number, written)
+                self._output.commit(last, written)
         return reports
 
-    def _executed(
-        self, rows: DataFrame, number: int, works: list[Work], moved: list[int]
-    ) -> Reports:
+    @staticmethod
+    def _executed(rows: DataFrame) -> Reports:
         """Have executors do the work of the subtasks that rows move at; return what they report."""
-        if not moved:
-            return {}
-        orders = {i: self._order(number, i, works[i]) for i in moved}
-        found = rows.mapInArrow(SubtaskWork(orders), self._result).collect()
-        reports: Reports = {}
-        for row in found:
-            report = json.loads(row[RESULT])
-            reports[report["subtask"]] = report
-        return reports
+        found = [json.loads(row[RESULT]) for row in rows.collect()]
+        return {report["subtask"]: report for report in found}
 
-    def _results(
-        self, windows: WindowResults, number: int, works: list[Work], reports: Reports
-    ) -> dict[int, Files]:
+    def _results(self, windows: WindowResults, number: int, reports: Reports) -> dict[int, Files]:
         """Write the results of all subtasks; return the files of each, that of the table last.
 
         What was late is committed: executors have written it.
@@ -184,7 +197,7 @@ class StageBatch:
                 number,
                 subtask,
                 [
-                    self._edge_order(number, subtask.index, place, link, works[subtask.index])
+                    self._orders.edge(number, subtask, place, link)
                     for place, link in enumerate(self.plan.outputs)
                 ],
                 reports.get(subtask.index),
@@ -192,77 +205,37 @@ class StageBatch:
             for subtask in self._runtime.subtasks
         }
 
-    def _all_exchanged(self, number: int, works: list[Work]) -> bool:
-        """Whether it has edges, and all that carry rows in this round have them committed."""
+    def _all_exchanged(self, number: int, orders: Orders) -> bool:
+        """Whether it has edges, and all that carry rows in this batch have them committed."""
         if not self.plan.outputs:
             return False
         for place, link in enumerate(self.plan.outputs):
-            carries = any(len(work.routes[place]) for work in works if work.records)
+            carries = any(len(order.edges[place].routes) for order in orders.values())
             if carries and not self._exchanges[link.name].is_committed(number):
                 return False
         return True
 
-    def _order(self, number: int, index: int, work: Work) -> SubtaskOrder:
-        if self._windows is not None:
-            return self._windows.order(number, self._runtime.subtasks[index], work)
-        if self._sink is not None:
-            orders = self._sink.orders(number, self._runtime.subtasks[index])
-            return SubtaskOrder(work.records, orders, True)
-        if self.plan.is_sink:
-            table = [] if self._output is None else [self._whole(index, work)]
-            is_most_once = self.plan.stage.guarantee == "at-most-once"
-            return SubtaskOrder(work.records, tuple(table), True, is_most_once)
-        edges = tuple(
-            self._edge_order(number, index, place, link, work)
-            for place, link in enumerate(self.plan.outputs)
-        )
-        return SubtaskOrder(work.records, edges, False)
-
-    def _edge_order(
-        self, number: int, index: int, place: int, link: JobEdge, work: Work
-    ) -> EdgeOrder:
-        subtask = self._runtime.subtasks[index]
-        pending = fifo_values(subtask.outputs[place].pending)
-        # Not what was routed: a source that cannot rewind goes on there, and its channels at a cut.
-        numbers = [
-            own.written + pending.count(channel)
-            for channel, own in enumerate(subtask.partitions[place].channels)
-        ]
-        return EdgeOrder(
-            root=str(self._exchanges[link.name].path),
-            folder=f"batch_id={number}/sender={index}",
-            receivers=tuple(channel.receiver for channel in link.outgoing(index)),
-            first=tuple(end - new for end, new in zip(numbers, subtask.routed[place], strict=True)),
-            routes=work.routes[place],
-            parents=work.parents[place],
-            group_rows=max(1, GROUP_BYTES // link.record_bytes),
-            stamps=sent_stamps(subtask, place),
-        )
-
-    def _whole(self, index: int, work: Work) -> EdgeOrder:
-        """Order a sink's rows into one file of its table."""
-        root = "" if self._output is None else str(self._output.path)
-        every = np.arange(work.records, dtype=np.int64)
-        return EdgeOrder(root, "", (index,), (work.first,), every * 0, every, 1 << 20)
-
     def _commit_exchange(
-        self, number: int, place: int, link: JobEdge, files: dict[int, Files]
+        self, rounds: range, place: int, link: JobEdge, files: dict[int, Files]
     ) -> None:
         packed = [_packed(i, own[place]) for i, own in sorted(files.items()) if own[place]]
         if packed:
-            self._exchanges[link.name].commit(number, packed, lambda: self._taken(number, link))
+            exchange = self._exchanges[link.name]
+            exchange.commit(rounds[-1], packed, lambda: self._taken(rounds[0], link))
 
     def _taken(self, number: int, link: JobEdge) -> Mapping[tuple[int, int], int]:
         """Return the records of each channel that the receiver will not read again.
 
-        As of two rounds ago: a receiver that died between the ledgers of two inputs repeats its
-        last round, whose rows are in one of them. And no further than it was at any checkpoint from
-        which it may yet begin: what was in flight to it then is read again.
+        As of a batch and a round before the stage's own batch, which begins with ``number``: a
+        receiver that died between the ledgers of two inputs repeats its last batch, whose rows are
+        in one of them. And no further than it was at any checkpoint from which it may yet begin:
+        what was in flight to it then is read again.
         """
-        coordination = self._runtime.coordination
-        if number < 2 or (coordination is not None and coordination.began_after(number - 2)):
+        coordination, job = self._runtime.coordination, self._runtime.job
+        before = number - 1 - rounds_at_once(job, job.stage(link.edge.receiver))
+        if before < 0 or (coordination is not None and coordination.began_after(before)):
             return {}
-        rows = self._ledgers[link.name].rows("receiver", number - 2)
+        rows = self._ledgers[link.name].rows("receiver", before)
         taken = {
             (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][
                 "processed"
@@ -294,35 +267,54 @@ class StageBatch:
             crash_point(self.plan.name, number, CrashPoint.BEFORE_STATE)
             self._state.commit(number, noted, coordination.is_needed)
 
-    def _commit_ledgers(self, number: int, reports: Reports) -> None:
-        subtasks = self._runtime.subtasks
-        rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
-        for subtask in subtasks:
-            if self._runtime.window_files is not None:
-                self._runtime.window_files.keep(subtask, number)
-            latency = self._latency(number, reports.get(subtask.index))
-            state, job = task_state(subtask, number), subtask.job
-            control = self._runtime.control_of(subtask)
-            time = self._runtime.kept_time(subtask)
-            sink = None if self._sink is None else self._sink.state_of(subtask.index)
-            for place, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, place, latency, control, sink, time)
-            for place, link in enumerate(self.plan.outputs):
-                rows[link.name] += sender_rows(job, state, place, control, time)
+    def _kept(self, number: int) -> list[_Kept]:
+        """Return what the ledger is to hold of the subtasks, which have just run a round."""
+        runtime, found = self._runtime, list[_Kept]()
+        for subtask in runtime.subtasks:
+            if runtime.window_files is not None:
+                runtime.window_files.keep(subtask, number)
+            state, control = task_state(subtask, number), runtime.control_of(subtask)
+            found.append(_Kept(state, control, runtime.kept_time(subtask)))
+        return found
+
+    def _commit_ledgers(self, rounds: range, held: list[list[_Kept]], reports: Reports) -> None:
+        """Commit the rows of the rounds to each ledger; ``held`` is of all but the last one."""
+        last, rows = rounds[-1], {link: list[list[dict[str, Any]]]() for link in self._ledgers}
+        for place, kept in enumerate([*held, self._kept(last)]):
+            for link, found in self._rows(rounds[place], place, kept, reports).items():
+                rows[link].append(found)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
-                crash_point(self.plan.name, number, CrashPoint.BETWEEN_LEDGERS)
-            ledger.commit(number, rows[name])
+                crash_point(self.plan.name, last, CrashPoint.BETWEEN_LEDGERS)
+            *earlier, newest = rows[name]
+            ledger.commit(last, newest, earlier=earlier)
         if self._runtime.window_files is not None:
             self._runtime.window_files.forget()
 
-    def _latency(self, number: int, report: dict[str, Any] | None) -> list[list[int]] | None:
+    def _rows(
+        self, number: int, place: int, held: list[_Kept], reports: Reports
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Return the rows of a round, which is at a place in its batch, by edge name."""
+        job = self._runtime.job
+        rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
+        for index, (state, control, time) in enumerate(held):
+            latency = self._latency(number, place, reports.get(index))
+            sink = None if self._sink is None else self._sink.state_of(index)
+            for at, link in enumerate(self.plan.inputs):
+                rows[link.name] += receiver_rows(job, state, at, latency, control, sink, time)
+            for at, link in enumerate(self.plan.outputs):
+                rows[link.name] += sender_rows(job, state, at, control, time)
+        return rows
+
+    def _latency(
+        self, number: int, place: int, report: dict[str, Any] | None
+    ) -> list[list[int]] | None:
         """Rounds from emission to processing and how many records took them, of a sink."""
         if not self.plan.is_sink:
             return None
         if report is None:
             return []
-        emitted, counts = report["emitted"]
+        emitted, counts = report["emitted"][place]
         return [[number - e, c] for e, c in zip(emitted, counts, strict=True)][::-1]
 
 

@@ -1,4 +1,4 @@
-"""What an executor does with the rows of one subtask in a round: pack them, or count them.
+"""What an executor does with the rows of one subtask in a batch: pack them, or count them.
 
 Rows arrive in the order in which the task processes them. For each output edge they are laid
 out by receiver, each channel's rows in that order, and written as one Parquet file with row
@@ -18,11 +18,8 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.staged import PARTIAL
-from flowcontrol.live.take import HIDDEN, ROUND, STAMP, SUBTASK, Rounds, marked
+from flowcontrol.live.take import HIDDEN, RESULT, ROUND, STAMP, SUBTASK, Rounds, marked
 from flowcontrol.spark.workers import freeze_loaded
-
-RESULT = "result"
-"""The one column of what comes back: a JSON text a subtask."""
 
 GROUP_BYTES = 1 << 20
 """Bytes of a row group, counted as the scenario counts them: a channel of many buffers is read
@@ -83,6 +80,8 @@ class SubtaskOrder:
         visible, what was on its way is lost.
     asks : tuple of int, optional
         Of a sink or windows: rows whose rounds of emission are to be reported.
+    parts : tuple of int, optional
+        Of a sink: rows of each round of the batch; by default it holds one.
     """
 
     rows: int
@@ -90,10 +89,11 @@ class SubtaskOrder:
     is_sink: bool
     is_most_once: bool = False
     asks: tuple[int, ...] = ()
+    parts: tuple[int, ...] = ()
 
 
 class SubtaskWork:
-    """The function that ``mapInArrow`` runs over each partition, one subtask each.
+    """What the task of each partition does with its rows, one subtask each.
 
     Parameters
     ----------
@@ -122,8 +122,8 @@ class SubtaskWork:
         if order.is_sink:
             stamps = table.column(ROUND).to_numpy()
             rounds = np.where(stamps < 0, marked(stamps), stamps)
-            emitted, count = np.unique(rounds, return_counts=True)
-            report["emitted"] = [emitted.tolist(), count.tolist()]
+            ends = np.cumsum(order.parts or (len(rounds),))
+            report["emitted"] = [_counted(part) for part in np.split(rounds, ends[:-1])]
             if order.asks:
                 report["asked"] = rounds[list(order.asks)].tolist()
             table = table.drop_columns(list(HIDDEN))
@@ -134,6 +134,12 @@ class SubtaskWork:
         report["files"] = [write_rows(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
+
+
+def _counted(rounds: Rounds) -> list[list[int]]:
+    """Return the rounds of emission of some rows, and how many have each."""
+    emitted, count = np.unique(rounds, return_counts=True)
+    return [emitted.tolist(), count.tolist()]
 
 
 def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:

@@ -1,4 +1,4 @@
-"""The reader of a stage on the driver: wait for a round, and plan which rows it reads."""
+"""The reader of a stage on the driver: wait for rounds, and plan which rows they read."""
 
 import json
 import os
@@ -6,13 +6,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from flowcontrol.errors import LedgerError
 from flowcontrol.job import Subtask, Work, build_physical_graph
+from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
 from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.orders import StageOrders
+from flowcontrol.live.orders import joined as in_one
+from flowcontrol.live.pack import SubtaskOrder
 from flowcontrol.live.runtime import StageRuntime, links_seen
-from flowcontrol.live.take import TakePartition, marked
+from flowcontrol.live.take import TakePartition, joined, marked
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.spark.versions import has_read_limits
 
@@ -33,7 +38,7 @@ class RoundPlanner:
     Parameters
     ----------
     options : mapping of str to str
-        Of the data source: ``scenario``, ``folder``, ``stage``.
+        Of the data source: ``scenario``, ``folder``, ``stage``, ``run_id``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -42,16 +47,31 @@ class RoundPlanner:
         views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
         self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
         self._runtime = StageRuntime(job, plan.name, paths, views, exchanges=self._exchanges)
+        self._orders = StageOrders(job, plan, paths, options["run_id"])
+        self._at_once = rounds_at_once(job, plan)
+        self._planned: tuple[range, list[TakePartition]] = range(0), []
         self._parent = os.getppid()
         self._ended = None if has_read_limits() else paths.ended_file(plan.name)
 
-    def cursors_after(self, number: int) -> Cursors | None:
-        """Wait until a round may start, run its rules, return where it ends; None at the end."""
+    def end_of_batch(self, first: int) -> tuple[int, Cursors] | None:
+        """Wait until a batch may start, run its rules, return where it ends; None at the end.
+
+        Parameters
+        ----------
+        first : int
+            The round that it begins with.
+
+        Returns
+        -------
+        tuple of (int, Cursors) or None
+            Its last round, and the cursors after that.
+        """
         runtime = self._runtime
-        if number >= runtime.job.rounds or not self._wait(number):
+        if first >= runtime.job.rounds or not self._wait(first):
             return None
-        runtime.advance(number)
-        return {
+        rounds = range(first, min(first + self._at_once, runtime.job.rounds))
+        self._plan(rounds)
+        cursors = {
             link.name: [
                 [
                     [row.consumed, _read_of_next(subtask, gate, channel)]
@@ -61,6 +81,25 @@ class RoundPlanner:
             ]
             for gate, link in enumerate(runtime.plan.inputs)
         }
+        return rounds[-1], cursors
+
+    def _plan(self, rounds: range) -> None:
+        """Run the rules of rounds, and note what each subtask does with which rows in them."""
+        runtime, last = self._runtime, rounds[-1]
+        parts, orders = dict[int, list[TakePartition]](), dict[int, list[SubtaskOrder]]()
+        for exchange in self._exchanges.values():
+            exchange.refresh()
+        for number in rounds:
+            for index, work in enumerate(runtime.advance(number)):
+                if work.records:
+                    parts.setdefault(index, []).append(self._partition(number, index, work))
+                if work.records or len(rounds) > 1:
+                    order = self._orders.order(last, runtime.subtasks[index])
+                    orders.setdefault(index, []).append(order)
+        planned = [joined(own) for _, own in sorted(parts.items())]
+        for partition in planned:
+            partition.order = in_one(orders[partition.subtask])
+        self._planned = rounds, planned
 
     def note_end(self) -> None:
         """Tell the driver where Spark does not end the query by itself (before 4.2)."""
@@ -83,29 +122,32 @@ class RoundPlanner:
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT_S)
 
-    def partitions(self, number: int) -> Sequence[TakePartition]:
-        """Return a partition per subtask that processes rows in a round.
+    def partitions(self, first: int, last: int) -> Sequence[TakePartition]:
+        """Return a partition per subtask that processes rows in a batch, which holds some rounds.
 
-        A round whose ledger rows are committed is over: it is run again only because Spark
+        A batch whose ledger rows are committed is over: it is run again only because Spark
         had not noted its end, and its rows may have been trimmed.
         """
-        runtime = self._runtime
+        runtime, rounds = self._runtime, range(first, last + 1)
+        if rounds != rounds_of_batch(runtime.job, runtime.plan, first // self._at_once):
+            raise LedgerError(
+                f"stage {runtime.plan.name}: a batch of rounds {first} to {last} was planned by "
+                f"another version, which runs other than {self._at_once} at once"
+            )
         runtime.refresh()
-        if runtime.is_committed(number):
+        if runtime.is_committed(last):
             return []
-        works = runtime.advance(number)
-        for exchange in self._exchanges.values():
-            exchange.refresh()
-        return [
-            self._partition(number, index, work) for index, work in enumerate(works) if work.records
-        ]
+        if self._planned[0] != rounds:
+            self._plan(rounds)
+        return self._planned[1]
 
     def _partition(self, number: int, index: int, work: Work) -> TakePartition:
         runtime = self._runtime
         plan, subtask = runtime.plan, runtime.subtasks[index]
         if plan.is_source:
-            made, job = (plan.name, work.first, work.records, number), runtime.job
+            made, job = (plan.name, work.first, work.records), runtime.job
             rounds = arrival_rounds(job, plan, index, work.first, work.records)
+            rounds = rounds or [(number, work.records)]
             again = min(work.records, max(0, runtime.emitted_before(index) - work.first))
             spans = list[Span]()
             if plan.stage.input is not None:

@@ -74,7 +74,7 @@ class StageQueries:
         run_id: str,
     ) -> None:
         self._spark, self._job, self._paths = spark, job, paths
-        self._schemas = schemas
+        self._schemas, self._run_id = schemas, run_id
         self.batches = {
             plan.name: StageBatch(job, plan.name, paths, schemas[plan.name], run_id)
             for plan in job.stages
@@ -169,16 +169,13 @@ class StageQueries:
                         query.stop()
 
     def _start(self, stage: str) -> StreamingQuery:
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        rows = from_arrow_schema(self._schemas[stage]).add(ROUND, "long").add(SUBTASK, "long")
-        ddl = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in rows.fields)
         reader = (
             self._spark.readStream.format("flowcontrol_stage")
             .option("scenario", json.dumps(self._job.scenario.canonical()))
             .option("folder", str(self._paths.root))
+            .option("run_id", self._run_id)
             .option("stage", stage)
-            .option("schema", ddl)
+            .option("columns", json.dumps([*self._schemas[stage].names, ROUND, SUBTASK]))
         )
         own = {
             "spark.scheduler.pool": f"flowcontrol-{stage}",

@@ -6,11 +6,13 @@ of the round before, so both come to the same result and nothing but the ledger 
 """
 
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from flowcontrol.job import Incoming, Job, JobEdge, JobVertex, Outgoing, Subtask, Work
 from flowcontrol.job.batch_control import BatchControl, window_stages_of
+from flowcontrol.job.graph import Channel
 from flowcontrol.job.kept_time import KeptTime, kept_time
 from flowcontrol.job.record_subtask import new_subtask
 from flowcontrol.job.replay import NO_ROWS, Replayed
@@ -31,6 +33,9 @@ from flowcontrol.live.sink_mail import Heard
 from flowcontrol.live.window_files import WindowFiles
 
 SIDES = ("sender", "receiver")
+
+Rows = Mapping[Channel, Mapping[str, Any]]
+"""The row of each channel of a link that a round sees."""
 
 
 def links_seen(job: Job, plan: JobVertex) -> tuple[JobEdge, ...]:
@@ -165,8 +170,7 @@ class StageRuntime:
             self._restore(number - 1)
         if self._elements is not None:
             self._elements.begin_round(self.subtasks)
-        incoming = self._incoming(number - 1)
-        outgoing = self._outgoing(number - 1)
+        incoming, outgoing = self._seen(number)
         self.round = -2  # unfinished: after a failure it must not count as either round
         if self._batches is not None:
             self._batches.before_round(number)
@@ -175,8 +179,8 @@ class StageRuntime:
         if self.coordination is not None:
             self.coordination.before_round(number, self._everything(number - 1))
             for index in self.restarted:
-                incoming[index] = self._first_incoming(index)
-                outgoing[index] = self._first_outgoing(index)
+                incoming[index] = self._incoming(index, number, number, {})
+                outgoing[index] = self._outgoing(index, number, number, {})
         if self.alignment is not None:
             own = self.coordination
             renewed = set[int]() if own is None else own.attempts.renewed
@@ -300,41 +304,63 @@ class StageRuntime:
             self._elements.connect(found)
         return found
 
-    def _incoming(self, before: int) -> list[list[list[Incoming]]]:
-        """Return what each subtask's gates see, by subtask, gate and channel."""
-        links, count = self.plan.inputs, range(len(self.subtasks))
-        if before < 0:
-            return [self._first_incoming(i) for i in count]
-        seen = [self.views[link.name].rows("sender", before) for link in links]
-        return [
-            [[incoming_of(row) for row in rows if row["receiver"] == i] for rows in seen]
-            for i in count
-        ]
+    def _seen(self, number: int) -> tuple[list[list[list[Incoming]]], list[list[list[Outgoing]]]]:
+        """Return what each subtask sees in a round at its gates, and at its partitions."""
+        sent = {link.name: self._rows(link, "sender", number) for link in self.plan.inputs}
+        heard = {link.name: self._rows(link, "receiver", number) for link in self.plan.outputs}
+        begun = {} if self.coordination is None else self.coordination.attempts.last_begun
+        every = [(subtask.index, begun.get(subtask.index, 0)) for subtask in self.subtasks]
+        return (
+            [self._incoming(index, number, begin, sent) for index, begin in every],
+            [self._outgoing(index, number, begin, heard) for index, begin in every],
+        )
 
-    def _outgoing(self, before: int) -> list[list[list[Outgoing]]]:
-        """Return what each subtask's partitions see, by subtask, partition and subpartition."""
-        links, count = self.plan.outputs, range(len(self.subtasks))
-        if before < 0:
-            return [self._first_outgoing(i) for i in count]
-        cursor = self.job.barrier_cursor
-        seen = [
-            sorted(self.views[link.name].rows("receiver", before), key=lambda row: row["receiver"])
-            for link in links
-        ]
-        return [
-            [[outgoing_of(row, cursor) for row in rows if row["sender"] == i] for rows in seen]
-            for i in count
-        ]
+    def _rows(self, link: JobEdge, side: str, number: int) -> Rows:
+        """Return the row that a round sees of each channel: as old as its messages take."""
+        by_trip: dict[int, dict[tuple[int, int], Mapping[str, Any]]] = {}
+        for trip in {self.job.trip(channel) for channel in link.channels}:
+            rows = [] if number < trip else self.views[link.name].rows(side, number - trip)
+            by_trip[trip] = {(row["sender"], row["receiver"]): row for row in rows}
+        return {
+            channel: found[channel.sender, channel.receiver]
+            for channel in link.channels
+            if (found := by_trip[self.job.trip(channel)])
+        }
 
-    def _first_incoming(self, index: int) -> list[list[Incoming]]:
-        """Return what a subtask's gates see as an attempt begins: nothing was sent since.
+    def _incoming(
+        self, index: int, number: int, begin: int, rows: Mapping[str, Rows]
+    ) -> list[list[Incoming]]:
+        """Return what a subtask's gates see in a round, of an attempt that began in one.
 
-        Both ends of a channel begin together, and agree on what has come before.
+        What was sent before that reaches it no more. Both ends of a channel begin together, and
+        agree on what has come before.
         """
-        gates = self.subtasks[index].gates
-        return [[Incoming(own.arrived, ()) for own in gate.channels] for gate in gates]
+        subtask = self.subtasks[index]
+        return [
+            [
+                incoming_of(rows[link.name][channel])
+                if self._reaches(channel, number, begin)
+                else Incoming(state.arrived, ())
+                for channel, state in zip(own, gate.channels, strict=True)
+            ]
+            for (link, own), gate in zip(subtask.in_links, subtask.gates, strict=True)
+        ]
 
-    def _first_outgoing(self, index: int) -> list[list[Outgoing]]:
-        """Return what a subtask's partitions see as an attempt begins: the initial credit."""
-        parts = self.subtasks[index].partitions
-        return [[Outgoing(own.announced, 0) for own in part.channels] for part in parts]
+    def _outgoing(
+        self, index: int, number: int, begin: int, rows: Mapping[str, Rows]
+    ) -> list[list[Outgoing]]:
+        """Return what a subtask's partitions see in a round: at first the initial credit."""
+        subtask, cursor = self.subtasks[index], self.job.barrier_cursor
+        return [
+            [
+                outgoing_of(rows[link.name][channel], cursor)
+                if self._reaches(channel, number, begin)
+                else Outgoing(state.announced, 0)
+                for channel, state in zip(own, part.channels, strict=True)
+            ]
+            for (link, own), part in zip(subtask.out_links, subtask.partitions, strict=True)
+        ]
+
+    def _reaches(self, channel: Channel, number: int, begin: int) -> bool:
+        """Tell whether what is seen in a round is of an attempt that began in another."""
+        return number - self.job.trip(channel) >= begin

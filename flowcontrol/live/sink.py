@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,40 @@ def pieces_of(subtask: Subtask) -> list[Piece]:
     return [*pieces, Piece(first, work.records, None)]
 
 
+def staged_prefix(run_id: str, stage: str) -> str:
+    """Return how the names of a sink's files begin."""
+    return f"{run_id}-{stage}-"
+
+
+def staged_orders(table: Path, prefix: str, number: int, subtask: Subtask) -> tuple[EdgeOrder, ...]:
+    """Return the files that a subtask of a sink writes in a round, one for each of its pieces.
+
+    Parameters
+    ----------
+    table : Path
+        Of the sink.
+    prefix : str
+        Of the names of its files (:func:`staged_prefix`).
+    number : int
+        The round.
+    subtask : Subtask
+        After it.
+    """
+    return tuple(
+        EdgeOrder(
+            root=str(table),
+            folder="",
+            receivers=(subtask.index,),
+            first=(subtask.work.first + piece.first,),
+            routes=np.zeros(piece.last - piece.first, dtype=np.int64),
+            parents=np.arange(piece.first, piece.last, dtype=np.int64),
+            group_rows=ROW_GROUP,
+            name=f"{prefix}{subtask.index}-{number}-{place}.parquet",
+        )
+        for place, piece in enumerate(pieces_of(subtask))
+    )
+
+
 @dataclass
 class _Own:
     """The sink of one subtask: its files, its rules, and what checkpoints hold of it."""
@@ -101,11 +136,10 @@ class StageSink:
         self._table, self._ledger, self._round_us = table, ledger, round_us
         timeout_us = plan.stage.transaction_timeout_us
         self._longest = None if timeout_us is None else timeout_us // round_us
-        self._prefix = f"{run_id}-{plan.name}-"
         self._round = UNFINISHED
         self._own: list[_Own] = []
         self._noted: list[CrashPoint] = []
-        sweep_staged(table.path, self._prefix)
+        sweep_staged(table.path, staged_prefix(run_id, plan.name))
 
     # ------------------------------------------------------------------ a round
 
@@ -192,22 +226,6 @@ class StageSink:
             self._table.commit(checkpoint, files)
         for own in self._own:
             own.store.to_show.clear()
-
-    def orders(self, number: int, subtask: Subtask) -> tuple[EdgeOrder, ...]:
-        """Return the files that a subtask writes in a round, one for each of its pieces."""
-        return tuple(
-            EdgeOrder(
-                root=str(self._table.path),
-                folder="",
-                receivers=(subtask.index,),
-                first=(subtask.work.first + piece.first,),
-                routes=np.zeros(piece.last - piece.first, dtype=np.int64),
-                parents=np.arange(piece.first, piece.last, dtype=np.int64),
-                group_rows=ROW_GROUP,
-                name=f"{self._prefix}{subtask.index}-{number}-{place}.parquet",
-            )
-            for place, piece in enumerate(pieces_of(subtask))
-        )
 
     def end_round(
         self, number: int, subtasks: Sequence[Subtask], reports: Mapping[int, Mapping[str, Any]]

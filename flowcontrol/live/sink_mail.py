@@ -43,7 +43,7 @@ class SinkMail:
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.heard = Heard()
         self._first, self._count = task_number(job, plan, 0), plan.stage.parallelism
-        self._latency = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
+        self._latency = job.latency
         self._waiting: list[tuple[int, int, int]] = []
 
     def note(self, order: TaskOrder) -> None:

@@ -1,21 +1,22 @@
-"""The reader of a stage: a Python data source whose offset is the round and its cursors.
+"""The reader of a stage: a Python data source whose offset is a round and its cursors.
 
-One source serves all inputs of a stage (two sources in one query drift apart). A batch is a
-round: it starts when the neighbours' rows of the round before are in their ledgers, and reads
-exactly what the rules let the stage process. Nothing waits inside foreachBatch; a stage waits
-here, where Spark asks for the next offset.
+One source serves all inputs of a stage (two sources in one query drift apart). A batch is the
+rounds between two offsets, as many as a stage may run at once: it starts when the neighbours' rows
+of the round before are in their ledgers, and reads exactly what the rules let the stage process.
+Nothing waits inside foreachBatch; a stage waits here, where Spark asks for the next offset.
 
 Executors import this module as well, so it imports little; planning is in :mod:`.planner`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from flowcontrol.live.take import TakePartition, rows_of
+from flowcontrol.live.take import RESULT, TakePartition, rows_of
 from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ class StageSource(DataSource):
 
     Notes
     -----
-    Options: ``scenario`` (JSON of a scenario), ``folder`` (of the run), ``stage``, ``schema``
-    (DDL of the rows with the hidden columns).
+    Options: ``scenario`` (JSON of a scenario), ``folder`` (of the run), ``run_id``, ``stage``,
+    ``columns`` (JSON of the names of its rows' columns, hidden ones included).
     """
 
     @classmethod
@@ -40,27 +41,25 @@ class StageSource(DataSource):
         return "flowcontrol_stage"
 
     def schema(self) -> str:
-        """Return the columns of the rows, hidden ones included."""
-        return self.options["schema"]
+        """Return the one column: what the task of each subtask reports of its rows."""
+        return f"{RESULT} string"
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader."""
-        return StageReader(dict(self.options), schema).for_spark()
+        return StageReader(dict(self.options)).for_spark()
 
 
 class StageReader(CreditReader):
-    """Plans a stage's rounds on the driver and reads their rows on executors.
+    """Plans a stage's batches on the driver; on executors it reads their rows and packs them.
 
     Parameters
     ----------
     options : dict of str to str
         As given to the source.
-    schema : StructType
-        Of the rows.
     """
 
-    def __init__(self, options: dict[str, str], schema: StructType) -> None:
-        self.options, self._columns = options, list(schema.names)
+    def __init__(self, options: dict[str, str]) -> None:
+        self.options = options
         self._made: RoundPlanner | None = None
 
     def _planner(self) -> RoundPlanner:
@@ -78,27 +77,36 @@ class StageReader(CreditReader):
         return {"round": -1, "cursors": {}}
 
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
-        """Wait for the neighbours, run the next round's rules, return where it ends.
+        """Wait for the neighbours, run the rules of the next batch, return where it ends.
 
         Returns
         -------
         dict
-            ``round`` and, per input edge, subtask and channel, messages consumed and records
-            read of the next buffer; ``start`` itself when there is no further round.
+            ``round``, its last one, and, per input edge, subtask and channel, messages consumed and
+            records read of the next buffer; ``start`` itself when there is no further round.
         """
-        number = int(start["round"]) + 1
-        cursors = self._planner().cursors_after(number)
-        if cursors is None:
+        end = self._planner().end_of_batch(int(start["round"]) + 1)
+        if end is None:
             self._planner().note_end()
             return start
+        number, cursors = end
         return {"round": number, "cursors": cursors}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return a partition per subtask that processes rows in the round that ends at ``end``."""
-        return self._planner().partitions(int(end["round"]))
+        """Return a partition per subtask that processes rows in the rounds after ``start``."""
+        return self._planner().partitions(int(start["round"]) + 1, int(end["round"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition in the order in which they are processed."""
-        if not isinstance(partition, TakePartition):
+        """Do the work of a subtask on its rows, in the order in which they are processed.
+
+        Yields
+        ------
+        pyarrow.RecordBatch
+            What it reports. The rows themselves lie in the files that it has written.
+        """
+        from flowcontrol.live.pack import SubtaskWork
+
+        if not isinstance(partition, TakePartition) or partition.order is None:
             raise TypeError(f"{type(partition).__name__} is not a partition of this source")
-        yield from rows_of(partition, self._columns)
+        columns = json.loads(self.options["columns"])
+        yield from SubtaskWork({partition.subtask: partition.order})(rows_of(partition, columns))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.job import Job, JobVertex
+    from flowcontrol.live.pack import SubtaskOrder
 
 
 class TakePartition(InputPartition):
-    """Rows that one subtask processes in a round.
+    """Rows that one subtask processes in a batch.
 
     Parameters
     ----------
@@ -35,34 +37,63 @@ class TakePartition(InputPartition):
         Which.
     spans : list of Span
         Their places, in the order in which they are processed. Empty for made rows.
-    made : tuple of (str, int, int, int), optional
-        Of made or replayed rows: source, first number, how many, round.
+    made : tuple of (str, int, int), optional
+        Of made or replayed rows: source, first number, how many.
     rounds : sequence of (int, int), optional
-        Of such rows, when they came to a log: runs of a round, and how many. By default their
-        latency counts from the round in which they are made.
+        Of such rows, from which round their latency counts, that in which they are made, or came to
+        a log: runs of a round, and how many.
     again : int, default 0
         Of such rows, how many of the first ones an earlier attempt has emitted too.
+
+    Attributes
+    ----------
+    order : SubtaskOrder or None
+        What is to be done with them.
     """
 
     def __init__(
         self,
         subtask: int,
         spans: list[Span],
-        made: tuple[str, int, int, int] | None = None,
+        made: tuple[str, int, int] | None = None,
         rounds: Sequence[tuple[int, int]] = (),
         again: int = 0,
     ) -> None:
         super().__init__(subtask)
         self.subtask, self.spans, self.made, self.rounds = subtask, spans, made, rounds
         self.again = again
+        self.order: SubtaskOrder | None = None
 
     def stamps(self) -> pa.Array:
         """Return the round from which the latency of each made or replayed row counts."""
-        assert self.made is not None
-        numbers, counts = zip(*(self.rounds or [(self.made[3], self.made[2])]), strict=True)
+        numbers, counts = zip(*self.rounds, strict=True)
         stamps = np.repeat(np.array(numbers, np.int64), counts)
         stamps[: self.again] = marked(stamps[: self.again])
         return pa.array(stamps)
+
+
+def joined(parts: Sequence[TakePartition]) -> TakePartition:
+    """Return the rows that a subtask processes in several rounds, one behind the other.
+
+    Parameters
+    ----------
+    parts : sequence of TakePartition
+        Those of each round, in order, at least one.
+    """
+    first, *others = parts
+    if not others:
+        return first
+    spans = list[Span]()
+    for span in (span for part in parts for span in part.spans):
+        if spans and spans[-1].is_before(span):
+            spans[-1] = replace(spans[-1], rows=spans[-1].rows + span.rows)
+        else:
+            spans.append(span)
+    made = first.made
+    if made is not None:
+        made = *made[:2], sum(part.made[2] for part in parts if part.made is not None)
+    rounds = [run for part in parts for run in part.rounds]
+    return TakePartition(first.subtask, spans, made, rounds, sum(part.again for part in parts))
 
 
 def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -77,17 +108,16 @@ def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.Rec
     """
     subtask, stored = partition.subtask, [name for name in columns if name != SUBTASK]
     if partition.made is not None and not partition.spans:
-        yield _made_rows(subtask, *partition.made[:3], partition.stamps())
+        yield _made_rows(subtask, *partition.made, partition.stamps())
     elif partition.made is not None:
         plain, stamps = [name for name in columns if name not in HIDDEN], partition.stamps()
-        for batch in _read(partition.spans[0], plain):
+        for batch in _read(partition.spans, plain):
             stamped = batch.append_column(ROUND, stamps[: batch.num_rows])
             stamps = stamps[batch.num_rows :]
             yield stamped.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     else:
-        for span in partition.spans:
-            for batch in map(partial(_dated, span), _read(span, stored)):
-                yield batch.append_column(SUBTASK, _constant(subtask, batch.num_rows))
+        for batch in _read(partition.spans, stored):
+            yield batch.append_column(SUBTASK, _constant(subtask, batch.num_rows))
     freeze_loaded()
 
 
@@ -106,17 +136,27 @@ def _made_rows(
     return pa.RecordBatch.from_arrays(columns, names=[*schema.names, ROUND, SUBTASK])
 
 
-def _read(span: Span, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a span; only the row groups that it touches are read."""
-    with pq.ParquetFile(span.path) as file:
-        start, end, row = span.first_row, span.first_row + span.rows, 0
-        for group in range(file.num_row_groups):
-            rows = file.metadata.row_group(group).num_rows
-            low, high = max(start, row), min(end, row + rows)
-            if low < high:
-                table = file.read_row_group(group, columns=list(columns), use_threads=False)
-                yield from table.slice(low - row, high - low).to_batches()
-            row += rows
+def _read(spans: Sequence[Span], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of spans; each row group that they touch is read once."""
+    with ExitStack() as opened:
+        files: dict[str, pq.ParquetFile] = {}
+        groups: dict[tuple[str, int], pa.Table] = {}
+        for span in spans:
+            if span.path not in files:
+                files[span.path] = opened.enter_context(pq.ParquetFile(span.path))
+            file, start, end, row = files[span.path], span.first_row, span.first_row + span.rows, 0
+            for group in range(file.num_row_groups):
+                rows = file.metadata.row_group(group).num_rows
+                low, high = max(start, row), min(end, row + rows)
+                if low < high:
+                    key = span.path, group
+                    if key not in groups:
+                        groups[key] = file.read_row_group(
+                            group, columns=list(columns), use_threads=False
+                        )
+                    for batch in groups[key].slice(low - row, high - low).to_batches():
+                        yield _dated(span, batch)
+                row += rows
 
 
 def _dated(span: Span, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -138,6 +178,9 @@ SUBTASK = "_subtask"
 """Hidden column: subtask that takes the row up. It travels to the executors, not into files."""
 
 HIDDEN = (ROUND, SUBTASK)
+
+RESULT = "result"
+"""The one column of what comes back: a JSON text a subtask."""
 
 STAMP = "_stamp"
 """Hidden column of exchange files if the job's records have stamps: for the rules on the driver

@@ -7,6 +7,7 @@ take the rows that went into windows, count them, and say when the sources emitt
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, JobVertex, Subtask, Work
+from flowcontrol.job import Job, JobVertex, Subtask
 from flowcontrol.job.row_keys import RowKeys
 from flowcontrol.job.window_table import (
     EMITTED,
@@ -32,6 +33,37 @@ from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, write_rows
 from flowcontrol.live.take import ROUND
 
 ROWS_OF_A_FILE = 1 << 20
+
+
+def window_folder(plan: JobVertex) -> str:
+    """Return the folder of the results of a stage's windows."""
+    stated = plan.stage.output
+    return table_name(plan.name) if stated is None else stated.path
+
+
+def window_order(late: Path, number: int, subtask: Subtask) -> SubtaskOrder:
+    """Return what an executor does with the rows that a subtask with windows took up in a round.
+
+    Parameters
+    ----------
+    late : Path
+        Table of the rows that come too late.
+    number : int
+        The round.
+    subtask : Subtask
+        After it.
+    """
+    rows, work = _rows(subtask), subtask.work
+    asked = [taken - work.first - 1 for taken in rows.sources]
+    asks = tuple(i for i in (*asked, work.records - 1) if i >= 0)
+    found = np.array([taken - work.first - 1 for taken in rows.late], np.int64)
+    return SubtaskOrder(work.records, (_whole(late, number, subtask, found),), True, asks=asks)
+
+
+def _whole(table: Path, number: int, subtask: Subtask, rows: npt.NDArray[np.int64]) -> EdgeOrder:
+    """Order rows into one file of a table; a round that is run again writes it again."""
+    name = f"{subtask.plan.name}-{subtask.index}-{number}.parquet"
+    return EdgeOrder(str(table), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name)
 
 
 class WindowResults:
@@ -70,21 +102,11 @@ class WindowResults:
         window = job.scenario.window_of(plan.name)
         assert window is not None
         self._job, self._plan, self._keys = job, plan, rows
-        stated = plan.stage.output
-        folder = table_name(plan.name) if stated is None else stated.path
+        folder = window_folder(plan)
         schema = declared(window, rows.columns_of(plan.name)).arrow_schema()
         self.table = OutputTable(paths.output(folder), schema, f"{run_id}/{plan.name}")
         place = paths.output(late_name(folder))
         self.late = OutputTable(place, taken, f"{run_id}/{plan.name}/late")
-
-    def order(self, number: int, subtask: Subtask, work: Work) -> SubtaskOrder:
-        """Return what an executor does with the rows that a subtask took up in a round."""
-        rows = _rows(subtask)
-        asked = [taken - work.first - 1 for taken in rows.sources]
-        asks = tuple(i for i in (*asked, work.records - 1) if i >= 0)
-        late = np.array([taken - work.first - 1 for taken in rows.late], np.int64)
-        edge = self._whole(self.late, number, subtask.index, late)
-        return SubtaskOrder(work.records, (edge,), True, asks=asks)
 
     def packed(
         self,
@@ -121,17 +143,9 @@ class WindowResults:
             return [None] * (len(orders) + 1)
         table = self._table(rows.results)
         sent = table.drop_columns([EMITTED]).append_column(ROUND, pa.array(born, pa.int64()))
-        place = self._whole(
-            self.table, number, subtask.index, np.arange(len(table), dtype=np.int64)
-        )
+        every = np.arange(len(table), dtype=np.int64)
+        place = _whole(self.table.path, number, subtask, every)
         return [*(write_rows(sent, order) for order in orders), write_rows(table, place)]
-
-    def _whole(
-        self, table: OutputTable, number: int, index: int, rows: npt.NDArray[np.int64]
-    ) -> EdgeOrder:
-        """Order rows into one file of a table; a round that is run again writes it again."""
-        name = f"{self._plan.name}-{index}-{number}.parquet"
-        return EdgeOrder(str(table.path), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name)
 
     def _table(self, results: Sequence[Result]) -> pa.Table:
         """Return results as rows of the table."""

@@ -309,10 +309,8 @@ def _refused(job: Job, run: Run) -> list[str]:
 def _delivery(job: Job, run: Run, summary: dict[str, Any]) -> dict[str, Any]:
     """Return what the readers of the sinks saw, for the summary."""
     e2e = summary["checkpoints"]["e2e"] if "checkpoints" in summary else None
-    rounds = max(1, -(-job.scenario.cluster.network_latency_us // job.round_us))
-    return delivery_summary(
-        run.tables["delivery"], job.scenario, run.staged, e2e, rounds * job.round_us / 1000
-    )
+    latency_ms = job.latency * job.round_us / 1000
+    return delivery_summary(run.tables["delivery"], job.scenario, run.staged, e2e, latency_ms)
 
 
 def _write_results(

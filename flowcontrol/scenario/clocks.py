@@ -128,11 +128,6 @@ def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
     if cluster.bandwidth_bytes_per_s is not None:
         what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
         yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
-    if cluster.network_latency_us > scenario.live_round_us:
-        what = f"{cluster.network_latency_ms:g} ms: a latency of more than one round is"
-        round_ms = scenario.live_round_us / 1000
-        instead = f"state at most {round_ms:g} ms, the length of a round, or a longer round_ms"
-        yield "cluster.network_latency_ms", what, instead
     if scenario.options.debloat_enabled:
         what = "true: buffers that change their size are"
         yield key_path(["options", _DEBLOAT]), what, "use false"

@@ -202,8 +202,8 @@ class ScenarioHead(_Model):
     name: f.Name = Field(description="name of the scenario, and of its folder of results")
     duration_s: f.PositiveFloatSeconds = Field(description="emulated length of the run, s")
     round_ms: f.PositiveMilliseconds | None = f.or_none(
-        "emulated time of a round, ms (live clock: of a micro-batch); default: "
-        "500 on the live clock, chosen by the virtual one"
+        "emulated time of a round, ms (live clock: a micro-batch holds as many as a latency has); "
+        "default: 500 on the live clock, chosen by the virtual one"
     )
     sample_interval_s: f.PositiveFloatSeconds = Field(
         default=1.0, description="one row of results each, s; default 1"

@@ -57,7 +57,7 @@ class Film:
             "has_credit": part == "credit" or (job.record_transport is not None and job.has_grants),
             "round_us": job.round_us,
             "first": self.first,
-            "latency_rounds": max(1, -(-scenario.cluster.network_latency_us // job.round_us)),
+            "latency_rounds": job.latency,
             "segment_bytes": scenario.options.segment_bytes,
             "managers": scenario.cluster.task_managers,
             "tasks": _tasks(job, self.states[0]),

@@ -176,6 +176,20 @@ def test_experiment(shown: Callable[[str], Shown]) -> None:
     assert (found.channel("producer->consumer", 25, 40).credit == 0).all()
 
 
+def test_two_sites(shown: Callable[[str], Shown]) -> None:
+    found = shown("two-sites")
+    assert found.job.latency == 2
+    for start, end, rate in ((0, 8, 1000), (10, 14, 300), (15, 20, 1000)):
+        assert found.rate("source", start, end) == pytest.approx(rate, rel=0.03)
+    quick = found.channel("source->sink", 0, 8)
+    assert set(quick.credit) == {2, 3}
+    slow = found.channel("source->sink", 9, 14)
+    assert (slow.credit == 0).all()
+    assert slow.in_flight_records.max() < 696
+    waits = simulate(found.job.scenario).tables["latency"].to_pandas()
+    assert waits[waits.t_s <= 8].p50_ms.min() >= 100
+
+
 def test_three_stages(shown: Callable[[str], Shown]) -> None:
     found = shown("three-stages")
     assert found.rate("source", 5, 20) == pytest.approx(1000, rel=0.01)

@@ -36,6 +36,8 @@ class Shape:
     is_tight: bool = False
     """Few subtasks with few buffers and large records between them, so that output waits; and
     sources that end, some of them chained: what is seldom met otherwise. A virtual one."""
+    latencies: tuple[float, ...] = (0,)
+    """Of the network, in rounds."""
 
     @property
     def partitioners(self) -> tuple[str, ...]:
@@ -223,8 +225,10 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
     if shape.is_virtual:
         draw(chains(drawn, linked, shape))
     rounds = draw(st.integers(*shape.rounds)) * (2 if pace.share < 0.1 else 1)
+    latency = draw(st.sampled_from(shape.latencies)) if len(shape.latencies) > 1 else 0
     return _scenario(
         shape,
+        cluster={"task_managers": 3, "network_latency_ms": latency * pace.round_us / 1000},
         duration_s=pace.at(rounds),
         round_ms=pace.round_us / 1000,
         seed=draw(st.integers(0, 3)),

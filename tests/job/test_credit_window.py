@@ -14,6 +14,8 @@ from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 
+FORWARD = ("source", "sink", "forward")
+
 
 def warnings(jobs: ModuleType, rate: Any, stages: Any = None, edges: Any = None, **options: Any):
     """Records of 4,096 bytes are one buffer; a round is 100 ms."""
@@ -35,6 +37,22 @@ def test_the_warning_has_the_figures(jobs: ModuleType) -> None:
         "2 rounds, its channels have 10 (exclusive and floating): at most 50 records/s. Shorten "
         "round_ms or raise the buffers."
     )
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "rate", "count"), [(100, 50, 0), (300, 16.6, 0), (300, 17, 1)]
+)
+def test_a_round_trip_is_two_latencies(
+    jobs: ModuleType, latency_ms: float, rate: float, count: int
+) -> None:
+    job = jobs.job([jobs.source(rate, record_bytes=4096), jobs.sink(None)], [FORWARD], {})
+    cluster = job.scenario.cluster.model_copy(update={"network_latency_ms": latency_ms})
+    late = job.scenario.model_copy(update={"cluster": cluster})
+    found = window_warnings(build_physical_graph(late))
+    assert len(found) == count
+    for text in found:
+        assert "round trip of 6 rounds" in text
+        assert "Shorten cluster.network_latency_ms or raise" in text
 
 
 @pytest.mark.parametrize(

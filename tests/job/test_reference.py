@@ -10,7 +10,7 @@ import pytest
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job import Outgoing
 from flowcontrol.job import subtask as subtask_module
-from flowcontrol.job.reference import first_incoming, first_outgoing, run_reference
+from flowcontrol.job.reference import first_incoming, first_outgoing, new_subtasks, run_reference
 from flowcontrol.ledger.audit import audit
 from reference_runs import resumed, tampered
 
@@ -202,11 +202,11 @@ def test_only_shuffle_draws_from_the_seed(jobs: ModuleType) -> None:
 
 
 def test_what_is_seen_before_the_first_round(jobs: ModuleType) -> None:
-    made = jobs.mixed()
-    link = made.links[0]
-    assert first_incoming().sent == 0
-    assert list(first_incoming().messages) == []
-    assert first_outgoing(made, link, 0) == [Outgoing(0, 0), Outgoing(2, 0)]
+    source, *_, sink = new_subtasks(jobs.mixed())
+    [seen, *_] = [first_incoming(own) for own in sink.gates[0].channels]
+    assert (seen.sent, list(seen.messages)) == (0, [])
+    found = [first_outgoing(own) for own in source.partitions[0].channels]
+    assert found == [Outgoing(0, 0), Outgoing(2, 0)]
 
 
 @pytest.mark.parametrize("record_bytes", [1, 400, 512, 1365, 4095, 4096, 4097])

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
-from pyspark.sql.types import StructType
 
-from flowcontrol.job import Job
+from flowcontrol.job import Job, JobVertex
+from flowcontrol.job.look_ahead import rounds_at_once
 from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.ledger import exchange
 from flowcontrol.ledger.commit import Writer
@@ -82,19 +82,13 @@ class Rows:
 
     def __init__(self, reader: StageReader, partitions: list[Any]) -> None:
         self._reader, self._partitions = reader, partitions
-        self._work: Callable[..., Any] | None = None
-
-    def mapInArrow(self, work: Any, schema: Any) -> Rows:
-        assert [field.name for field in schema] == ["result"]
-        self._work = cloudpickle.loads(cloudpickle.dumps(work))
-        return self
 
     def collect(self) -> list[dict[str, Any]]:
-        assert self._work is not None
         found: list[dict[str, Any]] = []
         for partition in cloudpickle.loads(cloudpickle.dumps(self._partitions)):
-            for batch in self._work(iter(self._reader.read(partition))):
+            for batch in self._reader.read(partition):
                 found += batch.to_pylist()
+        assert all(row.keys() == {"result"} for row in found)
         return found
 
 
@@ -104,15 +98,15 @@ class Query:
     def __init__(self, driver: Driver, stage: str) -> None:
         self.stage, self._offsets, self._crashes = stage, driver.offsets[stage], driver.crashes
         self._keep = driver.keep
-        schema = StructType()
-        for name in driver.schemas[stage].names:
-            schema.add(name, "string")  # only the names count
+        self._at_once = rounds_at_once(driver.job, driver.job.stage(stage))
         options = {
             "scenario": json.dumps(driver.job.scenario.canonical()),
             "folder": str(driver.paths.root),
+            "run_id": "run",
             "stage": stage,
+            "columns": json.dumps([*driver.schemas[stage].names, ROUND, SUBTASK]),
         }
-        self._reader = StageReader(options, schema.add(ROUND, "long").add(SUBTASK, "long"))
+        self._reader = StageReader(options)
         self.batch = StageBatch(driver.job, stage, driver.paths, driver.schemas[stage], "run")
 
     def step(self) -> None:
@@ -121,12 +115,13 @@ class Query:
         if planned is None:
             start = done or self._reader.initialOffset()
             end = self._reader.latestOffset(start, self._reader.getDefaultReadLimit())
-            assert end["round"] == start["round"] + 1
+            assert start["round"] < end["round"] < start["round"] + 1 + self._at_once
             planned = self._offsets["planned"] = json.loads(json.dumps(end))
             self._keep()
         start = done or self._reader.initialOffset()
         partitions = list(self._reader.partitions(start, planned))
-        self.batch(Rows(self._reader, partitions), planned["round"])  # type: ignore[arg-type]
+        number = self.done // self._at_once
+        self.batch(Rows(self._reader, partitions), number)  # type: ignore[arg-type]
         if self._crashes is not None:
             self._crashes.reach("noted", self.stage, planned["round"])
         self._offsets.update(done=planned, planned=None)
@@ -262,20 +257,30 @@ def die_everywhere(job: Job, runs: ModuleType, tmp_path: Path, at: range | None 
     # It died at every place there is: each ledger and each round's end, at the least.
     assert killed.starts == len(crashes.places) + 1
     kinds = Counter(place[0] for place in crashes.places)
-    sides = 2 * len(job.links)
-    rounds = job.rounds if at is None else len(at)
-    assert kinds["before"] == kinds["after"] >= rounds * sides
-    assert kinds["noted"] == rounds * len(job.stages)
+    ends = {
+        plan.name: len(set(last_rounds(job, plan)) & set(at or range(job.rounds)))
+        for plan in job.stages
+    }
+    sides = [end for link in job.links for end in (link.edge.sender, link.edge.receiver)]
+    assert kinds["before"] == kinds["after"] >= sum(ends[stage] for stage in sides)
+    assert kinds["noted"] == sum(ends.values())
     assert whole.starts == 1
+
+
+def last_rounds(job: Job, plan: JobVertex) -> list[int]:
+    """Return the last round of each batch of a stage."""
+    count = rounds_at_once(job, plan)
+    return [min(first + count, job.rounds) - 1 for first in range(0, job.rounds, count)]
 
 
 def run_drawn(job: Job, root: Path, patch: pytest.MonkeyPatch, *, trims: int, at: int) -> list[str]:
     """Run a job as it is laid out, whatever its scenario would give; say ``died`` if it did.
 
-    The driver dies at every place of a round and goes on. Logs are trimmed every few rounds.
+    The driver dies at every place of a round, or of each stage's batch that ends there or soon
+    after, and goes on. Logs are trimmed every few rounds.
     """
     patch.setattr(exchange, "TRIM_EVERY", trims)
     patch.setattr(planner, "build_physical_graph", lambda _: job)
-    crashes = dying_in({at})
+    crashes = dying_in(set(range(at, at + job.latency)))
     Driver(job, root, crashes).run()
     return ["died"] if crashes.places else []

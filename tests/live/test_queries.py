@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pyspark.sql.types import StructType
 
 from flowcontrol.errors import RunError
 from flowcontrol.live import queries
@@ -128,9 +127,11 @@ def test_a_reader_says_that_it_has_no_further_round_where_spark_does_not_see_it(
     options = {
         "scenario": json.dumps(job.scenario.canonical()),
         "folder": str(tmp_path),
+        "run_id": "run",
         "stage": stage,
+        "columns": "[]",
     }
-    reader = StageReader(options, StructType())
+    reader = StageReader(options)
     last = {"round": job.rounds - 1, "cursors": {}}
     assert reader.next_offset(last) is last
     assert paths.ended_file(stage).exists() is not limits

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import Span
-from flowcontrol.live.pack import RESULT, EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.take import ROUND, SUBTASK, TakePartition, rows_of
+from flowcontrol.live.orders import joined as together
+from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, SubtaskWork
+from flowcontrol.live.take import RESULT, ROUND, STAMP, SUBTASK, TakePartition, joined, rows_of
 
 COLUMNS = ["source", "source_subtask", "number", ROUND, SUBTASK]
 SUBTASK_NUMBER = 2
@@ -24,7 +25,8 @@ SUBTASK_NUMBER = 2
 
 def taken(count: int, first: int = 0, rounds: list[int] | None = None) -> list[pa.RecordBatch]:
     """Rows as a subtask takes them up, in two batches."""
-    [batch] = rows_of(TakePartition(SUBTASK_NUMBER, [], ("source", first, count, 7)), COLUMNS)
+    partition = TakePartition(SUBTASK_NUMBER, [], ("source", first, count), [(7, count)])
+    [batch] = rows_of(partition, COLUMNS)
     if rounds is not None:
         place = batch.schema.get_field_index(ROUND)
         batch = batch.set_column(place, ROUND, pa.array(rounds, pa.int64()))
@@ -69,7 +71,7 @@ def read_back(root: Path, file: dict[str, Any], receiver: int) -> list[int]:
 
 
 def test_made_rows_are_numbered() -> None:
-    partition = TakePartition(1, [], ("clicks", 10, 3, 4))
+    partition = TakePartition(1, [], ("clicks", 10, 3), [(4, 3)])
     [batch] = rows_of(partition, COLUMNS)
     assert batch.schema.names == COLUMNS
     assert batch.to_pylist() == [
@@ -82,7 +84,7 @@ def test_replayed_rows_carry_their_round(tmp_path: Path) -> None:
     table = pa.table({"name": [f"row {i}" for i in range(20)], "value": range(20)})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=6)
     span = Span(str(tmp_path / "rows.parquet"), 4, 10)
-    partition = TakePartition(3, [span], ("flights", 4, 10, 8))
+    partition = TakePartition(3, [span], ("flights", 4, 10), [(8, 10)])
     batches = list(rows_of(partition, ["name", "value", ROUND, SUBTASK]))
     rows = [row for batch in batches for row in batch.to_pylist()]
     assert rows == [{"name": f"row {i}", "value": i, ROUND: 8, SUBTASK: 3} for i in range(4, 14)]
@@ -100,10 +102,68 @@ def test_only_the_row_groups_of_a_span_are_read(
 
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
     pq.write_table(pa.table({"value": range(40)}), tmp_path / "rows.parquet", row_group_size=10)
-    partition = TakePartition(0, [Span(str(tmp_path / "rows.parquet"), 19, 2)], ("s", 19, 2, 0))
+    span = Span(str(tmp_path / "rows.parquet"), 19, 2)
+    partition = TakePartition(0, [span], ("s", 19, 2), [(0, 2)])
     batches = list(rows_of(partition, ["value", ROUND, SUBTASK]))
     assert [v for batch in batches for v in batch.column("value").to_pylist()] == [19, 20]
     assert groups == [1, 2]
+
+
+def test_rows_of_several_rounds_are_taken_up_together() -> None:
+    own = ("clicks", 10, 3), [(4, 3)]
+    later = ("clicks", 13, 2), [(2, 1), (5, 1)]  # of which one had come to a log before
+    [batch] = rows_of(joined([TakePartition(1, [], *own), TakePartition(1, [], *later)]), COLUMNS)
+    assert batch.column("number").to_pylist() == [10, 11, 12, 13, 14]
+    assert batch.column(ROUND).to_pylist() == [4, 4, 4, 2, 5]
+
+
+def test_spans_that_follow_each_other_are_one() -> None:
+    spans = [
+        Span("a", 0, 3),
+        Span("b", 3, 1),
+        Span("b", 4, 2),
+        Span("b", 7, 1),
+        Span("b", 8, 1, -3),
+    ]
+    parts = [TakePartition(0, spans[:2]), TakePartition(0, spans[2:])]
+    assert joined(parts).spans == [
+        Span("a", 0, 3),
+        Span("b", 3, 3),
+        Span("b", 7, 1),
+        Span("b", 8, 1, -3),
+    ]
+
+
+def test_orders_of_several_rounds_are_one(tmp_path: Path) -> None:
+    """Each channel has its records, and their stamps, round by round; a sink counts by round."""
+    rounds = [
+        ([0, 2, 0], [0, 1, 1], [10, 12, 11]),
+        ([], [], []),
+        ([2, 0, 1], [0, 0, 1], [14, 15, 13]),
+    ]
+    orders = [
+        SubtaskOrder(
+            rows, (edge(tmp_path, routes, parents, stamps=np.array(stamps, np.int64)),), False
+        )
+        for rows, (routes, parents, stamps) in zip((2, 0, 2), rounds, strict=True)
+    ]
+    whole = together(orders)
+    assert (whole.rows, whole.parts) == (4, (2, 0, 2))
+    [file] = work(taken(4), *whole.edges)["files"]
+    assert {receiver: read_back(tmp_path, file, receiver) for receiver in (5, 6, 9)} == {
+        5: [0, 1, 2],
+        6: [3],
+        9: [1, 2],
+    }
+    stamps = pq.read_table(tmp_path / file["path"], partitioning=None).column(STAMP).to_pylist()
+    assert stamps == [10, 12, 14, 15, 11, 13]
+
+
+def test_a_sink_counts_the_rows_of_each_round() -> None:
+    orders = {SUBTASK_NUMBER: SubtaskOrder(4, (), True, parts=(3, 0, 1))}
+    [result] = SubtaskWork(orders)(iter(taken(4, rounds=[5, 6, 5, 6])))
+    [text] = result.column(RESULT).to_pylist()
+    assert json.loads(text)["emitted"] == [[[5, 6], [2, 1]], [[], []], [[6], [1]]]
 
 
 # ---------------------------------------------------------------------- packing
@@ -158,7 +218,7 @@ def test_each_edge_has_a_file_of_its_own(tmp_path: Path) -> None:
 def test_a_sink_drops_what_is_hidden_and_counts_the_rounds(tmp_path: Path) -> None:
     table = edge(tmp_path, [0] * 6, list(range(6)), folder="", receivers=(0,), first=(40,))
     report = work(taken(6, rounds=[3, 3, 5, 3, 4, 5]), table, is_sink=True)
-    assert report["emitted"] == [[3, 4, 5], [3, 1, 2]]
+    assert report["emitted"] == [[[3, 4, 5], [3, 1, 2]]]
     [file] = report["files"]
     assert pq.read_table(tmp_path / file["path"]).to_pydict() == {
         "source": ["source"] * 6,
@@ -169,7 +229,7 @@ def test_a_sink_drops_what_is_hidden_and_counts_the_rounds(tmp_path: Path) -> No
 
 def test_a_sink_without_a_table_only_counts() -> None:
     report = work(taken(4), is_sink=True)
-    assert report == {"subtask": SUBTASK_NUMBER, "rows": 4, "emitted": [[7], [4]], "files": []}
+    assert report == {"subtask": SUBTASK_NUMBER, "rows": 4, "emitted": [[[7], [4]]], "files": []}
 
 
 def test_a_partition_without_rows_reports_nothing(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.job import Work
-from flowcontrol.live.sink import Piece, StageSink, pieces_of
+from flowcontrol.live.sink import Piece, StageSink, pieces_of, staged_orders, staged_prefix
 from flowcontrol.live.sink_mail import Heard
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
 from flowcontrol.protocol.states import CheckpointReport
@@ -132,7 +132,7 @@ def run_round(world: World, sink: StageSink, number: int, now: Round) -> None:
     for subtask in subtasks:
         if subtask.work.records:
             files: list[dict[str, Any] | None] = []
-            for order in sink.orders(number, subtask):
+            for order in staged_orders(world.path, staged_prefix("run", "sink"), number, subtask):
                 positions = (subtask.work.first + order.parents).tolist()
                 text = json.dumps([[subtask.index, position] for position in positions])
                 if positions:

@@ -55,7 +55,7 @@ def test_another_system_is_the_reference_run(
     assert [row["sent"] for row in ledgers["source->map"] if row["side"] == "sender"][-1] > 0
 
 
-@pytest.mark.parametrize("name", ["fan-in", "gc-pause"])
+@pytest.mark.parametrize("name", ["fan-in", "gc-pause", "two-sites"])
 def test_a_scenario_runs_alike_on_both_clocks(
     name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
 ) -> None:

@@ -33,6 +33,7 @@ SHORTENED = {
     "oscillation": ("duration_s=1.8", "stages.consumer.service_rate=20"),
     "burst": ("duration_s=3.6", "stages.producer.emit_rate=1000"),
     "gc-pause": ("duration_s=3.6", "stages.sink.stalls=[{at_s: 0.4, for_s: 3, subtasks: [1]}]"),
+    "two-sites": ("duration_s=0.8", "stages.source.emit_rate=4000", "stages.sink.service_rate=100"),
     "kafka-source": (
         "duration_s=3.6",
         "stages.topic.arrival_rate=2000",

@@ -65,7 +65,7 @@ def _numbers(text: str) -> Any:
 def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:
     """Run the kernel; yield its rows after each ``every`` rounds, and after the last one."""
     for state in kernel_states(job, rounds, every):
-        yield RoundRows(state.number, round_rows(job, state.tasks), state)
+        yield RoundRows(state.number, round_rows(job, state.tasks, state.number), state)
 
 
 def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundState]:
@@ -238,7 +238,7 @@ def compare(
             assert state.number == number
             is_equal = step > 1 or state == reference.state
             if step > 1 or not is_equal or is_last:
-                found = read(RoundRows(number, round_rows(job, state.tasks), state))
+                found = read(RoundRows(number, round_rows(job, state.tasks, state.number), state))
                 expected = grown[way].added_to(read(reference))
                 if found != expected:
                     text = "\n  ".join(islice(differences(found, expected), SHOWN))

@@ -61,7 +61,7 @@ def planted(clocks: ModuleType, monkeypatch: pytest.MonkeyPatch, at: int, change
                 yield batch
                 continue
             state = replace(batch.state, tasks=tuple(map(change, batch.state.tasks)))
-            yield RoundRows(at, round_rows(job, state.tasks), state)
+            yield RoundRows(at, round_rows(job, state.tasks, state.number), state)
 
     monkeypatch.setattr(clocks, "run_reference", run)
 

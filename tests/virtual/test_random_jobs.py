@@ -81,3 +81,17 @@ def test_jobs_of_the_live_clock_too(clocks: ModuleType, random_jobs: ModuleType,
     scenario = data.draw(random_jobs.scenarios(random_jobs.LIVE))
     note(scenario.to_yaml())
     clocks.compare(random_jobs.laid_out(scenario))
+
+
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_messages_are_under_way_for_several_rounds(
+    clocks: ModuleType, random_jobs: ModuleType, data: Any
+) -> None:
+    is_virtual = data.draw(st.booleans())
+    shape = random_jobs.Shape(is_virtual=is_virtual, latencies=(1.5, 3, 7))
+    scenario = data.draw(random_jobs.scenarios(shape))
+    note(scenario.to_yaml())
+    job = random_jobs.laid_out(scenario)
+    assert job.latency in {2, 3, 7}
+    clocks.compare(job, every=(1, 4))

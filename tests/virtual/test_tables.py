@@ -21,7 +21,7 @@ from flowcontrol.virtual.clock import run_job
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NAMES = [
     *("experiment", "fan-in", "skew", "three-stages", "flights"),
-    *("oscillation", "burst", "gc-pause", "kafka-source"),
+    *("oscillation", "burst", "gc-pause", "kafka-source", "two-sites"),
     *("checkpoint-aligned", "checkpoint-unaligned", "checkpoint-timeout", "checkpoint-fails"),
 ]
 ALL = {**RESULTS, **FAULT_TOLERANCE, **EVENT_TIME, **MACHINES}
@@ -36,6 +36,7 @@ SLOWER = {
     "oscillation": (),
     "burst": ("stages.producer.emit_rate=[{at_s: 0, rate: 100}, {at_s: 2, rate: 2000}]",),
     "gc-pause": ("stages.sink.stalls=[{at_s: 1, for_s: 6, subtasks: [1]}]",),
+    "two-sites": ("stages.sink.service_rate=300",),
     "kafka-source": ("stages.database.stalls=[{at_s: 1, for_s: 4}]",),
     "checkpoint-aligned": (f"{INTERVAL}=1s",),
     "checkpoint-unaligned": (f"{INTERVAL}=1s",),

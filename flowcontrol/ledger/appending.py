@@ -1,0 +1,145 @@
+"""Commits of a run's own tables as files of their logs: a file each, named by a hard link.
+
+delta-rs brings its handle up to date by a listing of the log and commits in a runtime of its own,
+some 20 ms of CPU for a commit that adds one small file; a round has three of them. What it writes
+then is this file. delta-rs still makes the tables, looks at a log that was not followed, and
+writes checkpoints; and it commits wherever a table is not on a disk with hard links, has rivals, or
+is for users.
+
+A commit is a file whose name is its version, and a hard link gives a name that is not there: of two
+writers one gets it, the other goes on behind it. Nothing else is needed where each writer has an
+application id of its own, adds files and removes none but its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from flowcontrol.version import __version__
+
+if TYPE_CHECKING:
+    from flowcontrol.ledger.commit import NewFile
+
+FOLLOWED_S: Final = 20.0
+"""How long after its last commit a log counts as followed: commits are kept for a minute."""
+
+OTHERS: Final = {"metaData", "protocol"}
+"""Actions after which it is delta-rs that has to say what the table is."""
+
+
+class Appender:
+    """Adds commits to the log of one table.
+
+    Parameters
+    ----------
+    path : Path
+        The table, on a disk with hard links.
+    app_id : str
+        Application id of the only writer that uses it.
+    partition_by : sequence of str
+        Partition columns.
+
+    Attributes
+    ----------
+    last : int
+        Last batch that the log holds of this writer.
+    """
+
+    def __init__(self, path: Path, app_id: str, partition_by: Sequence[str]) -> None:
+        self._log, self._app_id = Path(path) / "_delta_log", app_id
+        self._columns = json.dumps(list(partition_by), separators=(",", ":"))
+        self._version, self._at, self.last = -1, float("-inf"), -1
+
+    def begin(self, version: int, last: int) -> None:
+        """Go on behind a version, as of which this writer has committed a batch."""
+        self._version, self.last, self._at = version, last, time.monotonic()
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the commits since the last one that is known are still there."""
+        return self._version >= 0 and time.monotonic() - self._at < FOLLOWED_S
+
+    def append(
+        self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
+    ) -> bool | None:
+        """Commit files as one transaction.
+
+        Parameters
+        ----------
+        batch_id : int
+            Version of the application transaction.
+        adds, removes : sequence of NewFile
+            Files to add and to remove.
+
+        Returns
+        -------
+        bool or None
+            False if the batch, or a later one, was there; None if the table has become another:
+            nothing was committed then.
+        """
+        if self.last >= batch_id:
+            return False
+        part = self._log / f"_commit_{uuid.uuid4()}.json.tmp"
+        part.write_text(self._text(batch_id, adds, removes))
+        try:
+            while True:
+                try:
+                    os.link(part, self._file(self._version + 1))
+                except FileExistsError:
+                    if not self._follow():
+                        self._version = -1
+                        return None
+                    if self.last >= batch_id:
+                        return False
+                else:
+                    self._version, self.last, self._at = (
+                        self._version + 1,
+                        batch_id,
+                        time.monotonic(),
+                    )
+                    return True
+        finally:
+            part.unlink()
+
+    def _file(self, version: int) -> Path:
+        return self._log / f"{version:020d}.json"
+
+    def _follow(self) -> bool:
+        """Read the next commit, another's; False if it changes what the table is."""
+        actions = map(json.loads, self._file(self._version + 1).read_text().splitlines())
+        for action in actions:
+            if OTHERS & set(action):
+                return False
+            own = action.get("txn", {})
+            if own.get("appId") == self._app_id:
+                self.last = max(self.last, int(own["version"]))
+        self._version += 1
+        return True
+
+    def _text(self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]) -> str:
+        """Return the lines of a commit; the transaction is the last, as readers expect it."""
+        now = int(time.time() * 1000)
+        told: dict[str, Any] = {
+            "timestamp": now,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": self._columns},
+            "engineInfo": f"flowcontrol:{__version__}",
+        }
+        actions: list[dict[str, Any]] = [{"commitInfo": told}]
+        for file in adds:
+            own = {"path": file.path, "partitionValues": dict(file.partition), "size": file.nbytes}
+            stats = json.dumps({"numRecords": file.rows, **file.stats}, separators=(",", ":"))
+            own |= {"modificationTime": now, "dataChange": True, "stats": stats}
+            actions.append({"add": own})
+        for file in removes:
+            own = {"path": file.path, "deletionTimestamp": now, "dataChange": True}
+            own |= {"extendedFileMetadata": True, "partitionValues": dict(file.partition)}
+            actions.append({"remove": {**own, "size": file.nbytes}})
+        actions.append({"txn": {"appId": self._app_id, "version": batch_id}})
+        return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
