@@ -157,6 +157,8 @@ class Ring:
     """Place of the oldest."""
     count: int = 0
     """How many there are."""
+    span: int = 0
+    """Slots that it goes round in, the first ones (:mod:`flowcontrol.protocol.rings`)."""
 
 
 @dataclass(slots=True)

@@ -153,7 +153,7 @@ class Memory:
         ends = self.copy(at, Ring)
         if ends.count == 0:  # as most are
             return []
-        block = self.table(at + width(Ring), most, cls)
+        block = self.table(at + width(Ring), ends.span, cls)
         return self.copies(np.take(block, ends.head + np.arange(ends.count), mode="wrap"), cls)
 
     def values(self, offset: int, length: int) -> list[int]:
