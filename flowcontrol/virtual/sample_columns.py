@@ -112,7 +112,7 @@ class SampleColumns:
         links, places, head = job.links, memory.places, memory.head
         self._counts_records = job.record_transport is not None
         self._is_tcp, self._may_fail = head.is_tcp == 1, head.may_fail == 1
-        channels = [len(link.channels) for link in links]
+        channels = [link.width for link in links]
         self.ends: Columns = {
             "edge": np.repeat(np.array([link.name for link in links], object), channels),
             "sender": _joined([link.ends("sender") for link in links]),
