@@ -131,7 +131,8 @@ def complete_table(tables: Tables, name: str) -> pa.Table:
     table = tables.get(name)
     if table is None:
         table = expected.arrow_schema().empty_table()
-    missing = [column for column in expected.names if column not in table.column_names]
+    names = set(table.column_names)
+    missing = [column for column in expected.names if column not in names]
     if missing:
         raise ValueError(f"result table {name} lacks {', '.join(missing)}")
     return table.select(list(expected.names))
