@@ -5,6 +5,7 @@ exclusive buffers before its floating pool is shared out (Flink: ``Task``, ``Sin
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
@@ -129,16 +130,12 @@ def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
         for _ in range(scenario.cluster.task_managers)
     ]
     made: list[tuple[Demand, LocalBufferPool]] = []
-    for plan in stages:
-        for demand in demands_of(scenario, plan):
-            network = pools[demand.manager]
-            try:
-                made.append((demand, network.create_local_pool(demand.required, demand.maximum)))
-                if demand.unpooled:
-                    network.take_unpooled(demand.exclusive, demand.remote)
-            except InsufficientBuffersError as error:
-                problem = Problem(f"options ({demand.place})", f"{error} {STATED_BUFFERS}")
-                raise ScenarioError([problem]) from error
+    with ExitStack() as stack:
+        for network in pools:
+            stack.enter_context(network.together())
+        for plan in stages:
+            for demand in demands_of(scenario, plan):
+                made.append((demand, _created(pools[demand.manager], demand)))
     spare = [
         _spare(network, [pool for demand, pool in made if demand.manager == manager])
         for manager, network in enumerate(pools)
@@ -153,6 +150,18 @@ def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
             spare[demand.manager] -= overdraft
             sizes.partitions[demand.edge, demand.subtask] = PartitionSize(pool.size, overdraft)
     return sizes
+
+
+def _created(network: NetworkBufferPool, demand: Demand) -> LocalBufferPool:
+    """Create a pool, and take the exclusive buffers that go with it."""
+    try:
+        pool = network.create_local_pool(demand.required, demand.maximum)
+        if demand.unpooled:
+            network.take_unpooled(demand.exclusive, demand.remote)
+    except InsufficientBuffersError as error:
+        problem = Problem(f"options ({demand.place})", f"{error} {STATED_BUFFERS}")
+        raise ScenarioError([problem]) from error
+    return pool
 
 
 def _no_buffers(stages: Sequence[JobVertex]) -> Sizes:
@@ -190,7 +199,7 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
     for subtask, manager in enumerate(plan.stage.placement):
         for link in plan.outputs:
             where = (plan.name, link.name, subtask, manager)
-            width = len(link.outgoing(subtask))
+            width = len(link.places("sender", subtask))
             if is_unreserved:
                 yield Demand(False, *where, width, *unreserved_sizes(width, each, floating))
                 continue
@@ -201,7 +210,7 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
             yield Demand(False, *where, width, smallest, most, kind=kind)
         for link in plan.inputs:
             where = (plan.name, link.name, subtask, manager)
-            incoming = link.incoming(subtask)
+            incoming = link.places("receiver", subtask)
             width = len(incoming)
             if is_unreserved:
                 yield Demand(True, *where, width, *unreserved_sizes(width, each, floating))
@@ -211,7 +220,7 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
                 waits = waits_for_producers(kind_of(link.edge.partition_type, 1, 1))
                 limit = BLOCKING_GATE_THRESHOLD if waits else UNLIMITED
             sizes = gate_sizes(width, each, floating, limit)
-            remote = sum(not channel.is_local for channel in incoming)
+            remote = width - int(link.is_local[incoming].sum())
             yield Demand(True, *where, width, *sizes, remote)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from flowcontrol.job.checkpointed_task import CheckpointRows
 from flowcontrol.protocol.queues import append, in_order, next_slot, refill_queue
+from flowcontrol.protocol.rings import use_all
 from flowcontrol.protocol.state import assign, copied, put_back
 from flowcontrol.protocol.states import (
     AlignedChannel,
@@ -97,6 +98,7 @@ def put_document_back(rows: CheckpointRows, values: Mapping[str, Any]) -> None:
     """Give a fresh subtask's rows what its ledger has of them, but for its channels."""
     put_back(rows.state, values["state"])
     put_back(rows.alignment, values["alignment"])
+    use_all(rows.tracked.ends, rows.tracked.slots)
     rows.tracked.ends.head = values["tracked_head"]
     rows.tracked.ends.count = 0
     for kept in values["tracked"]:

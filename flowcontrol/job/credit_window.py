@@ -68,16 +68,17 @@ def _highest(schedule: Schedule) -> Fraction:
 
 def _link_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Iterator[str]:
     """Compare the even share of each receiver with its gate's window."""
-    receivers = sorted({channel.receiver for channel in link.channels})
+    receivers = sorted(set(link.receivers.tolist()))
     options = job.scenario.options
     share = rates[link.edge.sender] / len(receivers)
     for receiver in receivers:
-        remote = [c for c in link.incoming(receiver) if not c.is_local]
+        places = link.places("receiver", receiver)
+        remote = len(places) - int(link.is_local[places].sum())
         if not remote:
             continue
         size = job.sizes.gates[link.name, receiver]
-        window = len(remote) * size.exclusive + size.floating
-        part = Fraction(len(remote), len(link.incoming(receiver)))
+        window = remote * size.exclusive + size.floating
+        part = Fraction(remote, len(places))
         per_round = share * part * link.record_bytes * job.round_us / 1_000_000
         needed = per_round / options.segment_bytes * ROUND_TRIP
         if needed > window:
@@ -98,7 +99,7 @@ def _grant_warnings(job: Job, link: JobEdge, rates: dict[str, Fraction]) -> Iter
         job.record_transport or RecordTransport(), ChannelGrant(), link.record_bytes
     )
     adapts = transport_named(job.scenario.system.transport).adapts
-    share = rates[link.edge.sender] / len(link.channels)
+    share = rates[link.edge.sender] / link.width
     needed = share * job.round_us / 1_000_000 * ROUND_TRIP
     if needed > window and not adapts:
         able = Fraction(window, ROUND_TRIP) * 1_000_000 / job.round_us

@@ -3,7 +3,6 @@
 The counterpart of Flink's job graph. Everything here is constant during a run.
 """
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -41,22 +40,34 @@ class Channel:
     is_local: bool
 
 
-@dataclass(frozen=True)
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
 class JobEdge:
-    """All channels of one edge.
+    """All channels of one edge, ordered by sender, then by subpartition.
 
     Attributes
     ----------
     edge : Edge
         As in the scenario.
-    channels : tuple of Channel
-        Ordered by sender, then by receiver.
+    senders, receivers : ndarray of int64, shape (channels,)
+        Subtasks of each channel.
+    is_local : ndarray of bool, shape (channels,)
+        Which channels are local.
     record_bytes : int
         Size of a record on this edge, bytes.
+
+    Notes
+    -----
+    Columns, since a job may have a million channels: a :class:`Channel` is made when somebody asks
+    for it.
     """
 
     edge: Edge
-    channels: tuple[Channel, ...]
+    senders: Ints
+    receivers: Ints
+    is_local: npt.NDArray[np.bool_]
     record_bytes: int
 
     @property
@@ -69,31 +80,57 @@ class JobEdge:
         """Folder below ``links/``, ``source-sink``."""
         return self.edge.folder
 
+    @property
+    def width(self) -> int:
+        """How many channels there are."""
+        return len(self.senders)
+
+    @cached_property
+    def channels(self) -> tuple[Channel, ...]:
+        """All channels, in order."""
+        return self._made(slice(None))
+
     def outgoing(self, sender: int) -> tuple[Channel, ...]:
         """Channels of a sender subtask, in the order of its subpartitions."""
-        return self._of_subtask.get(("sender", sender), ())
+        return self._of_subtask("sender", sender)
 
     def incoming(self, receiver: int) -> tuple[Channel, ...]:
         """Channels of a receiver subtask, in the order of its gate."""
-        return self._of_subtask.get(("receiver", receiver), ())
+        return self._of_subtask("receiver", receiver)
 
-    def ends(self, side: str) -> npt.NDArray[np.int64]:
+    def ends(self, side: str) -> Ints:
         """Return the subtask of each channel at its "sender" or its "receiver"."""
-        return self._ends[side]
+        return self.senders if side == "sender" else self.receivers
+
+    def places(self, side: str, subtask: int) -> Ints:
+        """Return the places, in order, of the channels of a subtask that is their "sender" ..."""
+        own = self._places[side]
+        return own[subtask] if subtask < len(own) else np.zeros(0, np.int64)
 
     @cached_property
-    def _ends(self) -> dict[str, npt.NDArray[np.int64]]:
-        pairs = np.array([(c.sender, c.receiver) for c in self.channels], np.int64)
-        return {"sender": pairs[:, 0], "receiver": pairs[:, 1]}
+    def _places(self) -> dict[str, list[Ints]]:
+        """Places of the channels of each subtask of a side."""
+        found = {}
+        for side in ("sender", "receiver"):
+            ends = self.ends(side)
+            order = np.argsort(ends, kind="stable")
+            counts = np.bincount(ends) if len(ends) else np.zeros(0, np.int64)
+            found[side] = np.split(order, np.cumsum(counts)[:-1]) if len(counts) else []
+        return found
 
     @cached_property
-    def _of_subtask(self) -> dict[tuple[str, int], tuple[Channel, ...]]:
-        """Channels of each subtask of a side, in their order."""
-        found: dict[tuple[str, int], list[Channel]] = defaultdict(list)
-        for channel in self.channels:
-            found["sender", channel.sender].append(channel)
-            found["receiver", channel.receiver].append(channel)
-        return {subtask: tuple(own) for subtask, own in found.items()}
+    def _kept(self) -> dict[tuple[str, int], tuple[Channel, ...]]:
+        return {}
+
+    def _of_subtask(self, side: str, subtask: int) -> tuple[Channel, ...]:
+        key = side, subtask
+        if key not in self._kept:
+            self._kept[key] = self._made(self.places(side, subtask))
+        return self._kept[key]
+
+    def _made(self, places: Ints | slice) -> tuple[Channel, ...]:
+        columns = (self.senders, self.receivers, self.is_local)
+        return tuple(map(Channel, *(column[places].tolist() for column in columns)))
 
 
 @dataclass(frozen=True)
@@ -178,7 +215,7 @@ class JobVertex:
         if len(self.outputs) != 1:
             return False
         link = self.outputs[0]
-        return len(link.outgoing(subtask)) == 1 and self.member(link).output == TASK_INPUT
+        return len(link.places("sender", subtask)) == 1 and self.member(link).output == TASK_INPUT
 
     def member(self, link: JobEdge) -> Member:
         """Return the stage whose output goes to a link."""
@@ -264,17 +301,18 @@ def _member(
 
 def _link(scenario: Scenario, edge: Edge) -> JobEdge:
     sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
-    channels, local = [], scenario.system.transport == "local"
-    for index in range(sender.parallelism):
-        if edge.partitioner in POINTWISE:
-            widths = sender.parallelism, receiver.parallelism
-            targets = pointwise_channels(index, *widths)
-            targets.sort(key=lambda one: pointwise_subpartition(one, *widths))
-        else:
-            targets = list(range(receiver.parallelism))
-        here = sender.placement[index]
-        channels += [Channel(index, t, local or here == receiver.placement[t]) for t in targets]
-    return JobEdge(edge, tuple(channels), sender.record_bytes)
+    widths = sender.parallelism, receiver.parallelism
+    if edge.partitioner in POINTWISE:
+        targets = [pointwise_channels(index, *widths) for index in range(widths[0])]
+        for own in targets:
+            own.sort(key=lambda one: pointwise_subpartition(one, *widths))
+        receivers = np.array([target for own in targets for target in own], np.int64)
+        senders = np.repeat(np.arange(widths[0]), [len(own) for own in targets])
+    else:
+        senders, receivers = (grid.ravel() for grid in np.indices(widths))
+    here, there = np.array(sender.placement)[senders], np.array(receiver.placement)[receivers]
+    local = (here == there) | (scenario.system.transport == "local")
+    return JobEdge(edge, senders, receivers, local, sender.record_bytes)
 
 
 def _rate_at(rated: Sequence[Member], index: int, at_us: int) -> Fraction | None:

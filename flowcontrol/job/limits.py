@@ -82,7 +82,7 @@ def _written(job: Job, plan: JobVertex) -> Fraction | None:
 
 def _carried(taken: dict[str, Fraction], plan: JobVertex, link: JobEdge) -> Fraction:
     """Records that an edge could carry out of a task, copies of a broadcast counted."""
-    copies = len(link.outgoing(0)) if link.edge.partitioner == "broadcast" else 1
+    copies = len(link.places("sender", 0)) if link.edge.partitioner == "broadcast" else 1
     return taken[plan.name] * plan.member(link).ratio_out * copies
 
 

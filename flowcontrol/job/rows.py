@@ -96,7 +96,7 @@ def queue_depth(job: Job, link: JobEdge, sender: int) -> int:
     size, options = job.sizes.partitions[link.name, sender], job.scenario.options
     if job.scenario.system.transport == "tcp":  # knows no quota
         return size.size
-    width = len(link.outgoing(sender))
+    width = len(link.places("sender", sender))
     kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
     if has_quota(kind) == 0:
         return size.size + size.overdraft

@@ -50,10 +50,13 @@ def on_records(state: Selectivity, count: int) -> int:
     The outputs of n records are floor(n x ratio), however the n come. Whole multiples of the
     denominator come first, so that no product is more than what is returned.
     """
-    whole = count // state.denominator
-    rest = (count - whole * state.denominator) * state.numerator + state.remainder
-    more = rest // state.denominator
-    state.remainder = rest - more * state.denominator
+    denominator = state.denominator
+    whole = 0 if count < denominator else count // denominator
+    rest = (count - whole * denominator) * state.numerator + state.remainder
+    more = 0 if rest < denominator else 1
+    if rest >= 2 * denominator:  # most often there is nothing to divide
+        more = rest // denominator
+    state.remainder = rest - more * denominator
     return whole * state.numerator + more
 
 

@@ -119,7 +119,7 @@ def polled_event(task: Task, gates: Sequence[Gate]) -> Message:
     """Return the event that :func:`next_input` polled last; its slot is free to be used again."""
     queue = gates[task.gate].queues[task.channel]
     head = queue.ends.head
-    return queue.slots[head - 1 if head > 0 else len(queue.slots) - 1]
+    return queue.slots[head - 1 if head > 0 else queue.ends.span - 1]
 
 
 def take_event(gate: Gate, union: Row, number: int, channel: int, place: int) -> None:

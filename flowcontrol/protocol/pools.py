@@ -6,7 +6,8 @@ that cannot be served returns None and changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol import channel_rules, pool_rules, sizing
@@ -233,6 +234,7 @@ class NetworkBufferPool:
         self.buffer_bytes = buffer_bytes
         self.state = GlobalPool(total=total_buffers, free=total_buffers)
         self._pools: list[LocalBufferPool] = []
+        self._is_late = False
 
     @property
     def total_buffers(self) -> int:
@@ -388,8 +390,24 @@ class NetworkBufferPool:
         self.state.unpooled -= buffers
         self.redistribute()
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Create pools, and promise and take exclusive segments, with one redistribution for all.
+
+        What each redistribution before the last would have set, the last one sets anew, as long as
+        no segment is in use.
+        """
+        self._is_late = True
+        try:
+            yield
+        finally:
+            self._is_late = False
+        self.redistribute()
+
     def redistribute(self) -> None:
         """Serve the waiting pools, then share out what no pool requires (section 5.1)."""
+        if self._is_late:
+            return
         self.serve()
         sizes = [pool.size for pool in self._pools]
         sizing.redistribute(

@@ -1,12 +1,14 @@
 """Queues of messages: at the sender, on the wire, at the receiver.
 
 A queue is a ring of as many messages as it may ever hold, which are written in place. Its capacity
-follows from pools and credits, so that nothing checks it here.
+follows from pools and credits, so that nothing checks it here. Most of it is never used: a ring
+goes round in its first few slots, as many as it has ever held at once (:mod:`.rings`).
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from flowcontrol.protocol.rings import widen
 from flowcontrol.protocol.state import assign
 from flowcontrol.protocol.states import Message, ReceivedMessage, Ring
 
@@ -123,9 +125,12 @@ def is_full(queue: Queue[S]) -> int:
 
 def next_slot(queue: Queue[S]) -> S:
     """Return the slot behind the newest, to be filled; :func:`append` makes it the newest."""
-    place = queue.ends.head + queue.ends.count
-    if place >= len(queue.slots):  # cheaper than a division, on a kernel's hottest path
-        place -= len(queue.slots)
+    ends = queue.ends
+    if ends.count == ends.span:
+        widen(ends, queue.slots)
+    place = ends.head + ends.count
+    if place >= ends.span:  # cheaper than a division, on a kernel's hottest path
+        place -= ends.span
     return queue.slots[place]
 
 
@@ -136,9 +141,10 @@ def append(queue: Queue[S]) -> None:
 
 def drop(queue: Queue[S]) -> S:
     """Drop the oldest and return it; it keeps its fields until its slot is used again."""
-    place = queue.ends.head
-    queue.ends.head = place + 1 if place + 1 < len(queue.slots) else 0
-    queue.ends.count -= 1
+    ends = queue.ends
+    place = ends.head
+    ends.head = place + 1 if place + 1 < ends.span else 0
+    ends.count -= 1
     return queue.slots[place]
 
 
@@ -191,8 +197,9 @@ def is_urgent(kind: int) -> int:
 
 def overtake(queue: Queue[Message]) -> Message:
     """Make room behind the messages with priority, which are the oldest; return the slot."""
+    next_slot(queue)  # or there would be none
     append(queue)
-    most, place = len(queue.slots), queue.ends.count - 1
+    most, place = queue.ends.span, queue.ends.count - 1
     while place > 0:
         before = queue.slots[(queue.ends.head + place - 1) % most]
         if has_priority(before.kind) == 1:
@@ -204,7 +211,7 @@ def overtake(queue: Queue[Message]) -> Message:
 
 def remove(queue: Queue[Message], number: int) -> None:
     """Remove the message that has ``number`` others before it; those behind it move up."""
-    most = len(queue.slots)
+    most = queue.ends.span
     for i in range(queue.ends.head + number, queue.ends.head + queue.ends.count - 1):
         carry(queue.slots[i % most], queue.slots[(i + 1) % most])
     queue.ends.count -= 1
@@ -212,7 +219,7 @@ def remove(queue: Queue[Message], number: int) -> None:
 
 def remove_received(queue: Queue[ReceivedMessage], number: int) -> None:
     """Remove a message from a receiver's queue, as :func:`remove` does from a sender's."""
-    most = len(queue.slots)
+    most = queue.ends.span
     for i in range(queue.ends.head + number, queue.ends.head + queue.ends.count - 1):
         carry(queue.slots[i % most], queue.slots[(i + 1) % most])
         queue.slots[i % most].buffer = queue.slots[(i + 1) % most].buffer
@@ -221,12 +228,12 @@ def remove_received(queue: Queue[ReceivedMessage], number: int) -> None:
 
 def message_at(queue: Queue[M], number: int) -> M:
     """Return the message that has ``number`` others before it."""
-    return queue.slots[(queue.ends.head + number) % len(queue.slots)]
+    return queue.slots[(queue.ends.head + number) % queue.ends.span]
 
 
 def find_kind(queue: Queue[M], kind: int) -> int:
     """Return how many messages are before the oldest of a kind; -1 if there is none."""
-    most = len(queue.slots)
+    most = queue.ends.span
     for place in range(queue.ends.count):
         if queue.slots[(queue.ends.head + place) % most].kind == kind:
             return place
@@ -235,7 +242,7 @@ def find_kind(queue: Queue[M], kind: int) -> int:
 
 def bytes_before(queue: Queue[M], number: int) -> int:
     """Return the bytes of data in the ``number`` oldest messages of a queue."""
-    most, nbytes = len(queue.slots), 0
+    most, nbytes = queue.ends.span, 0
     for place in range(number):
         slot = queue.slots[(queue.ends.head + place) % most]
         if slot.kind == DATA:
@@ -255,7 +262,7 @@ def new_queue(capacity: int, cls: type[S]) -> Queue[S]:
 
 def in_order(queue: Queue[S]) -> list[S]:
     """Return what is in a queue, oldest first."""
-    ends, most = queue.ends, len(queue.slots)
+    ends, most = queue.ends, queue.ends.span
     return [queue.slots[(ends.head + i) % most] for i in range(ends.count)]
 
 

@@ -42,8 +42,11 @@ from flowcontrol.protocol.rows import (
     Row,
     add_all_members,
     add_member,
+    fifo_drop,
+    fifo_first,
     fifo_pop,
     fifo_push,
+    fifo_rotate,
 )
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, Gate, Partition
@@ -177,11 +180,11 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     no record ends is copied out and recycled as soon as it is polled.
     """
     while task.left + task.marks == 0:
-        number = fifo_pop(union)
+        number = fifo_first(union)
         if number < 0:
             return NO_INPUT
         gate = gates[number]
-        channel = take_turn(gate, union, number)
+        channel = take_turn(gate, union)
         message = drop(gate.queues[channel])
         if is_event(message) == 1:
             if message.kind == END_OF_PARTITION:
@@ -204,28 +207,30 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     return RECORD
 
 
-def take_turn(gate: Gate, union: Row, number: int) -> int:
+def take_turn(gate: Gate, union: Row) -> int:
     """Return the channel of a gate whose turn it is; more in it, or in the gate, waits its turn.
 
     Parameters
     ----------
     gate : Gate
-        The gate ``number`` of its task, just taken from ``union``.
+        The oldest in ``union``.
     union : row
         Gates with data, in the order in which they are polled.
-    number : int
-        Which gate it is.
 
     Returns
     -------
     int
         The channel; its oldest message is the caller's to drop.
     """
-    channel = fifo_pop(gate.order)
+    channel = fifo_first(gate.order)
     if gate.queues[channel].ends.count > 1:
-        fifo_push(gate.order, channel)
+        fifo_rotate(gate.order)
+    else:
+        fifo_drop(gate.order)
     if gate.order[FIFO_COUNT] > 0:
-        fifo_push(union, number)
+        fifo_rotate(union)
+    else:
+        fifo_drop(union)
     return channel
 
 
@@ -406,6 +411,14 @@ def send_message(
         credit = len(held) - FIFO_SLOTS - held[FIFO_COUNT]
     if is_available(own, partition.queues[channel], credit) == 0:
         return NOTHING
+    return send_next(partition, channel, quota, is_local, message)
+
+
+def send_next(
+    partition: Partition, channel: int, quota: int, is_local: int, message: Message
+) -> int:
+    """Send a subpartition's next message as :func:`send_message` does: its reader is available."""
+    own, held = partition.channels[channel], partition.held[channel]
     while True:
         found = poll_queue(own, partition.queues[channel], message)
         if found == EMPTY or (found == BUFFER and is_local == 0):

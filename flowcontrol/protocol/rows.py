@@ -25,10 +25,14 @@ UNLIMITED = -1
 WORD = 32
 """Members of a set that one integer of its row holds, a bit each."""
 
+WORD_BITS = 5
+"""WORD is 2 to that power. Shifts and masks round negative numbers as // and % do, and no sign has
+to be looked at."""
+
 
 def add_member(row: Row, member: int) -> None:
     """Put a small integer into a set: a row of ``members // WORD + 1`` integers or more."""
-    row[member // WORD] |= 1 << (member % WORD)
+    row[member >> WORD_BITS] |= 1 << (member & (WORD - 1))
 
 
 def add_all_members(row: Row) -> None:
@@ -55,10 +59,34 @@ def fifo_pop(row: Row) -> int:
     """Remove and return the oldest value, or -1 when the row is empty."""
     if row[FIFO_COUNT] == 0:
         return -1
-    head = row[FIFO_HEAD]
-    row[FIFO_HEAD] = head + 1 if head + 1 < len(row) - FIFO_SLOTS else 0
+    oldest = row[FIFO_SLOTS + row[FIFO_HEAD]]  # which may be below 0 as well
+    fifo_drop(row)
+    return oldest
+
+
+def fifo_first(row: Row) -> int:
+    """Return the oldest value, or -1 when the row is empty."""
+    return row[FIFO_SLOTS + row[FIFO_HEAD]] if row[FIFO_COUNT] > 0 else -1
+
+
+def fifo_drop(row: Row) -> None:
+    """Remove the oldest value; there is one."""
+    head = row[FIFO_HEAD] + 1
+    row[FIFO_HEAD] = head if head < len(row) - FIFO_SLOTS else 0
     row[FIFO_COUNT] -= 1
-    return row[FIFO_SLOTS + head]
+
+
+def fifo_rotate(row: Row) -> None:
+    """Put the oldest value behind all others; there is one."""
+    count = row[FIFO_COUNT]
+    if count == 1:
+        return
+    capacity, head = len(row) - FIFO_SLOTS, row[FIFO_HEAD]
+    slot = head + count
+    if slot >= capacity:
+        slot -= capacity
+    row[FIFO_SLOTS + slot] = row[FIFO_SLOTS + head]
+    row[FIFO_HEAD] = head + 1 if head + 1 < capacity else 0
 
 
 def fifo_remove(row: Row, value: int) -> None:

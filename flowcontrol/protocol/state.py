@@ -70,10 +70,16 @@ def cell(cls: type[Any], name: str) -> int:
 def assign(state: Any, other: Any) -> None:
     """Give a state the integers of another one.
 
-    One of the two may be a view of memory, or have more fields: those of the object count.
+    One of the two may be a view of memory, or have more fields: those of the object count. Two
+    views are of one class.
     """
-    for name in columns(type(other) if is_dataclass(other) else type(state)):
+    for name in columns(type(other) if is_dataclass(other) else viewed(state)):
         setattr(state, name, getattr(other, name))
+
+
+def viewed(state: Any) -> type[Any]:
+    """Return the class of a state, or that of which it is a view."""
+    return cast(type[Any], getattr(state, "viewed", type(state)))
 
 
 @per_class

@@ -170,6 +170,8 @@ class Ring:
     """Place of the oldest."""
     count: Level = 0
     """How many there are."""
+    span: Scratch = 0
+    """Slots that it goes round in, the first ones (:mod:`flowcontrol.protocol.rings`)."""
 
 
 @dataclass(slots=True)

@@ -49,7 +49,8 @@ def append_bytes(own: Subpartition, nbytes: int, left: int, is_mark: int = 0) ->
 def finish_buffer(own: Subpartition, queue: q.Queue[Message]) -> None:
     """Close the open buffer, and queue what no slice has carried of it."""
     own.is_open = 0
-    own.empty += 1 - s.is_slice_sent(own.unread, 1, own.initial)
+    if s.is_slice_sent(own.unread, 1, own.initial) == 0:
+        own.empty += 1
     message = q.next_slot(queue)
     message.kind = q.DATA
     _put_unread(own, message)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from flowcontrol.protocol.partition_kinds import disk_ns
 from flowcontrol.protocol.queues import END_OF_PARTITION, carry, drop, is_event
 from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, RECORD, recycle, take_turn
-from flowcontrol.protocol.rows import Row, fifo_pop
+from flowcontrol.protocol.rows import Row, fifo_first
 from flowcontrol.protocol.sides import KIND_HEAP, Gate
 from flowcontrol.protocol.states import AlignedChannel, Alignment, Message, ReceivedMessage, Task
 
@@ -192,10 +192,10 @@ def next_unblocked(
             found = _play_back(task, own, one, channels[place_of(gates, one.gate, one.channel)])
             _free(aside, number)
         else:
-            gate = fifo_pop(union)
+            gate = fifo_first(union)
             if gate < 0:
                 return NO_INPUT
-            channel = take_turn(gates[gate], union, gate)
+            channel = take_turn(gates[gate], union)
             message = drop(gates[gate].queues[channel])
             aligned = channels[place_of(gates, gate, channel)]
             task.gate, task.channel = gate, channel

@@ -166,7 +166,7 @@ def _whole_class(cls: type[Any]) -> type[Any]:
 
 def _made(cls: type[Any], base: type[_View]) -> type[Any]:
     found = {name: _member(cell(cls, name), inner) for name, inner in members(cls)}
-    return type(f"{cls.__name__}View", (base,), {"__slots__": (), **found})
+    return type(f"{cls.__name__}View", (base,), {"__slots__": (), "viewed": cls, **found})
 
 
 def _member(at: int, inner: type[Any] | None) -> property:

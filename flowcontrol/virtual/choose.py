@@ -173,7 +173,7 @@ def _window_us(job: Job, link: JobEdge) -> float:
     if job.record_transport is not None:
         records = first_grant(job.record_transport, ChannelGrant(), link.record_bytes)
         return records / rate * 1e6
-    sizes = [job.sizes.gates[link.name, channel.receiver] for channel in link.channels]
+    sizes = [job.sizes.gates[link.name, receiver] for receiver in set(link.receivers.tolist())]
     window = min(size.exclusive + size.floating for size in sizes)
     return window * job.scenario.options.segment_bytes / (rate * link.record_bytes) * 1e6
 
@@ -181,14 +181,16 @@ def _window_us(job: Job, link: JobEdge) -> float:
 def _channel_rate(job: Job, link: JobEdge) -> float:
     """Records/s of a channel at the most, if a sender's records are spread evenly."""
     plan = job.stage(link.edge.sender)
-    senders = {channel.sender for channel in link.channels}
+    senders = set(link.senders.tolist())
     rates = [plan.rates(sender) for sender in senders]
     own = [_highest(schedule) for schedule in rates if schedule is not None]
-    share = len(link.channels) / len(senders)
+    share = link.width / len(senders)
     if own:
         rate = max(own)
     else:
-        rate = sum(_channel_rate(job, other) * len(other.incoming(0)) for other in plan.inputs)
+        rate = sum(
+            _channel_rate(job, other) * len(other.places("receiver", 0)) for other in plan.inputs
+        )
     rate *= float(plan.member(link).ratio_out)
     return rate if link.edge.partitioner == "broadcast" else rate / share
 

@@ -29,7 +29,7 @@ from flowcontrol.virtual.registry import PARTS
 F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {
-    "protocol": "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds "
+    "protocol": "rows queues rings pool_rules channel_rules sender_rules subpartition_rules rounds "
     "events withholding sizing ratios service times debloating partitioners partition_kinds "
     "processors",
     "protocol.checkpoints": "alignment barriers tracker",

@@ -14,10 +14,18 @@ from collections.abc import Sequence
 
 from flowcontrol.protocol.frames import HEADER_BYTES as FRAMES
 from flowcontrol.protocol.frames import Frame
-from flowcontrol.protocol.queues import is_event
+from flowcontrol.protocol.queues import is_event, next_slot
 from flowcontrol.protocol.ratios import capped
-from flowcontrol.protocol.rounds import receive, send_message
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_push
+from flowcontrol.protocol.rounds import receive, send_next
+from flowcontrol.protocol.rows import (
+    FIFO_COUNT,
+    FIFO_SLOTS,
+    fifo_drop,
+    fifo_first,
+    fifo_pop,
+    fifo_push,
+    fifo_rotate,
+)
 from flowcontrol.protocol.state import width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.systems.tcp_buffers import poll_closed
@@ -25,8 +33,7 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import row, rows_of, state_of
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
-from flowcontrol.virtual.messages import count_bytes, put
-from flowcontrol.virtual.messages import next_message as next_to_send
+from flowcontrol.virtual.messages import count_bytes, depart, expect, wire_of
 from flowcontrol.virtual.parts import TCP, WIRES
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import is_sendable, may_be_served
@@ -48,21 +55,36 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
     connection = v.task_row(m, number)
     connection.has_sent = 0
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
-    first_after_ns = (now + 1) * m.round_us * 1000
+    round_ns = m.round_us * 1000
+    first_after_ns = (now + 1) * round_ns
+    unseen = queue[FIFO_COUNT]  # those behind them were found sendable here, after they had sent
+    arrives, until_ns, nbytes, took_ns = now, 0, -1, 0
     while queue[FIFO_COUNT] > 0 and connection.ready < first_after_ns:
-        channel = fifo_pop(queue)
-        out = v.out_row(m, channel)
-        out.is_queued = 0
-        partition = v.partition_of(m, out.partition)
-        message = next_to_send(m, out)
-        if send_message(partition, out.place, m.quota, 0, message) == 0:
-            continue
-        nbytes = message.nbytes + HEADER_BYTES
-        put(m, out, _arrival(m, connection, nbytes, now))
-        wake(m, out.sender, now + 1)
-        if is_sendable(m, out) == 1:
-            out.is_queued = 1
-            fifo_push(queue, channel)
+        out = v.out_row(m, fifo_first(queue))
+        unseen -= 1
+        wire = wire_of(m, out)
+        message, found = next_slot(wire), 0
+        if unseen < 0 or is_sendable(m, out) == 1:
+            found = send_next(v.partition_of(m, out.partition), out.place, m.quota, 0, message)
+        if found > 0:
+            if message.nbytes != nbytes:
+                nbytes = message.nbytes
+                took_ns = _takes_ns(connection, nbytes + HEADER_BYTES)
+            arrives_ns = _serve_wire(m, connection, took_ns, now) + m.latency_ns
+            if arrives_ns > until_ns:  # as most do, it arrives in the round of the one before
+                arrives = max(now + 1, (arrives_ns + round_ns - 1) // round_ns)
+                until_ns = arrives * round_ns
+            is_first = wire.ends.count == 0  # else its receiver is looked at by then already
+            depart(m, wire, message, arrives)
+            if is_first:
+                expect(m, out, arrives)
+            if unseen >= 0:
+                wake(m, out.sender, now + 1)
+        if found > 0 and is_sendable(m, out) == 1:
+            fifo_rotate(queue)
+        else:
+            out.is_queued = 0
+            fifo_drop(queue)
     if queue[FIFO_COUNT] > 0:
         wake(m, number, max(now + 1, connection.ready // (m.round_us * 1000)))
 
@@ -99,11 +121,21 @@ def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -
     if connection.unit == 0:
         return now + m.latency
     round_ns = m.round_us * 1000
-    wire = v.task_row(m, connection.first_gate)  # all connections between two machines share it
-    begun_ns = max(now * round_ns, wire.ready)
-    done_ns = begun_ns + capped(nbytes, connection.cost_ns, connection.unit)
-    wire.ready = done_ns
+    done_ns = _serve_wire(m, connection, _takes_ns(connection, nbytes), now)
     return max(now + 1, (done_ns + m.latency_ns + round_ns - 1) // round_ns)
+
+
+def _takes_ns(connection: f.KernelTask, nbytes: int) -> int:
+    """Time that so many bytes take on the wire, nanoseconds."""
+    return capped(nbytes, connection.cost_ns, connection.unit)
+
+
+def _serve_wire(m: KernelMemory, connection: f.KernelTask, took_ns: int, now: int) -> int:
+    """Have the wire be busy for so long; return when it is done, nanoseconds."""
+    wire = v.task_row(m, connection.first_gate)  # all connections between two machines share it
+    done_ns = max(now * m.round_us * 1000, wire.ready) + took_ns
+    wire.ready = done_ns
+    return done_ns
 
 
 def _write_next(

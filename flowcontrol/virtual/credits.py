@@ -46,7 +46,7 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 done = _hear_late(m, p.task, out, into, now)
             v.set_bit(m, p.dirty, place)
             if done == 1:
-                m[bits + place // WORD] &= ~(1 << (place % WORD))
+                v.clear_bit(m, bits, place)
             place = v.next_bit(m, bits, count, place)
         if m.has_checkpoints == 1 and m.counts_records == 1:
             note_barriers_of(m, partition)

@@ -1,7 +1,6 @@
 """Tasks of the kernel that are not deployed: what reaches them is lost."""
 
 from flowcontrol.protocol.queues import drop
-from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import KernelMemory
@@ -26,7 +25,7 @@ def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                     break
                 drop(queue)
             if queue.ends.count == 0:
-                m[g.arrivals + channel // WORD] &= ~(1 << (channel % WORD))
+                v.clear_bit(m, g.arrivals, channel)
             channel = v.next_bit(m, g.arrivals, g.channels, channel)
     for i in range(task.partitions):
         p = v.partition_row(m, task.first_partition + i)

@@ -29,47 +29,54 @@ def fill_link(build: Builder, link: JobEdge) -> None:
     """Fill partitions, gates and channels of an edge."""
     job, places = build.job, build.places
     senders, receivers = link.ends("sender"), link.ends("receiver")
-    local = np.array([channel.is_local for channel in link.channels])
     ins, outs = places.ins[link.name], places.outs[link.name]
     into, out = build.blocks["inputs_at"], build.blocks["outputs_at"]
     into["out"][ins], out["input"][outs] = outs, ins
     sender_task = places.tasks[job.stage(link.edge.sender).name]
     receiver_task = places.tasks[link.edge.receiver]
     out["receiver"][outs], out["sender"][outs] = receiver_task + receivers, sender_task + senders
-    out["is_local"][outs], out["connection"][outs] = local, -1
+    out["is_local"][outs], out["connection"][outs] = link.is_local, -1
     cycle: dict[str, int] = {}
+    depth_of = np.zeros(int(senders.max()) + 1, np.int64)
+    if job.record_transport is None:
+        depth_of[:] = [queue_depth(job, link, sender) for sender in range(len(depth_of))]
     partitions = rows_in(build.blocks["partitions_at"], f.KernelPartition)
     gates = rows_in(build.blocks["gates_at"], f.KernelGate)
     for sender in map(int, np.unique(senders)):
-        own = outs[senders == sender]
+        own = outs[link.places("sender", sender)]
         number = places.partitions[link.name, sender]
         out["place"][own], out["partition"][own] = np.arange(len(own)), number
         partition = partitions[number]
         partition.task, partition.first_channel = sender_task + sender, int(own[0])
-        _fill_partition(build, link, sender, partition, cycle)
+        _fill_partition(build, link, sender, partition, cycle, int(depth_of[sender]))
     for receiver in map(int, np.unique(receivers)):
-        is_own = receivers == receiver
-        own, number = outs[is_own], places.gates[link.name, receiver]
+        here = link.places("receiver", receiver)
+        own, number = outs[here], places.gates[link.name, receiver]
         out["gate"][own], out["index"][own] = number, np.arange(len(own))
         gate = gates[number]
         gate.task = receiver_task + receiver
-        _fill_gate(build, link, receiver, ins[is_own], gate)
+        _fill_gate(build, link, receiver, ins[here], gate, depth_of)
 
 
 def _fill_partition(
-    build: Builder, link: JobEdge, sender: int, p: f.KernelPartition, cycle: dict[str, int]
+    build: Builder,
+    link: JobEdge,
+    sender: int,
+    p: f.KernelPartition,
+    cycle: dict[str, int],
+    depth: int,
 ) -> None:
+    """Fill a partition, whose queues hold so many buffers."""
     job, size = build.job, build.job.sizes.partitions[link.name, sender]
-    channels = link.outgoing(sender)
+    channels = link.places("sender", sender)
     count = len(channels)
     events, is_counted = event_slots(job.checkpoints), job.record_transport is not None
-    depth = 0 if is_counted else queue_depth(job, link, sender)
     _fill_pool(p, size.size, size.overdraft)
     if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
     p.channels, p.queue_most = count, sent_slots(events) if is_counted else depth + events
     p.queues = int(build.queues(count, Message, p.queue_most)[0])
-    has_local = any(channel.is_local for channel in channels)
+    has_local = bool(link.is_local[channels].any())
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
     p.held = build.take(count * p.held_width)
     p.counts, p.routed = build.take(count), build.take(count)
@@ -123,8 +130,9 @@ def _fill_shares(
 
 
 def _fill_gate(
-    build: Builder, link: JobEdge, receiver: int, numbers: Ints, g: f.KernelGate
+    build: Builder, link: JobEdge, receiver: int, numbers: Ints, g: f.KernelGate, depth_of: Ints
 ) -> None:
+    """Fill a gate; ``depth_of`` says how many buffers the queues of each sender hold."""
     count = len(numbers)
     words = count // w.WORD + 1
     g.first_channel, g.channels = numbers[0], count
@@ -133,7 +141,7 @@ def _fill_gate(
     g.arrivals, g.dirty_channels = build.take(words), build.take(words)
     g.record_bytes, g.since = link.record_bytes, -1
     if build.job.record_transport is None:
-        most = _fill_buffers(build, link, receiver, numbers, g)
+        most = _fill_buffers(build, link, receiver, numbers, g, depth_of)
     else:
         most = _fill_grants(build, build.job.record_transport, numbers, g)
     g.queue_most = most + event_slots(build.job.checkpoints)
@@ -141,15 +149,15 @@ def _fill_gate(
 
 
 def _fill_buffers(
-    build: Builder, link: JobEdge, receiver: int, numbers: Ints, g: f.KernelGate
+    build: Builder, link: JobEdge, receiver: int, numbers: Ints, g: f.KernelGate, depth_of: Ints
 ) -> int:
     """Fill a gate's pool and its channels; return the messages that one may have received."""
     job, into, out = build.job, build.blocks["inputs_at"], build.blocks["outputs_at"]
-    size, channels = job.sizes.gates[link.name, receiver], link.incoming(receiver)
+    size, channels = job.sizes.gates[link.name, receiver], link.places("receiver", receiver)
     _fill_pool(g, size.floating, 0)
     window = size.exclusive + size.floating
-    local = np.array([channel.is_local for channel in channels])
-    depths = [queue_depth(job, link, c.sender) if c.is_local else window for c in channels]
+    local = link.is_local[channels]
+    depths = np.where(local, depth_of[link.senders[channels]], window)
     exclusive = np.where(local, 0, size.exclusive)
     into["initial"][numbers] = np.where(local, LOCAL, exclusive)
     into["exclusive"][numbers] = into["announced"][numbers] = exclusive
@@ -159,8 +167,7 @@ def _fill_buffers(
     for is_local in (False, True):
         own = numbers[local == is_local]
         if len(own):
-            pairs = zip(depths, channels, strict=True)
-            most = max(1, *(depth for depth, channel in pairs if channel.is_local == is_local))
+            most = max(1, int(depths[local == is_local].max()))
             if size.exclusive == 0 and not is_local:  # an announcement may go before each of them
                 most = 2 * most + 1
             _fill_transit(build, own, most + slots)
@@ -170,7 +177,7 @@ def _fill_buffers(
     delay_us, period_us = build.head.latency * job.round_us, options.debloat_period_us
     sizes = delay_us // period_us + 2 if options.debloat_enabled else 0
     _fill_credits(build, numbers, window + 2 + sizes + slots)
-    return max(depths)
+    return int(depths.max())
 
 
 def _fill_grants(build: Builder, transport: RecordTransport, numbers: Ints, g: f.KernelGate) -> int:

@@ -238,6 +238,6 @@ def _first_runs(job: Job) -> int:
         )
         gates = [size for (edge, _), size in sizes.gates.items() if edge == link.name]
         buffers += sum(size.floating for size in gates)
-        buffers += len(link.channels) * max((size.exclusive for size in gates), default=0)
+        buffers += link.width * max((size.exclusive for size in gates), default=0)
         most += buffers * each
     return min(MOST_RUNS, max(LEAST_RUNS, most))

@@ -19,6 +19,7 @@ from numba.core.typing.templates import (
 )
 from numba.extending import models, register_model
 
+from flowcontrol.protocol.rings import shift
 from flowcontrol.protocol.state import cell, members, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.header import KernelMemory
@@ -80,9 +81,18 @@ class MemoryType(RowType):
         self.name = f"Memory({parts})"
 
 
+@cache
+def setting(cls: type[Any]) -> int:
+    """Return the parts that set fields of a class, or of a state in it, as a sum."""
+    own = sum({part for part, _ in SWITCHES.get(cls, {}).values()})
+    for _, inner in members(cls):
+        own |= 0 if inner is None else setting(inner)
+    return own
+
+
 def missing_of(cls: type[Any], parts: int) -> int:
     """Return the parts that set fields of a class and that a kernel lacks, as a sum."""
-    return sum({part for part, _ in SWITCHES.get(cls, {}).values() if part & parts == 0})
+    return setting(cls) & ~parts
 
 
 @cache
@@ -154,6 +164,11 @@ def _part_of_queue(context: Any, builder: Any, kind: Any, value: Any, name: str)
     return made(context, builder, slots_type, data=slots, count=queue.count)
 
 
+def missing_in(inner: type[Any], kind: Any) -> int:
+    """Return the parts that set fields of a state in another one and that the kernel lacks."""
+    return int(setting(inner) & kind.missing)
+
+
 @infer_getattr
 class _Attributes(AttributeTemplate):
     key = StateType
@@ -163,7 +178,7 @@ class _Attributes(AttributeTemplate):
         if name not in found:
             return None
         inner = found[name]
-        return types.int64 if inner is None else state_type(inner)
+        return types.int64 if inner is None else state_type(inner, missing_in(inner, kind))
 
 
 @infer_getattr
@@ -295,6 +310,27 @@ def _count_of(typing: Any, row: Any) -> Any:
         return cgutils.create_struct_proxy(signature.args[0])(context, builder, values[0]).count
 
     return types.int64(row), code
+
+
+@in_place(shift)
+def _shifted(typing: Any, slots: Any, first: Any, after: Any, by: Any) -> Any:
+    if not isinstance(slots, RowType):
+        return None
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kinds = signature.args
+        _, old = _place_in_row(context, builder, signature, values)
+        first, after, by = (
+            as_int(context, builder, value, kind)
+            for value, kind in list(zip(values, kinds, strict=True))[1:]
+        )
+        cells = builder.mul(by, ir.Constant(CELL, slots.fixed))
+        new = _moved(builder, old, cells)
+        nbytes = builder.mul(builder.sub(after, first), ir.Constant(CELL, 8 * slots.fixed))
+        cgutils.raw_memmove(builder, new, old, nbytes, 1)
+        return context.get_dummy_value()
+
+    return types.void(slots, first, after, by), code
 
 
 def placed_at(function: Any, type_in: Callable[[Any], Any]) -> None:

@@ -153,7 +153,7 @@ class Memory:
         ends = self.copy(at, Ring)
         if ends.count == 0:  # as most are
             return []
-        block = self.table(at + width(Ring), most, cls)
+        block = self.table(at + width(Ring), ends.span, cls)
         return self.copies(np.take(block, ends.head + np.arange(ends.count), mode="wrap"), cls)
 
     def values(self, offset: int, length: int) -> list[int]:
@@ -234,7 +234,7 @@ def fill(
     first_disk = sum(plan.stage.parallelism for plan in job.stages)
     head.tasks = first_disk + len(disks) + len(pairs)
     head.gates, head.partitions = len(build.places.gates), len(build.places.partitions)
-    head.channels = sum(len(link.channels) for link in job.links)
+    head.channels = sum(link.width for link in job.links)
     head.runs_most, head.ages_most = runs, ages
     head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
     head.asides_most, head.results_most = asides, results
@@ -354,8 +354,8 @@ def _number(job: Job, places: Places) -> None:
 def _number_channels(
     link: JobEdge, index: int, side: str, into: dict[str, Ints], firsts: dict[str, int], which: str
 ) -> None:
-    numbers = into.setdefault(link.name, np.full(len(link.channels), -1, np.int64))
-    own = np.flatnonzero(link.ends(side) == index)
+    numbers = into.setdefault(link.name, np.full(link.width, -1, np.int64))
+    own = link.places(side, index)
     numbers[own] = firsts[which] + np.arange(len(own))
     firsts[which] += len(own)
 
@@ -392,7 +392,7 @@ def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
     task["operators_at"] = build.put(np.array(places_of_operators, np.int64))
     task["is_single"] = int(writes_together(job, plan, index))
     task["union"] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
-    task["open_inputs"] = max(1, sum(len(link.incoming(index)) for link in plan.inputs))
+    task["open_inputs"] = max(1, sum(len(link.places("receiver", index)) for link in plan.inputs))
     task["limit"], task["last"] = limit, -1
     task["status"] = f.IDLE
     task["cost_ns"] = emission_cost_ns(job, plan)

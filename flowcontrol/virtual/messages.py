@@ -3,7 +3,7 @@
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import receive, send_message
-from flowcontrol.protocol.rows import WORD, Row
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.systems.transports.record_rounds import receive_records, send_records
@@ -45,7 +45,7 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if m.has_checkpoints == 1:
                 count_bytes(m, into, nbytes)
             if queue.ends.count == 0:
-                m[bits + channel // WORD] &= ~(1 << (channel % WORD))
+                v.clear_bit(m, bits, channel)
             channel = v.next_bit(m, bits, count, channel)
 
 
@@ -105,8 +105,7 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             continue
         partition = v.partition_of(m, number)
         while place >= 0:
-            word = bits + place // WORD
-            m[word] &= ~(1 << (place % WORD))
+            v.clear_bit(m, bits, place)
             if m.counts_records == 1:
                 task.has_sent |= _send_records(m, p, partition, place, now)
             else:
@@ -122,8 +121,10 @@ def _send_records(
     out = v.out_row(m, p.first_channel + place)
     queue, at = wire_of(m, out), now + (1 if out.is_local == 1 else m.latency)
     before = queue.ends.count
-    while send_counted(m, partition, place, p.record_bytes, next_slot(queue)) > 0:
-        depart(m, queue, at)
+    message = next_slot(queue)
+    while send_counted(m, partition, place, p.record_bytes, message) > 0:
+        depart(m, queue, message, at)
+        message = next_slot(queue)
     if queue.ends.count == before:
         return 0
     expect(m, out, at)
@@ -145,8 +146,10 @@ def _send_buffers(
         return 0
     queue, at = wire_of(m, out), now + (1 if local == 1 else m.latency)
     before, held = queue.ends.count, out.buffers
-    while _take(m, partition, place, local, next_slot(queue)) > 0:
-        depart(m, queue, at)
+    message = next_slot(queue)
+    while _take(m, partition, place, local, message) > 0:
+        depart(m, queue, message, at)
+        message = next_slot(queue)
     if queue.ends.count == before:
         return 1 if out.buffers < held else 0
     expect(m, out, at)
@@ -191,13 +194,15 @@ def next_message(m: KernelMemory, out: f.KernelSubpartition) -> f.KernelMessage:
 
 def put(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Put the next message on its way; its receiver is looked at when it arrives."""
-    depart(m, wire_of(m, out), at)
+    queue = wire_of(m, out)
+    depart(m, queue, next_slot(queue), at)
     expect(m, out, at)
 
 
-def depart(m: KernelMemory, queue: Queue[f.KernelMessage], at: int) -> None:
-    """Have the next message be under way, to arrive in a round."""
-    message = next_slot(queue)
+def depart(
+    m: KernelMemory, queue: Queue[f.KernelMessage], message: f.KernelMessage, at: int
+) -> None:
+    """Have the message in the next slot be under way, to arrive in a round."""
     message.round = at
     append(queue)
     m.transfers += 1 - is_event(message)

@@ -8,10 +8,18 @@ from flowcontrol.job.timed_settings import has_markers, is_timed
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
+from flowcontrol.protocol.partition_kinds import BOUNDED
 from flowcontrol.protocol.spark_time.states import TaskBatch
-from flowcontrol.protocol.states import Message, ReceivedMessage
+from flowcontrol.protocol.states import LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
-from flowcontrol.virtual.fields import KernelMessage, KernelSubpartition, KernelTask, Run
+from flowcontrol.virtual.fields import (
+    KernelInputChannel,
+    KernelMessage,
+    KernelPartition,
+    KernelSubpartition,
+    KernelTask,
+    Run,
+)
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.spill_memory import kinds_of
 
@@ -58,7 +66,13 @@ BATCHES = 32768
 CORES = 65536
 """Processors that the tasks of a task manager share."""
 
-_FIRST_TRANSPORT = 17
+BROADCASTS = 131072
+"""Result partitions whose channels all read the same buffers."""
+
+NOBODY = 1 << 62
+"""In place of a part: no kernel has it."""
+
+_FIRST_TRANSPORT = 18
 """Place of the part of the first transport that counts records."""
 
 
@@ -96,7 +110,15 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "is_aligned": (ALIGNMENT, 0),
         "has_markers": (MARKERS, 0),
         "processor": (CORES, 0),
+        "kinds": (SPILLS, 0),
     },
+    KernelPartition: {
+        "is_broadcast": (BROADCASTS, 0),
+        "kind": (SPILLS, BOUNDED),
+        "is_stopped": (SPILLS, 0),
+    },
+    KernelInputChannel: {"is_released": (NOBODY, 0)},
+    LocalPool: {"is_destroyed": (JOBS, 0)},
     TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
@@ -113,7 +135,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
     },
 }
 """Fields that have one value in every job that a kernel without a part runs, by class: the part and
-the value."""
+the value. One of a class is constant wherever states of that class are."""
 
 EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1
 
@@ -164,4 +186,6 @@ def parts_of(job: Job) -> int:
         parts |= BATCHES
     if scenario.counts_processors:
         parts |= CORES
+    if any(edge.partitioner == "broadcast" for edge in scenario.edges):
+        parts |= BROADCASTS
     return parts

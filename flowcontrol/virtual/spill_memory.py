@@ -42,7 +42,7 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
 
 
 def _kind(job: Job, link: JobEdge, sender: int) -> int:
-    width = len(link.outgoing(sender))
+    width = len(link.places("sender", sender))
     least = job.scenario.options.sort_min_parallelism
     return k.kind_of(link.edge.partition_type, width, least)
 

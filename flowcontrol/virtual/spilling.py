@@ -6,7 +6,6 @@ The rules are those of :mod:`flowcontrol.protocol.partition_kinds`.
 from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.pool_rules import pool_is_available
 from flowcontrol.protocol.queues import DATA
-from flowcontrol.protocol.rows import WORD
 from flowcontrol.protocol.subpartition_rules import head_is_event, poll_queue
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
@@ -27,7 +26,7 @@ from flowcontrol.virtual.spilled import (
     spill_buffer,
     spill_row,
 )
-from flowcontrol.virtual.views import next_bit, partition_of, partition_row
+from flowcontrol.virtual.views import clear_bit, next_bit, partition_of, partition_row
 
 
 def is_stopped(p: f.KernelPartition) -> int:
@@ -93,7 +92,7 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         starts = region.left == 0 and region.start <= now
         place = next_bit(m, bits, count, -1)
         while place >= 0:
-            m[bits + place // WORD] &= ~(1 << (place % WORD))
+            clear_bit(m, bits, place)
             if p.kind != k.SORTED:
                 gather(m, sp, place)
             if starts:

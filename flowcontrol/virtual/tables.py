@@ -48,6 +48,20 @@ class _Row:
     member: Member
 
 
+class _Fields:
+    """Fields of some entries of a block, in some order, each gathered when it is asked for.
+
+    An entry has dozens of fields and a table needs a few: gathering whole entries would take most
+    of the time of a sample where there are a million channels.
+    """
+
+    def __init__(self, block: Any, places: Ints) -> None:
+        self._block, self._places = block, places
+
+    def __getitem__(self, name: str) -> Any:
+        return self._block[name][self._places]
+
+
 class Tables:
     """Collects the rows of all samples.
 
@@ -68,14 +82,16 @@ class Tables:
         links, places = job.links, memory.places
         self._outs = _joined([places.outs[link.name] for link in links])
         self._ins = _joined([places.ins[link.name] for link in links])
-        self._ends_in = {name: memory.outs[name][self._outs] for name in _CONSTANT}
+        self._ends_in = {name: self._at_senders[name] for name in _CONSTANT}
         self._ends: Columns = {
-            "edge": [link.name for link in links for _ in link.channels],
+            "edge": [name for link in links for name in [link.name] * link.width],
             "sender": _joined([link.ends("sender") for link in links]),
             "receiver": _joined([link.ends("receiver") for link in links]),
         }
-        self._stages_of_senders = [link.edge.sender for link in links for _ in link.channels]
-        bytes_of = [np.full(len(link.channels), link.record_bytes) for link in links]
+        self._stages_of_senders = [
+            name for link in links for name in [link.edge.sender] * link.width
+        ]
+        bytes_of = [np.full(link.width, link.record_bytes) for link in links]
         self._record_bytes = _joined(bytes_of)
         self._rows = [
             _Row(memory.places.tasks[plan.name] + index, index, number, member)
@@ -113,6 +129,16 @@ class Tables:
         self._ages = np.zeros(0, dtype(f.Age))
         self.results = WindowResults(memory)
         self._parts: dict[str, list[Columns]] = {"stages": [], "channels": [], "latency": []}
+
+    @property
+    def _at_senders(self) -> _Fields:
+        """All channels at their senders, in the order of the table ``channels``."""
+        return _Fields(self._memory.outs, self._outs)
+
+    @property
+    def _at_receivers(self) -> _Fields:
+        """All channels at their receivers, in that order."""
+        return _Fields(self._memory.ins, self._ins)
 
     def add(self, t_s: float, rounds: int) -> None:
         """Take a sample of the present state.
@@ -246,7 +272,7 @@ class Tables:
         """Usages and queues of the tasks' gates (reference section 10)."""
         count, memory = len(self._rows), self._memory
         exclusive, exclusive_used, queued = (np.zeros(count, np.int64) for _ in range(3))
-        into, waits = memory.ins[self._ins], self._queued()
+        into, waits = self._at_receivers, self._queued()
         initial, free = np.maximum(0, into["initial"]), np.maximum(0, into["exclusive"])
         if not self._counts_records:
             waits = waits + np.where(into["initial"] < 0, self._ready(), 0)
@@ -290,15 +316,14 @@ class Tables:
 
     def _ready(self) -> Ints:
         """Messages that each channel's sender holds: the open buffer counts if it is flushed."""
-        out = self._memory.outs[self._outs]
+        out = self._at_senders
         is_open = out["is_open"]
         flushed = (is_open == 1) & (out["is_flushed"] == 1) & (out["unread"] > 0)
         return np.asarray(out["buffers"] - is_open - out["empty"] + flushed, np.int64)
 
     def _backlog(self) -> Ints:
         """Messages that each channel's sender announces; where it announces none, those it has."""
-        memory = self._memory
-        out = memory.outs[self._outs]
+        memory, out = self._memory, self._at_senders
         kinds = memory.partitions["kind"][out["partition"]]
         if self._counts_records or memory.head.is_tcp == 1:
             return self._ready()
@@ -308,14 +333,14 @@ class Tables:
 
     def _queued(self) -> Ints:
         """Buffers that wait at each channel's receiver; records, of a transport of those."""
-        into = self._memory.ins[self._ins]
+        into = self._at_receivers
         if self._counts_records:
             return np.asarray(into["arrived"] - into["processed"])
         return np.asarray(into["arrived"] - into["consumed"] - self._is_read())
 
     def _is_read(self) -> Ints:
         """Tell of each channel whether its receiver reads a buffer of it: 1 if so."""
-        tasks = self._memory.tasks[self._ends_in["receiver"]]
+        tasks = _Fields(self._memory.tasks, self._ends_in["receiver"])
         is_gate = tasks["first_gate"] + tasks["gate"] == self._ends_in["gate"]
         is_own = is_gate & (tasks["channel"] == self._ends_in["index"])
         in_hand = tasks["left"] + tasks["marks"] > 0
@@ -324,7 +349,7 @@ class Tables:
 
     def _channels(self, t_s: float) -> Columns:
         memory = self._memory
-        out, into = memory.outs[self._outs], memory.ins[self._ins]
+        out, into = self._at_senders, self._at_receivers
         ready, sent = self._ready(), out["sent"]
         local = into["initial"] < 0
         queued = self._queued()
@@ -336,7 +361,7 @@ class Tables:
             # A limit that falls, as Jet's does, may be below what was sent before.
             "credit": np.where(uncredited, 0, np.maximum(0, credit_of(out["announced"], sent))),
             "backlog": self._backlog(),
-            "exclusive_free": into["exclusive"].copy(),
+            "exclusive_free": into["exclusive"],
             "floating_held": np.where(local, 0, floating),
             "queued": queued,
             "in_flight_records": flying,
@@ -356,8 +381,8 @@ class Tables:
             "written": sent + ready,
             "released": sent + ready,
             "announced": np.where(uncredited, sent + ready, into["announced"]),
-            "sent": sent.copy(),
-            "consumed": into["consumed"].copy(),
+            "sent": sent,
+            "consumed": into["consumed"],
             **levels,
         }
 

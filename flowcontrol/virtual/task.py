@@ -18,7 +18,7 @@ from flowcontrol.protocol.rounds import (
     write_bytes,
     write_whole_records,
 )
-from flowcontrol.protocol.service import service_work
+from flowcontrol.protocol.service import LOGNORMAL, service_work
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
@@ -127,7 +127,9 @@ class KernelWorker(WindowedKernelWorker):
         number = task.draws
         task.draws = number + 1
         first = uniform(m.seed, task.stream, 2 * number)
-        second = uniform(m.seed, task.stream, 2 * number + 1)
+        second = 0.0
+        if task.distribution == LOGNORMAL:
+            second = uniform(m.seed, task.stream, 2 * number + 1)
         return service_work(task.distribution, task.cv / 1000000.0, first, second, task.unit)
 
     def draw_bits(self, stream: int, number: int) -> int:
@@ -151,7 +153,8 @@ class KernelWorker(WindowedKernelWorker):
         """Note the ages of the records taken up; those of a sink are logged."""
         m, task = self.m, self.task
         g = v.gate_row(m, task.first_gate + task.gate)
-        g.bytes_taken += count * g.record_bytes
+        if m.debloat_us > 0:
+            g.bytes_taken += count * g.record_bytes
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.has_window == 1:
             task.stamp = first_run(m, out.runs).stamp

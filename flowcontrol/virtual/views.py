@@ -4,7 +4,7 @@ from typing import Any
 
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS
-from flowcontrol.protocol.rows import FIFO_SLOTS, WORD
+from flowcontrol.protocol.rows import FIFO_SLOTS, WORD, WORD_BITS
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import AlignedChannel, GlobalPool, Message, ReceivedMessage
@@ -149,7 +149,12 @@ def gates_of(m: KernelMemory, first: int) -> Any:
 
 def set_bit(m: KernelMemory, offset: int, index: int) -> None:
     """Put ``index`` into the set of bits that begins at ``offset``."""
-    m[offset + index // WORD] |= 1 << (index % WORD)
+    m[offset + (index >> WORD_BITS)] |= 1 << (index & (WORD - 1))
+
+
+def clear_bit(m: KernelMemory, offset: int, index: int) -> None:
+    """Take ``index`` out of such a set."""
+    m[offset + (index >> WORD_BITS)] &= ~(1 << (index & (WORD - 1)))
 
 
 def next_bit(m: KernelMemory, offset: int, count: int, after: int) -> int:
@@ -157,9 +162,9 @@ def next_bit(m: KernelMemory, offset: int, count: int, after: int) -> int:
     index = after + 1
     if index >= count:
         return -1
-    word = index // WORD
-    last = (count - 1) // WORD
-    bits = m[offset + word] >> (index % WORD)
+    word = index >> WORD_BITS
+    last = (count - 1) >> WORD_BITS
+    bits = m[offset + word] >> (index & (WORD - 1))
     if bits != 0:
         return index + lowest_bit(bits)
     while word < last:

@@ -1,10 +1,9 @@
 """When a task is looked at next: a wheel of rounds, so that idle stretches cost nothing."""
 
-from flowcontrol.protocol.rows import WORD
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.views import next_bit, set_bit, task_row
+from flowcontrol.virtual.views import clear_bit, next_bit, set_bit, task_row
 
 _LAST = f.WHEEL_SLOTS - 1
 
@@ -32,7 +31,7 @@ def wake(m: KernelMemory, number: int, at: int) -> None:
 
 def _clear_slot(m: KernelMemory, slot: int) -> None:
     m[m.wheel + slot] = 0
-    m[m.wheel_bits + slot // WORD] &= ~(1 << (slot % WORD))
+    clear_bit(m, m.wheel_bits, slot)
 
 
 def _unlink(m: KernelMemory, task: f.KernelTask, planned: int) -> None:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from flowcontrol.job.checkpoint_settings import event_slots
 from flowcontrol.job.job import Job
 from flowcontrol.job.work import byte_cost
@@ -38,11 +40,10 @@ def connections_of(job: Job) -> dict[Pair, list[tuple[str, int]]]:
     for link in job.links:
         here = job.scenario.stage(link.edge.sender).placement
         there = job.scenario.stage(link.edge.receiver).placement
-        for place, channel in enumerate(link.channels):
-            if not channel.is_local:
-                owner = link.name if shares_buffers else ""
-                pair = (here[channel.sender], there[channel.receiver], owner)
-                found.setdefault(pair, []).append((link.name, place))
+        for place in np.flatnonzero(~link.is_local).tolist():
+            owner = link.name if shares_buffers else ""
+            pair = (here[link.senders[place]], there[link.receivers[place]], owner)
+            found.setdefault(pair, []).append((link.name, place))
     return found
 
 

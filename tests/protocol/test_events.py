@@ -21,6 +21,7 @@ from flowcontrol.protocol.queues import (
     next_slot,
     overtake,
 )
+from flowcontrol.protocol.rings import use_all
 from flowcontrol.protocol.rows import fifo
 from flowcontrol.protocol.states import (
     GlobalPool,
@@ -72,6 +73,7 @@ def test_the_table_of_kinds() -> None:
 def test_priority_stands_first_in_its_own_order(turns: int, kinds: list[int]) -> None:
     """Wherever the ring begins."""
     queue = new_queue(9, Message)
+    use_all(queue.ends, queue.slots)
     queue.ends.head = turns
     for number, kind in enumerate(kinds):
         slot = next_slot(queue)

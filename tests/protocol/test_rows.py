@@ -15,8 +15,9 @@ from flowcontrol.protocol.rows import fifo, fifo_values, refill
 def contents(row: list[int]) -> list[int]:
     copy = list(row)
     values = []
-    while (value := rows.fifo_pop(copy)) != -1:
-        values.append(value)
+    while copy[rows.FIFO_COUNT] > 0:
+        values.append(rows.fifo_pop(copy))
+    assert rows.fifo_pop(copy) == -1
     return values
 
 
@@ -37,7 +38,7 @@ def test_an_empty_row_gives_minus_one_and_changes_nothing():
 
 @given(
     st.integers(1, 4),
-    st.lists(st.tuples(st.sampled_from(["push", "pop", "refill"]), st.integers(0, 3))),
+    st.lists(st.tuples(st.sampled_from(["push", "pop", "rotate", "refill"]), st.integers(-3, 3))),
 )
 def test_a_row_behaves_as_a_bounded_deque(capacity, steps):
     row, model = fifo(capacity), deque()
@@ -47,9 +48,14 @@ def test_a_row_behaves_as_a_bounded_deque(capacity, steps):
             if len(model) < capacity:
                 model.append(value)
         elif action == "pop":
+            assert rows.fifo_first(row) == (model[0] if model else -1)
             assert rows.fifo_pop(row) == (model.popleft() if model else -1)
+        elif action == "rotate":
+            if model:
+                rows.fifo_rotate(row)
+                model.rotate(-1)
         else:
-            model = deque([value] * min(value, capacity))
+            model = deque([value] * min(abs(value), capacity))
             refill(row, model)
         assert contents(row) == fifo_values(row) == list(model)
         assert row[rows.FIFO_COUNT] == len(model)

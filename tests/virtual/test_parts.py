@@ -69,6 +69,7 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ),
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
     ),
+    "broadcasts": ("experiment", ("edges.0.partitioner=broadcast",), k.BUFFERS | k.BROADCASTS),
     "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",

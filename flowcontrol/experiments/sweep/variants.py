@@ -168,7 +168,7 @@ def estimated_cost(job: Job) -> float:
         Above 0; only comparable within one sweep.
     """
     subtasks = sum(plan.stage.parallelism for plan in job.stages)
-    channels = sum(len(link.channels) for link in job.links)
+    channels = sum(link.width for link in job.links)
     emitted = sum(
         schedule.records_until(job.scenario.duration_us)
         for plan in job.stages

@@ -176,7 +176,7 @@ def is_past(state: TaskCheckpoint, checkpoint: int) -> int:
 def is_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int, number: int) -> int:
     """Tell whether a task has heard by round ``number`` that a checkpoint was aborted: 1 if so."""
     for i in range(aborted.ends.count):
-        found = aborted.slots[(aborted.ends.head + i) % len(aborted.slots)]
+        found = aborted.slots[(aborted.ends.head + i) % aborted.ends.span]
         if found.checkpoint == checkpoint and found.arrives <= number:
             return 1
     return 0
@@ -185,7 +185,7 @@ def is_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int, number: int)
 def forget_aborted(aborted: Queue[CoordinatorMessage], checkpoint: int) -> None:
     """Forget the aborted checkpoints up to one that a task has handled."""
     kept = 0
-    most = len(aborted.slots)
+    most = aborted.ends.span
     for i in range(aborted.ends.count):
         found = aborted.slots[(aborted.ends.head + i) % most]
         if found.checkpoint > checkpoint:

@@ -21,6 +21,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
     note,
 )
 from flowcontrol.protocol.queues import Queue, append, drop, is_full, next_slot
+from flowcontrol.protocol.rings import use_all
 from flowcontrol.protocol.states import AlignedChannel, Alignment, TrackedCheckpoint
 
 MOST_TRACKED = 50
@@ -149,6 +150,7 @@ def track(
     alignment: Alignment, channels: Channels, pending: Queue[TrackedCheckpoint], index: int
 ) -> None:
     """Follow the latest checkpoint, which a channel has delivered; forget the oldest if full."""
+    use_all(pending.ends, pending.slots)  # places are bits of sets
     if is_full(pending) == 1:
         drop(pending)
     place = place_of(pending, pending.ends.count)

@@ -16,6 +16,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
     UNALIGNED,
 )
 from flowcontrol.protocol.events import broadcast_event, holds_barrier, overtake_partition
+from flowcontrol.protocol.rings import use_all
 from flowcontrol.protocol.rows import fifo, fifo_push, fifo_remove, fifo_values
 from flowcontrol.protocol.sides import Partition
 from flowcontrol.protocol.states import (
@@ -74,7 +75,9 @@ def test_a_message_is_taken_from_any_place_of_a_ring(
 ) -> None:
     place = data.draw(st.integers(0, count - 1))
     sent, received = q.new_queue(6, Message), q.new_queue(6, ReceivedMessage)
-    sent.ends.head = received.ends.head = turns % 6
+    for queue in (sent, received):
+        use_all(queue.ends, queue.slots)
+        queue.ends.head = turns % 6
     for number in range(count):
         for queue in (sent, received):
             slot = q.next_slot(queue)
@@ -211,6 +214,7 @@ def test_a_subpartition_is_blocked_while_it_has_sent_more_than_was_resumed() -> 
 
 def test_an_aborted_checkpoint_is_known_from_its_round_on_until_it_is_passed() -> None:
     aborted = q.new_queue(3, CoordinatorMessage)
+    use_all(aborted.ends, aborted.slots)
     aborted.ends.head = 2
     for checkpoint, arrives in ((3, 5), (4, 6), (6, 7)):
         slot = q.next_slot(aborted)

@@ -1,0 +1,42 @@
+"""How much of a ring is in use: its first slots, as many as have ever been needed at once.
+
+A ring that went round in all its slots would touch all of them, and most have room for far more
+than they ever hold: what is in use stays in a processor's cache, what is not is no memory at all.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from flowcontrol.protocol.state import assign
+from flowcontrol.protocol.states import Ring
+
+FIRST_SPAN = 4
+"""Slots of a ring to begin with."""
+
+S = TypeVar("S")
+
+
+def widen(ends: Ring, slots: Sequence[S]) -> None:
+    """Have a ring that is full go round in twice as many slots, if it has any more.
+
+    What is in it stays where it is, but for what is newer than the last slot or in front of it:
+    from the oldest one to the last slot all move to the end of the wider ring.
+    """
+    span = ends.span
+    wider = min(len(slots), max(FIRST_SPAN, 2 * span))
+    added = wider - span
+    if added > 0 and ends.head > 0:
+        shift(slots, ends.head, span, added)
+        ends.head += added
+    ends.span = wider
+
+
+def shift(slots: Sequence[S], first: int, after: int, by: int) -> None:
+    """Move what is in the slots from ``first`` to the one before ``after`` so many slots on."""
+    for i in range(after - 1, first - 1, -1):
+        assign(slots[i + by], slots[i])
+
+
+def use_all(ends: Ring, slots: Sequence[S]) -> None:
+    """Have a ring go round in all its slots, if it is empty: nothing in it ever moves then."""
+    ends.span = len(slots)
