@@ -170,7 +170,7 @@ class Ring:
     """Place of the oldest."""
     count: Level = 0
     """How many there are."""
-    span: Level = 0
+    span: Scratch = 0
     """Slots that it goes round in, the first ones (:mod:`flowcontrol.protocol.rings`)."""
 
 

@@ -10,7 +10,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.protocol.service import CONSTANT
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.parts import BUFFERS, LOGS, WIRES, parts_of
+from flowcontrol.virtual.parts import BROADCASTS, BUFFERS, LOGS, WIRES, parts_of
 from flowcontrol.virtual.periods.clocks import Stretch
 from flowcontrol.virtual.periods.layout import Layout
 from flowcontrol.virtual.periods.orbit import Advance, Orbit, Start, Steady
@@ -20,7 +20,7 @@ from flowcontrol.virtual.periods.search import Candidate, Effort, Search
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.tables import Tables
 
-REPEATING = BUFFERS | LOGS | WIRES
+REPEATING = BUFFERS | LOGS | WIRES | BROADCASTS
 """Parts of the kernel whose states may come again; jobs that need others run as they do."""
 
 MOST_CELLS = 1 << 24

@@ -67,9 +67,12 @@ class Rings:
         queues = np.repeat(np.repeat(np.arange(len(self.at)), self.most), len(offsets))
         return found, queues
 
-    def _modulus(self, cells: Ints) -> Ints:
-        """Return in how many slots each goes round: as many as it has needed so far."""
-        return self.most if self.cls is None else cells[self.at + cell(Ring, "span")]
+    def _spans(self, cells: Ints) -> Ints:
+        """Return how many slots each goes round in."""
+        if self.cls is None:
+            return self.most
+        found: Ints = cells[self.at + cell(Ring, "span")]
+        return found
 
     def contents(self, cells: Ints, now: int) -> list[Ints]:
         """Return how much is in each, and what, oldest first, relative to the moment.
@@ -84,7 +87,7 @@ class Rings:
         head, count, first = self._ends
         counts = cells[self.at + count]
         queues = np.repeat(np.arange(len(self.at)), counts)
-        places = (cells[self.at + head][queues] + _counted(counts)) % self._modulus(cells)[queues]
+        places = (cells[self.at + head][queues] + _counted(counts)) % self._spans(cells)[queues]
         slots = self.at[queues] + first + places * self._each
         found = cells[slots[:, None] + np.arange(self._each)]
         if self.cls is not None:

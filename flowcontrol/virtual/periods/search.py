@@ -40,7 +40,7 @@ class Effort:
         Cells to remember of the states of a period.
     """
 
-    steps: int = 8192
+    steps: int = 16384
     matches: int = 1
     whole_looks: int = 16
     tries: int = 2
