@@ -88,6 +88,20 @@ def mapping_at(value: Any, place: str, source: str) -> Mapping[str, Any]:
     return value
 
 
+def known(value: Any) -> Mapping[str, Any]:
+    """Return a mapping; an empty one of anything else, such as the error that Flink answers."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def known_rows(value: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; none of anything else."""
+    return [row for row in value if isinstance(row, Mapping)] if _is_list(value) else []
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
 def rows_at(value: Any, place: str, source: str) -> list[Mapping[str, Any]]:
     """Return a value that has to be a list of mappings; without one, none.
 
@@ -98,7 +112,7 @@ def rows_at(value: Any, place: str, source: str) -> list[Mapping[str, Any]]:
     """
     if value is None:
         return []
-    if not isinstance(value, list | tuple):
+    if not _is_list(value):
         refuse(place, f"{shown(value)} is no list, as Flink answers there", source)
     return [mapping_at(row, f"{place}[{number}]", source) for number, row in enumerate(value)]
 

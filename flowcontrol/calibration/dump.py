@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from flowcontrol.calibration.bodies import plain, read_json, read_text
+from flowcontrol.calibration.bodies import known, plain, read_json, read_text
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.files import write_atomically
 
@@ -142,8 +142,8 @@ def jobs_in(poll: Poll) -> Iterator[str]:
 
 
 def _name(polls: Sequence[Poll], job: str) -> str:
-    bodies = (poll.get(f"/jobs/{job}") for poll in polls)
-    names = (body["name"] for body in bodies if isinstance(body, Mapping) and "name" in body)
+    bodies = (known(poll.get(f"/jobs/{job}")) for poll in polls)
+    names = (body["name"] for body in bodies if "name" in body)
     return str(next(names, "without a name"))
 
 

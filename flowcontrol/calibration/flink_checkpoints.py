@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from flowcontrol.calibration.bodies import plain
+from flowcontrol.calibration.bodies import known, known_rows, plain
 from flowcontrol.calibration.dump import Poll
 from flowcontrol.calibration.flink_metrics import number
 
@@ -32,9 +32,7 @@ def checkpoint_options(polls: Sequence[Poll], root: str) -> dict[str, str]:
     """Return what the job says of its checkpoints as Flink's options."""
     found: dict[str, str] = {}
     for poll in polls:
-        body = poll.get(f"{root}/checkpoints/config")
-        if not isinstance(body, Mapping):
-            continue
+        body = known(poll.get(f"{root}/checkpoints/config"))
         interval = number(body.get("interval"))
         if interval is None or not 0 < interval < NEVER_MS:
             continue
@@ -54,18 +52,12 @@ def _completed(polls: Sequence[Poll], root: str, since_ms: float) -> Iterator[Ma
     seen: set[float | None] = set()
     for poll in polls:
         body = poll.get(f"{root}/checkpoints")
-        for one in _rows(body, "history"):
+        for one in known_rows(known(body).get("history")):
             is_done = str(one.get("status", "COMPLETED")).upper() == "COMPLETED"
             own, at_ms = number(one.get("id")), number(one.get("trigger_timestamp"))
             if is_done and own not in seen and at_ms is not None and at_ms >= since_ms:
                 seen.add(own)
                 yield one
-
-
-def _rows(body: Any, key: str) -> list[Mapping[str, Any]]:
-    """Return the mappings of a list in a body that may be another one, such as an error."""
-    rows = body.get(key) if isinstance(body, Mapping) else None
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
 def durations(polls: Sequence[Poll], root: str, since_ms: float) -> tuple[float, ...]:
@@ -87,11 +79,10 @@ def states(
             if not path.startswith(prefix) or vertex not in stage_of:
                 continue
             kept = rows.setdefault(stage_of[vertex], {"bytes": [], "sync_ms": [], "async_ms": []})
-            for one in _rows(body, "subtasks"):
+            for one in known_rows(known(body).get("subtasks")):
                 if str(one.get("status", "completed")).lower() != "completed":
                     continue
-                took = one.get("checkpoint")
-                took = took if isinstance(took, Mapping) else {}
+                took = known(one.get("checkpoint"))
                 kept["bytes"].append(number(one.get("state_size")) or 0.0)
                 kept["sync_ms"].append(number(took.get("sync")) or 0.0)
                 kept["async_ms"].append(number(took.get("async")) or 0.0)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from flowcontrol.calibration.bodies import known, known_rows
 from flowcontrol.calibration.dump import Poll
 
 _IN_VERTEX: Final = {
@@ -102,7 +103,7 @@ def reading(
     own = dict(_asked(poll, place, subtask))
     found = {
         name: value / share
-        for metrics, share in ((_known(whole), count), (_known(row.get("metrics")), 1))
+        for metrics, share in ((known(whole), count), (known(row.get("metrics")), 1))
         for key, name in _IN_VERTEX.items()
         if metrics.get(f"{key}-complete", True) is not False
         and (value := number(metrics.get(key))) is not None
@@ -110,15 +111,11 @@ def reading(
     return found | own
 
 
-def _known(metrics: Any) -> Mapping[str, Any]:
-    return metrics if isinstance(metrics, Mapping) else {}
-
-
 def _asked(poll: Poll, place: str, subtask: int) -> Iterator[tuple[str, float]]:
     """Yield the metrics that a poll asked a subtask for, or its vertex for all of them."""
     for path, body in poll.items():
         plain = urlsplit(path).path
-        if not plain.startswith(place) or not isinstance(body, Sequence) or isinstance(body, str):
+        if not plain.startswith(place):
             continue
         inner = plain.removeprefix(place)
         if inner == f"/subtasks/{subtask}/metrics":
@@ -130,10 +127,8 @@ def _asked(poll: Poll, place: str, subtask: int) -> Iterator[tuple[str, float]]:
             yield from usages
 
 
-def _named(rows: Sequence[Any], key: str, prefix: str) -> Iterator[tuple[str, float]]:
-    for row in rows:
-        if not isinstance(row, Mapping):
-            continue
+def _named(body: Any, key: str, prefix: str) -> Iterator[tuple[str, float]]:
+    for row in known_rows(body):
         name = str(row.get("id", ""))
         value = number(row.get(key))
         if value is None or not name.startswith(prefix):
@@ -154,11 +149,9 @@ def latencies(polls: Sequence[Poll], root: str, stage_of: Mapping[str, str]) -> 
     found: dict[str, list[float]] = {}
     for poll in polls:
         for path, body in poll.items():
-            if urlsplit(path).path != f"{root}/metrics" or not isinstance(body, list):
+            if urlsplit(path).path != f"{root}/metrics":
                 continue
-            for row in body:
-                if not isinstance(row, Mapping):
-                    continue
+            for row in known_rows(body):
                 match = _LATENCY.search(str(row.get("id", "")))
                 value = number(row.get("value"))
                 if match and value is not None and match.group(1) in stage_of:

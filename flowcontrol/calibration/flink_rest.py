@@ -6,7 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from flowcontrol.calibration.bodies import plain, rows_at, shown, width_at, word_at
+from flowcontrol.calibration.bodies import (
+    known,
+    known_rows,
+    plain,
+    rows_at,
+    shown,
+    width_at,
+    word_at,
+)
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.calibration.dump import Poll, job_of
 from flowcontrol.calibration.flink_checkpoints import checkpoint_options, durations, states
@@ -91,8 +99,8 @@ def _plan(polls: Sequence[Poll], root: str, source: str) -> list[Mapping[str, An
     """Return the nodes of the plan, which the body of a job holds as well."""
     for poll in polls:
         for body in (poll.get(f"{root}/plan"), poll[root]):
-            plan = body.get("plan") if isinstance(body, Mapping) else None
-            if isinstance(plan, Mapping) and plan.get("nodes"):
+            plan = known(known(body).get("plan"))
+            if plan.get("nodes"):
                 return rows_at(plan["nodes"], f"{root}/plan.nodes", source)
     text = "no poll holds it: who sends to whom is not known; dump it too"
     return refuse(f"{root}/plan", text, source)
@@ -150,7 +158,7 @@ def _vertex(
     at_ms = 0.0
     for at, poll in enumerate(polls):
         body = poll.get(place)
-        own = body if isinstance(body, Mapping) else {}
+        own = known(body)
         rows = rows_at(own.get("subtasks"), f"polls[{at}]{place}.subtasks", source)
         here = _vertex_of(poll[root], str(vertex["id"]))
         parallelism = len(rows) or here.get("parallelism", count)
@@ -215,9 +223,8 @@ def _check_restart(vertex: Vertex, place: str, source: str) -> None:
 
 
 def _vertex_of(body: Mapping[str, Any], wanted: str) -> Mapping[str, Any]:
-    rows = body.get("vertices")
-    found = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    return next((row for row in found if str(row.get("id")) == wanted), {})
+    rows = known_rows(body.get("vertices"))
+    return next((row for row in rows if str(row.get("id")) == wanted), {})
 
 
 def _names(names: Sequence[str]) -> list[str]:
@@ -241,18 +248,16 @@ def _config(polls: Sequence[Poll], root: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for poll in polls:
         for path in ("/jobmanager/config", f"{root}/jobmanager/config"):
-            rows = poll.get(path)
-            for row in rows if isinstance(rows, list) else ():
-                if isinstance(row, Mapping):
-                    found[plain(str(row.get("key")))] = plain(str(row.get("value")))
+            for row in known_rows(poll.get(path)):
+                found[plain(str(row.get("key")))] = plain(str(row.get("value")))
     return found | checkpoint_options(polls, root)
 
 
 def _version(polls: Sequence[Poll]) -> str:
     for poll in polls:
         for path in ("/config", "/overview"):
-            body = poll.get(path)
-            if isinstance(body, Mapping) and body.get("flink-version"):
+            body = known(poll.get(path))
+            if body.get("flink-version"):
                 return plain(str(body["flink-version"]))
     return ""
 
@@ -261,12 +266,11 @@ def _segment(polls: Sequence[Poll]) -> int | None:
     """Return the bytes of a network buffer, by what a task manager says of all of them."""
     for poll in polls:
         for path, body in poll.items():
-            if not path.startswith("/taskmanagers/") or not isinstance(body, Mapping):
+            if not path.startswith("/taskmanagers/"):
                 continue
-            metrics = body.get("metrics")
-            if isinstance(metrics, Mapping):
-                count = number(metrics.get("nettyShuffleMemorySegmentsTotal"))
-                nbytes = number(metrics.get("nettyShuffleMemoryTotal"))
-                if count and nbytes and nbytes % count == 0:
-                    return int(nbytes // count)
+            metrics = known(known(body).get("metrics"))
+            count = number(metrics.get("nettyShuffleMemorySegmentsTotal"))
+            nbytes = number(metrics.get("nettyShuffleMemoryTotal"))
+            if count and nbytes and nbytes % count == 0:
+                return int(nbytes // count)
     return None

@@ -11,7 +11,15 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
-from flowcontrol.calibration.bodies import mapping_at, plain, rows_at, width_at, word_at
+from flowcontrol.calibration.bodies import (
+    known,
+    known_rows,
+    mapping_at,
+    plain,
+    rows_at,
+    width_at,
+    word_at,
+)
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.calibration.flink_metrics import SUBTASK_IDS
 
@@ -108,7 +116,7 @@ class Rest:
             If none runs, several do and none is named, or the named one does not.
         """
         body = self.get(OVERVIEW)
-        rows = body.get("jobs") if isinstance(body, Mapping) else None
+        rows = known(body).get("jobs")
         if not isinstance(rows, list):
             text = f"{self.url} lists no jobs: it is no Flink's REST API"
             refuse(OVERVIEW, text, "--flink")
@@ -247,8 +255,7 @@ def _ids(rest: Rest, root: str, vertices: list[tuple[str, int]]) -> dict[str, st
 
 
 def _listed(body: Any) -> list[str]:
-    rows = body if isinstance(body, list) else []
-    return [str(row["id"]) for row in rows if isinstance(row, Mapping) and "id" in row]
+    return [str(row["id"]) for row in known_rows(body) if "id" in row]
 
 
 def _task_managers(rest: Rest, one: Mapping[str, Any]) -> dict[str, Any]:
@@ -256,8 +263,8 @@ def _task_managers(rest: Rest, one: Mapping[str, Any]) -> dict[str, Any]:
     rows = [
         row
         for path, body in one.items()
-        if "/vertices/" in path and isinstance(body, Mapping)
-        for row in rows_at(body.get("subtasks"), f"{path}.subtasks", "--flink")
+        if "/vertices/" in path
+        for row in rows_at(known(body).get("subtasks"), f"{path}.subtasks", "--flink")
     ]
     ids = [str(row["taskmanager-id"]) for row in rows if row.get("taskmanager-id")]
     found: dict[str, Any] = {}

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.calibration.comparing import beside
-from flowcontrol.calibration.link_ledger import fit_link
+from flowcontrol.calibration.link_ledger import _Window, _written_per_s, fit_link
 from flowcontrol.calibration.predict import bottleneck, predict
 from flowcontrol.cli.main import main
 from flowcontrol.errors import ScenarioError
+from flowcontrol.link.monitoring.history import Step
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
@@ -31,6 +32,18 @@ def test_a_real_link_is_predicted() -> None:
     assert [row for row in rows if not row.is_within] == []
     assert draft.bottleneck == bottleneck(tables, scenario, draft.warm_up_s) == "main"
     assert any("are beside its rows" in note for note in draft.notes)
+
+
+@pytest.mark.parametrize(("commits", "expected"), [(range(11), 100.0), (range(5), 50.0)])
+def test_a_batch_counts_for_the_time_before_its_commit(commits: range, expected: float) -> None:
+    """100 rows each second: 11 commits in 10 s are not 110 rows/s.
+
+    Of a sender that wrote for less than most of the window the whole window counts.
+    """
+    steps = [Step(number, float(number), {}, "") for number in commits]
+    for step in steps:
+        step.rows = [{"sender": 0, "receiver": 0, "rows": 100, "bytes": 1}]
+    assert _written_per_s(steps, _Window(0.0, 10.0)) == expected
 
 
 def test_a_ledger_that_lacks_a_file_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from flowcontrol.experiments.sweep.store import Collector, read_results
 from flowcontrol.experiments.sweep.variants import Variant, estimated_cost, into_chunks, variant_id
 from flowcontrol.experiments.sweep.worker import SweepWork, run_variant
 from flowcontrol.experiments.tune.explore import Outcome
+from flowcontrol.experiments.tune.judge import axes_of, kept_measures
 from flowcontrol.experiments.tune.measures import Figures, Measure, figures_of
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.experiments.tune.store import TunePaths
@@ -31,8 +32,6 @@ class Runner:
     ----------
     plan : TunePlan
         The search.
-    measures : tuple of Measure
-        Figures to keep of each run.
     folder : OwnedFolder
         Its folder.
     executor : callable
@@ -44,6 +43,8 @@ class Runner:
 
     Attributes
     ----------
+    measures : tuple of Measure
+        Figures that are kept of each run.
     bar : Progress or None
         Shows how many points are done.
     done : int
@@ -53,7 +54,6 @@ class Runner:
     def __init__(
         self,
         plan: TunePlan,
-        measures: tuple[Measure, ...],
         folder: OwnedFolder,
         executor: Callable[[], Executor],
         simulate: Simulate | None,
@@ -62,7 +62,9 @@ class Runner:
         self.paths = TunePaths(folder.root)
         self.bar: Progress | None = None
         self.done = 0
-        self._plan, self._measures = plan, measures
+        self._plan = plan
+        axes = axes_of(plan.goals, plan.example)
+        self.measures = kept_measures(plan.goals, axes, plan.example)
         self._make_executor, self._simulate, self._warn = executor, simulate, warn
         self._executor: Executor | None = None
         self._run_id = uuid.uuid4().hex[:12]
@@ -89,7 +91,7 @@ class Runner:
         alone = Plan(self._plan.base, ())
         variant = Variant(variant_id(scenario), (), 0, scenario.seed, 1.0)
         rows = run_variant(alone, variant, self._simulate)
-        return _outcome((), variant.id, rows, scenario, self._measures)
+        return _outcome((), variant.id, rows, scenario, self.measures)
 
     def close(self) -> None:
         """Let the executor's processes end."""
@@ -171,7 +173,7 @@ class Runner:
     def _outcome(
         self, point: Point, scenario: Scenario, variant: Variant, rows: dict[str, Any]
     ) -> Outcome:
-        return _outcome(point, variant.id, rows[variant.id], scenario, self._measures)
+        return _outcome(point, variant.id, rows[variant.id], scenario, self.measures)
 
 
 def _outcome(

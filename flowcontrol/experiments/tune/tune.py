@@ -14,8 +14,7 @@ from flowcontrol.experiments.executor import Simulate, check_processes, make_exe
 from flowcontrol.experiments.follow import ShowProgress, shown_late
 from flowcontrol.experiments.tune.best_file import best_text
 from flowcontrol.experiments.tune.explore import Outcome, explore
-from flowcontrol.experiments.tune.judge import Axis, Verdict, axes_of, kept_measures
-from flowcontrol.experiments.tune.measures import Measure
+from flowcontrol.experiments.tune.judge import Verdict, axes_of
 from flowcontrol.experiments.tune.page import tuning_page
 from flowcontrol.experiments.tune.plan import BATCH, RUNS, TunePlan, make_tune_plan
 from flowcontrol.experiments.tune.result import Tuning
@@ -75,8 +74,8 @@ def tune(
     runs : int, default 200
         Points to run; fewer if there are no more.
     batch : int, default 10
-        Points asked for at a time: as many can run side by side. Not the number of workers decides
-        what is found, but this.
+        Points asked for at a time: as many can run side by side. What is found depends on it, and
+        not on the number of workers.
     seed : int, default 1
         Of the search.
     out : Path or str, optional
@@ -115,54 +114,39 @@ def tune(
     """
     check_processes(processes, "the search")
     check_optuna()
-    aims = [
-        *objectives,
-        *(("minimise", text) for text in _texts(minimise)),
-        *(("maximise", text) for text in _texts(maximise)),
-    ]
+    aims = [*objectives, *_aims("minimise", minimise), *_aims("maximise", maximise)]
+    base, limits = varied_base(scenario, overrides), _texts(subject_to)
     with silenced(quiet):
-        plan = make_tune_plan(
-            varied_base(scenario, overrides),
-            vary,
-            aims,
-            _texts(subject_to),
-            runs=runs,
-            batch=batch,
-            seed=seed,
-        )
+        plan = make_tune_plan(base, vary, aims, limits, runs=runs, batch=batch, seed=seed)
         root = Path("out") / f"{plan.example.name}-tune" if out is None else out
         folder = open_folder(root, plan, named=out is not None, overwrite=overwrite)
+        executor = partial(make_executor, spark, processes, is_kept=True)
         try:
             folder.mark(finished=False)
-            axes = axes_of(plan.goals, plan.example)
-            measures = kept_measures(plan.goals, axes, plan.example)
-            executor = partial(make_executor, spark, processes, is_kept=True)
-            runner = Runner(plan, measures, folder, executor, simulate, warn or notices.warn)
-            result = _searched(plan, runner, axes, measures, progress or shown_late("runs"))
+            runner = Runner(plan, folder, executor, simulate, warn or notices.warn)
+            result = _searched(plan, runner, progress or shown_late("runs"))
             folder.mark(finished=True)
             return result
         finally:
             folder.close()
 
 
+def _aims(direction: str, figures: Texts) -> list[tuple[str, str]]:
+    return [(direction, text) for text in _texts(figures)]
+
+
 def _texts(given: Texts) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _searched(
-    plan: TunePlan,
-    runner: Runner,
-    axes: tuple[Axis, Axis],
-    measures: tuple[Measure, ...],
-    progress: ShowProgress,
-) -> Tuning:
+def _searched(plan: TunePlan, runner: Runner, progress: ShowProgress) -> Tuning:
     """Search, judge and write what was found."""
     try:
         outcomes, given = _run(plan, runner, progress)
     finally:
         runner.close()
-    verdict = Verdict(plan.goals, axes, tuple(outcomes))
-    table = tuning_rows(plan, verdict, measures)
+    verdict = Verdict(plan.goals, axes_of(plan.goals, plan.example), tuple(outcomes))
+    table = tuning_rows(plan, verdict, runner.measures)
     result = Tuning(runner.paths.root, plan, verdict, given, table)
     _write(result, runner)
     return result
