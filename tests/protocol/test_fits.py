@@ -25,6 +25,7 @@ from flowcontrol.protocol import (
     partitioners,
     processors,
     ratios,
+    rings,
     rounds,
     rows,
     sender_rules,
@@ -54,6 +55,7 @@ from flowcontrol.protocol.states import (
     InputChannel,
     LocalPool,
     Message,
+    Ring,
     Subpartition,
 )
 from flowcontrol.protocol.windows import entries as window_entries
@@ -182,7 +184,7 @@ BY_HAND = {
     selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
     event_time.begin_event,
     window_entries.bucket_of, keys.key_of, keys.id_of_key,
-    grouping.take_row, grouping._put,
+    grouping.take_row, grouping._put, rings.widen,
     further.put_further_in, further.absorb_further, further.purge_further,
 }  # fmt: skip
 """Rules that the tests below call, and those of ``test_windows_fit``, for their arguments depend on
@@ -234,6 +236,14 @@ def multiplying() -> Iterator[FunctionType]:
 def test_no_rule_that_multiplies_is_left_out() -> None:
     held = set(CASES) | BY_HAND | NOT_IN_A_RUN | OF_DOUBLES | OF_BITS
     assert [rule.__qualname__ for rule in multiplying() if rule not in held] == []
+
+
+@pytest.mark.parametrize("span", ends("buffers"))
+def test_a_wider_ring_fits(narrow: type[int], span: int) -> None:
+    ring = fresh(Ring, narrow)
+    ring.count = ring.span = narrow(span)
+    rings.widen(ring, range(narrow(2 * span + 4)))
+    assert ring.span == max(rings.FIRST_SPAN, 2 * span)
 
 
 @pytest.mark.parametrize("records", ends("records"))

@@ -62,10 +62,16 @@ def _numbers(text: str) -> Any:
     return json.loads(text)
 
 
-def kernel_rounds(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundRows]:
-    """Run the kernel; yield its rows after each ``every`` rounds, and after the last one."""
+def kernel_rounds(
+    job: Job, rounds: int | None = None, every: int = 1, *, has_all: bool = False
+) -> Iterator[RoundRows]:
+    """Run the kernel; yield its rows after each ``every`` rounds, and after the last one.
+
+    A row has what a round has sent, or all that is under way.
+    """
     for state in kernel_states(job, rounds, every):
-        yield RoundRows(state.number, round_rows(job, state.tasks, state.number), state)
+        sent = None if has_all else state.number
+        yield RoundRows(state.number, round_rows(job, state.tasks, sent), state)
 
 
 def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundState]:

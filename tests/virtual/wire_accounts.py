@@ -119,7 +119,7 @@ class Wires:
     def state(self, read: Any, batch: Any) -> Any:
         """Ledger rows as under credits, with what is on the connections, and plain counts."""
         state = self.reader.read()
-        return read(batch(self.done - 1, round_rows(self.job, state.tasks, state.number), state))
+        return read(batch(self.done - 1, round_rows(self.job, state.tasks), state))
 
     def violations(self, accounts: Any, read: Any, batch: Any) -> Iterator[str]:
         """Name what does not hold after the round just run."""
