@@ -71,6 +71,17 @@ PROGRAMS: Final = (
         "queues that run the same job; and what large jobs take.",
     ),
     Program(
+        "virtual_beside",
+        "The virtual clock, beside the commit before issue 18",
+        "Processor time of a run, compiled before; no period is jumped.",
+    ),
+    Program(
+        "steady_states",
+        "Steady states on the virtual clock",
+        "A job that repeats itself jumps whole periods: processor time beside the run of every "
+        "round, whose tables are the same, row for row.",
+    ),
+    Program(
         "virtual_checkpoints",
         "Checkpoints on the virtual clock",
         "Processor time of a run with a checkpoint every emulated second.",
@@ -94,8 +105,15 @@ PROGRAMS: Final = (
     Program(
         "micro_batch",
         "A round on the live clock",
-        "A round of two stages, beside two queries of Spark that only hand a number to each other.",
+        "A round of two stages, beside two queries of Spark that only hand a number to each other; "
+        "several rounds a micro-batch beside one; and eight stages in a row beside two.",
+        ("--ahead", "--chain"),
         spark=(),
+    ),
+    Program(
+        "live_experiment",
+        "A live emulation",
+        "`conf/experiment.yaml`, 100 emulated seconds, from the command to its report.",
     ),
     Program("ledger_age", "An old ledger", "Commit and look-up of both sides of a link."),
     Program(

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from measured import note
 from virtual_jobs import chain, wide
 
 from flowcontrol.errors import FlowControlError
@@ -36,6 +37,7 @@ GAIN = 10.0
 """How much quicker the hour with one sample has to be."""
 MOST = 1.02
 """By how much a job that cannot jump may be slower."""
+WITHOUT = "without jumps"
 HOUR_S = 3600.0
 SWEPT = {"emit_rate": (600, 700, 800, 900, 1000), "record_bytes": (100, 128, 200, 256)}
 """Values of the source of three-stages.yaml."""
@@ -106,9 +108,14 @@ def steady(repeats: int) -> bool:
     each_second = hour.model_copy(update={"sample_interval_s": 1.0})
     one = measured(laid_out(hour), repeats)
     shown("chain, an hour, one sample", one)
-    shown("chain, an hour, 3,600 samples", measured(laid_out(each_second), repeats))
+    each = measured(laid_out(each_second), repeats)
+    shown("chain, an hour, 3,600 samples", each)
     drawn = measured(laid_out(wide(8.0)), repeats)
     shown("4 x 8, every feature on", drawn)
+    note("an hour of a chain, one sample", one.ratio, "times", beside=WITHOUT, goal=GAIN)
+    note("an hour of a chain, 3,600 samples", each.ratio, "times", beside=WITHOUT)
+    what = "4 stages of 8 subtasks that draw random numbers"
+    note(what, 1 / drawn.ratio, "times the time", beside=WITHOUT, goal=MOST, is_met="at most")
     return one.ratio >= GAIN and drawn.ratio >= 1 / MOST
 
 
@@ -127,6 +134,7 @@ def folder_of(folder: Path, repeats: int) -> None:
     """Measure each scenario of a folder, and those that jump over an hour."""
     for title, is_hour in (("as it stands", False), ("over an hour", True)):
         heading(f"{folder}, {title}")
+        gains = []
         for name, scenario in scenarios(folder):
             job = laid_out(scenario)
             if is_hour:
@@ -134,9 +142,16 @@ def folder_of(folder: Path, repeats: int) -> None:
                 job = laid_out(longer, job.round_us)
             try:
                 gain = measured(job, 1)
-                shown(name, measured(job, repeats) if gain.share > 0 else gain)
+                gain = measured(job, repeats) if gain.share > 0 else gain
             except FlowControlError as error:
                 print(f"{name}: {str(error).splitlines()[0]}")
+                continue
+            shown(name, gain)
+            gains.append(gain)
+        jumping = [gain for gain in gains if gain.share > 0]
+        note(f"{folder}/, {title}: jobs that jump, of {len(gains)}", len(jumping), "jobs")
+        for gain in jumping:
+            note(f"{folder}/, {title}: one of these", gain.ratio, "times", beside=WITHOUT)
 
 
 def swept(folder: Path) -> None:
@@ -149,6 +164,7 @@ def swept(folder: Path) -> None:
             jumped += run_job(laid_out(scenario)).jumped > 0
             count += 1
     print(f"\nsweep of three-stages.yaml: {jumped} of {count} variants jump")
+    note(f"variants of three-stages.yaml that jump, of {count}", jumped, "variants")
     jumped = 0
     for rate in CAPACITY_RATES:
         values = (f"stages.producer.emit_rate={rate}", "stages.consumer.service_rate=500")
@@ -157,6 +173,8 @@ def swept(folder: Path) -> None:
     print(
         f"search for the capacity of experiment.yaml: {jumped} of {len(CAPACITY_RATES)} runs jump"
     )
+    what = f"runs of a search for the capacity that jump, of {len(CAPACITY_RATES)}"
+    note(what, jumped, "runs")
 
 
 def main() -> int:

@@ -1,0 +1,95 @@
+"""How long a live emulation takes, from its command to its report: conf/experiment.yaml.
+
+    python bench/live_experiment.py [--repeats 3] [--seconds 100]
+
+Each run is ``./spark-submit.sh pipelines/emulate.py`` and its peer, in turn: two queries of Spark
+that do as many micro-batches as the run has and only hand a number to each other
+(:mod:`handover`), in a process that starts its session just so. The goal for 100 emulated seconds
+on two cores is a minute. Exits with 1 if it is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measured import note
+
+from flowcontrol.job import build_physical_graph
+from flowcontrol.job.look_ahead import rounds_at_once
+from flowcontrol.scenario import load_scenario
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENARIO = "conf/experiment.yaml"
+GOAL_S = 60.0
+FOR_SECONDS = 100
+PEER = """
+import sys
+from pathlib import Path
+from handover import hand_over
+from flowcontrol.spark.session import get_session
+spark = get_session("bench live_experiment")
+hand_over(spark, Path(sys.argv[1]), int(sys.argv[2]), 1, 200)
+spark.stop()
+"""
+"""A round at the full rate of the scenario has 200 rows."""
+
+
+def batches_of(overrides: tuple[str, ...]) -> int:
+    """Return how many micro-batches the stage has that does most of them."""
+    job = build_physical_graph(load_scenario(ROOT / SCENARIO, overrides=overrides))
+    return max(-(-job.rounds // rounds_at_once(job, stage)) for stage in job.stages)
+
+
+def timed(words: list[str]) -> float:
+    """Run ``spark-submit.sh`` with arguments; return its seconds."""
+    path = os.pathsep.join([str(ROOT / "bench"), os.environ.get("PYTHONPATH", "")])
+    began = time.monotonic()
+    subprocess.run(
+        [str(ROOT / "spark-submit.sh"), *words],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return time.monotonic() - began
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=FOR_SECONDS, help="emulated")
+    options = parser.parse_args()
+    overrides = (f"duration_s={options.seconds}",)
+    batches = batches_of(overrides)
+    ours: list[float] = []
+    peers: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="flowcontrol-bench-") as name:
+        folder = Path(name)
+        peer = folder / "peer.py"
+        peer.write_text(PEER, encoding="utf-8")
+        for repeat in range(options.repeats):
+            out = ["--out", str(folder / f"ours-{repeat}"), "--quiet"]
+            settings = [word for one in overrides for word in ("--set", one)]
+            ours.append(timed(["pipelines/emulate.py", SCENARIO, *settings, *out]))
+            peers.append(timed([str(peer), str(folder / f"peer-{repeat}"), str(batches)]))
+            print(f"{SCENARIO}: {ours[-1]:.1f} s; {batches} bare batches: {peers[-1]:.1f} s")
+    took, bare = statistics.median(ours), statistics.median(peers)
+    print(f"{options.seconds} emulated seconds in {took:.1f} s, {took / bare:.2f} times its peer")
+    goal = GOAL_S if options.seconds == FOR_SECONDS else None
+    what = f"{options.seconds} emulated seconds, from start to report"
+    note(what, took, "s", goal=goal, is_met="at most")
+    beside = f"{batches} bare micro-batches of two queries, {bare:.0f} s"
+    note("the same", took / bare, "times", beside=beside)
+    return int(goal is not None and took > goal)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
