@@ -135,4 +135,6 @@ def jumps_of(running: Running, effort: Effort | None) -> Jumps | None:
     """Return what jumps the periods of a run; None if it has none, or nothing may be spent."""
     if effort is None or not may_repeat(running.job, running.memory):
         return None
-    return Jumps(running.memory, running.tables, running.advance_to, effort)
+    job = running.job
+    interval = max(1, job.scenario.sample_interval_us // job.round_us)
+    return Jumps(running.memory, running.tables, running.advance_to, effort, interval)

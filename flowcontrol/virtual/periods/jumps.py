@@ -65,6 +65,8 @@ class Jumps:
         Runs the rounds before one.
     effort : Effort
         What looking for a period may cost.
+    interval : int
+        Rounds between two samples.
 
     Attributes
     ----------
@@ -72,8 +74,11 @@ class Jumps:
         Rounds that were not run.
     """
 
-    def __init__(self, memory: Memory, tables: Tables, advance: Advance, effort: Effort) -> None:
+    def __init__(
+        self, memory: Memory, tables: Tables, advance: Advance, effort: Effort, interval: int
+    ) -> None:
         self._memory, self._tables, self._advance = memory, tables, advance
+        self._interval = interval
         self._effort, self._search = effort, Search(memory, effort, self._state)
         self._orbit: Orbit | None = None
         self._rows, self._sampled, self._is_copy = Rows(tables), 0, False
@@ -144,9 +149,21 @@ class Jumps:
         candidate = self._search.look()
         if candidate is None:
             return
-        self._orbit, self._rows = self._tried(candidate), Rows(self._tables)
-        if self._orbit is None:
+        orbit = self._tried(candidate)
+        if orbit is None:
             self._search.has_failed()
+        elif self._pays(orbit):
+            self._orbit, self._rows = orbit, Rows(self._tables)
+        else:
+            self._search.give_up()
+
+    def _pays(self, orbit: Orbit) -> bool:
+        return self._effort.pays(
+            rounds=orbit.until - orbit.start.round,
+            interval=self._interval,
+            period=orbit.rounds,
+            steps=orbit.steps,
+        )
 
     def _state(self, stretch: Stretch, flushes: bool) -> list[Ints]:
         """Return the present state relative to its moment."""

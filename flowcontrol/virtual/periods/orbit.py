@@ -58,13 +58,15 @@ class Start:
     ----------
     round : int
         The next round.
+    steps : int
+        Steps of tasks so far.
     grown : ndarray of int64
         What is in the cells that grow.
     """
 
     def __init__(self, run: Steady) -> None:
         memory, head = run.memory, run.memory.head
-        self._memory, self.round = memory, head.round
+        self._memory, self.round, self.steps = memory, head.round, head.steps
         ages = slice(head.ages, head.ages + memory.ages.nbytes // memory.cells.itemsize)
         self._parts = slice(0, ages.start), slice(ages.stop, len(memory.cells))
         self._values = [memory.cells[part].copy() for part in self._parts]
@@ -119,6 +121,8 @@ class Orbit:
         Cells to remember of states within the period.
     rounds : int
         Length of the period.
+    steps : int
+        Steps of tasks in it.
     """
 
     run: Steady
@@ -127,10 +131,12 @@ class Orbit:
     until: int
     most_cells: int
     rounds: int = field(init=False)
+    steps: int = field(init=False)
 
     def __post_init__(self) -> None:
         cells, head, layout = self.run.memory.cells, self.run.memory.head, self.run.layout
         self.rounds = head.round - self.start.round
+        self.steps = head.steps - self.start.steps
         self._ages = AgesOfPeriod(self.logs)
         self._growth = cells[layout.grows] - self.start.grown
         is_wire = self.run.memory.tasks["kind"] == f.CONNECTION

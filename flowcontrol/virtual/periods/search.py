@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import lcm
+from math import gcd, lcm
 
 import numpy as np
 
@@ -38,6 +38,10 @@ class Effort:
         Periods that must be left of the time until a schedule changes.
     most_cells : int
         Cells to remember of the states of a period.
+    moment : int
+        Steps that are run in the time that a state at a new place of a period takes.
+    copy : int
+        The same of a sample that is a copy.
     """
 
     steps: int = 16384
@@ -47,6 +51,31 @@ class Effort:
     looks: int = 1024
     gain: int = 6
     most_cells: int = 1 << 23
+    moment: int = 16384
+    copy: int = 1024
+
+    def pays(self, *, rounds: int, interval: int, period: int, steps: int) -> bool:
+        """Tell whether a period that is jumped costs less than its rounds.
+
+        A sample at a place of the period that is new takes the state there, and so does the second
+        one there; from the third one on samples are copies.
+
+        Parameters
+        ----------
+        rounds : int
+            In which it repeats itself.
+        interval : int
+            Rounds between two samples.
+        period : int
+            Rounds of it.
+        steps : int
+            Steps of tasks in it.
+        """
+        samples = max(1, rounds // interval)
+        taken = min(samples, 2 * (period // gcd(period, interval)))
+        # All times the period, so that a step in so many rounds is a whole number.
+        jumping = taken * (self.moment * period + steps * min(interval, period))
+        return jumping + (samples - taken) * self.copy * period <= steps * rounds
 
 
 StateOf = Callable[[Stretch, bool], list[Ints]]
@@ -146,6 +175,11 @@ class Search:
     def has_failed(self) -> None:
         """Note that what seemed to be a period was none."""
         self._tries -= 1
+
+    def give_up(self) -> None:
+        """Look no more until a schedule changes."""
+        self._tries = 0
+        self.next = self._end
 
     def go_on(self, now: int) -> None:
         """Look again from a round on, which a period has led to."""

@@ -22,10 +22,12 @@ from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.periods.jumps import Jumps
 from flowcontrol.virtual.periods.layout import Layout
 from flowcontrol.virtual.periods.orbit import Orbit
-from flowcontrol.virtual.periods.search import Candidate, Effort
+from flowcontrol.virtual.periods.search import EFFORT, Candidate, Effort
 from flowcontrol.virtual.running import Running
 
-EAGER = Effort(steps=24, matches=1, whole_looks=10**6, tries=10, looks=10**6, gain=2)
+EAGER = Effort(
+    steps=24, matches=1, whole_looks=10**6, tries=10, looks=10**6, gain=2, moment=0, copy=0
+)
 """Looks nearly always, and jumps wherever it may."""
 
 EXAMPLES = settings.default.max_examples
@@ -177,6 +179,30 @@ def test_a_rate_that_changes_is_no_end_of_it() -> None:
     rates = [{"at_s": 0, "rate": 2000}, {"at_s": 100.0007, "rate": 1000}]
     share = jumped(with_source(emit_rate=rates))
     assert 0.2 < share < jumped(steady())
+
+
+def test_a_jump_that_costs_more_than_its_rounds_is_none() -> None:
+    """A sample each 500 ms has its own place in a flusher's beat of 199 ms for a long time."""
+    often = with_source(emit_rate=1000, record_bytes=200) | {"duration_s": 1000}
+    often["options"] = {**often["options"], "execution.buffer-timeout.interval": "200ms"}
+    assert jumped(often | {"sample_interval_s": 1000}) > 0.3
+    assert jumped(often | {"sample_interval_s": 0.5}) == 0
+
+
+@pytest.mark.parametrize(
+    ("interval", "period", "steps", "pays"),
+    [
+        (200_000, 10, 20, True),  # one sample
+        (1000, 10, 20, True),  # 200 samples at one place
+        (1000, 999, 1998, False),  # each at a place of its own, and few rounds between
+        (100_000, 9_999, 19_998, True),  # many periods between
+        (10, 10, 20, False),  # a copy costs more than the 20 steps
+    ],
+)
+def test_what_pays(interval: int, period: int, steps: int, pays: bool) -> None:
+    found = EFFORT.pays(rounds=200_000, interval=interval, period=period, steps=steps)
+    assert found == pays
+    assert EAGER.pays(rounds=200_000, interval=interval, period=period, steps=steps)
 
 
 OTHERS = {
