@@ -25,6 +25,7 @@ from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import SweepResult
 from flowcontrol.experiments.sweep.page import sweep_page
 from flowcontrol.experiments.sweep.plan import Plan, make_plan
+from flowcontrol.experiments.sweep.shares import check_shared, cores, shares_of
 from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
 from flowcontrol.experiments.sweep.variants import Variant, check_variants, into_chunks
 from flowcontrol.experiments.sweep.worker import SweepWork
@@ -130,11 +131,12 @@ def sweep(
 
 def _checked(plan: Plan, metrics: Sequence[str]) -> tuple[list[Variant], tuple[Metric, ...]]:
     """Return the variants of a plan, none of which is refused, and the metrics."""
-    usual_s = plan.size * plan.replications * _CHECK_S
+    shares = len(shares_of(plan, cores()))
+    usual_s = plan.size * plan.replications * _CHECK_S / shares
     if usual_s > PATIENCE_S:
         what = f"checking {plan.size:,} points before the first one runs"
         announce_step(what, f"{usual_s:.0f} to {3 * usual_s:.0f} s")
-    variants = check_variants(plan)
+    variants = check_variants(plan, check_shared)
     return variants, read_metrics(metrics, plan.scenario(variants[0].point))
 
 

@@ -10,8 +10,9 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
@@ -23,6 +24,8 @@ from flowcontrol.virtual.parts import parts_of
 
 _MOST_SHOWN: Final = 20
 """Problems that a refusal lists; a thousand variants may have a thousand."""
+
+_ALL: Final = slice(0, None)
 
 _ID_LETTERS: Final = 16
 """Of a SHA-256: 64 bits, so among a million variants two are alike with a chance of 3e-8."""
@@ -62,13 +65,46 @@ def variant_id(scenario: Scenario) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:_ID_LETTERS]
 
 
-def check_variants(plan: Plan) -> list[Variant]:
+Checked = list[Variant] | list[Problem]
+"""What the check of a point finds: its variants, or why it is refused."""
+
+
+def check_points(plan: Plan, part: slice = _ALL) -> list[Checked]:
+    """Check the points of a plan, or a part of them, each by itself.
+
+    Parameters
+    ----------
+    plan : Plan
+        What is to be run.
+    part : slice, default all
+        Which of its points.
+
+    Returns
+    -------
+    list of (list of Variant, or list of Problem)
+        For each point.
+    """
+    return [_check(plan, point) for point in islice(plan.points(), part.start, part.stop)]
+
+
+def _check(plan: Plan, point: Point) -> Checked:
+    try:
+        return _point_variants(plan, point)
+    except ScenarioError as error:
+        return list(error.problems)
+
+
+def check_variants(
+    plan: Plan, check: Callable[[Plan], list[Checked]] = check_points
+) -> list[Variant]:
     """Check every variant of a plan.
 
     Parameters
     ----------
     plan : Plan
         What is to be run.
+    check : callable, default check_points
+        Checks its points.
 
     Returns
     -------
@@ -84,15 +120,15 @@ def check_variants(plan: Plan) -> list[Variant]:
     variants: list[Variant] = []
     refused: Counter[tuple[str, str]] = Counter()
     places: dict[tuple[str, str], str] = {}
-    for number, point in enumerate(plan.points()):
-        try:
-            variants += _point_variants(plan, point)
-        except ScenarioError as error:
-            for problem in error.problems:
-                what = (problem.place, problem.message)
-                refused[what] += 1
-                place = f"variant {number + 1} of {plan.size} ({plan.text(point)})"
-                places.setdefault(what, place)
+    for number, (point, found) in enumerate(zip(plan.points(), check(plan), strict=True)):
+        for one in found:
+            if isinstance(one, Variant):
+                variants.append(one)
+                continue
+            what = (one.place, one.message)
+            refused[what] += 1
+            place = f"variant {number + 1} of {plan.size} ({plan.text(point)})"
+            places.setdefault(what, place)
     problems = [
         Problem(places[what], f"{what[0]}: {what[1]}{_also(count - 1)}")
         for what, count in refused.items()
