@@ -14,6 +14,7 @@ import pytest
 
 from flowcontrol.errors import RunError
 from flowcontrol.report import report_page, write_report
+from flowcontrol.report.keyfigures import run_line
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "rect", "line", "path"}
 FETCHING = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background"}
@@ -93,11 +94,18 @@ def test_the_headline_is_the_sentence(page: Page, experiment: Any) -> None:
     assert ("p", {"class": "headline limited"}) in page.tags
 
 
-def test_key_figures_and_how_it_was_run(page: Page) -> None:
+def test_key_figures_and_run_line(page: Page) -> None:
     text = page.text()
     assert "Structured Streaming, live · 100 s emulated in 52 s · 500 rounds of 200 ms" in text
     for label in ("Producers emitted", "Consumers took up", "Most blocked", "In flight", "Latency"):
         assert label in text
+
+
+def test_rounds_that_repeat_others_are_named(experiment: Any) -> None:
+    summary = experiment.summary
+    assert "repeat others" not in run_line(summary, experiment.scenario)
+    text = run_line({**summary, "rounds_jumped": 1250}, experiment.scenario)
+    assert "500 rounds of 200 ms, of which 1,250 repeat others" in text
 
 
 def test_nothing_is_fetched(page: Page) -> None:
