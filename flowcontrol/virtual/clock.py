@@ -133,6 +133,6 @@ def run_job(
 
 def jumps_of(running: Running, effort: Effort | None) -> Jumps | None:
     """Return what jumps the periods of a run; None if it has none, or nothing may be spent."""
-    if effort is None or not may_repeat(running.job, running.memory):
+    if effort is None or running.is_watched or not may_repeat(running.job, running.memory):
         return None
     return Jumps(running.memory, running.tables, running.advance_to, effort)

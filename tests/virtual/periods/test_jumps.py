@@ -179,6 +179,12 @@ def test_a_rate_that_changes_is_no_end_of_it() -> None:
     assert 0.2 < share < jumped(steady())
 
 
+def with_sink(**keys: Any) -> dict[str, Any]:
+    """Return the chain with other keys of its sink."""
+    source, sink = steady()["stages"]
+    return steady(stages=[source, {**sink, **keys}])
+
+
 OTHERS = {
     "random times": with_source(service_time="exponential"),
     "a rate that comes to no whole number of records": with_source(emit_rate=1183.673469),
@@ -191,6 +197,10 @@ OTHERS = {
         **with_source(parallelism=2, placement=[0, 0]),
         "cluster": {"task_managers": 2, "bandwidth_bytes_per_s": 10**9},
     },
+    "samples of back pressure": steady(
+        monitoring={"sampling": {"samples": 7, "delay_ms": 50, "refresh_s": 3}}
+    ),
+    "readers of a sink": with_sink(guarantee="at-most-once"),
 }
 """Jobs that do not jump, by what keeps them from it."""
 
