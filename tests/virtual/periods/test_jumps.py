@@ -179,6 +179,13 @@ def test_a_rate_that_changes_is_no_end_of_it() -> None:
     assert 0.2 < share < jumped(steady())
 
 
+def test_a_log_is_steady_once_what_was_written_at_another_rate_is_read() -> None:
+    """Until then as many records wait as ever, and those that are read get older and older."""
+    arrivals = [{"at_s": 0, "rate": 2000}, {"at_s": 30, "rate": 1000}]
+    share = jumped(with_source(emit_rate=1000, arrival_rate=arrivals))
+    assert 0.1 < share < 0.6
+
+
 def with_sink(**keys: Any) -> dict[str, Any]:
     """Return the chain with other keys of its sink."""
     source, sink = steady()["stages"]
