@@ -31,12 +31,15 @@ def rounds_at_once(job: Job, plan: JobVertex) -> int:
     int
         At least 1. It is 1 where something is heard a round later: over a channel within a task
         manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle;
-        and where what executors found in a round is part of the next one's state, as of windows.
+        and where what executors found in a round is part of the next one's state, as of windows,
+        or of a sink that stages its files.
     """
     if job.checkpoints is not None or job.faults is not None:
         return 1
-    is_throttled = plan.is_source and job.scenario.system.throttle != "none"
-    if is_throttled or plan.stage.window is not None or alignment_of(job, plan) is not None:
+    stage, is_throttled = plan.stage, plan.is_source and job.scenario.system.throttle != "none"
+    if is_throttled or stage.window is not None or alignment_of(job, plan) is not None:
+        return 1
+    if stage.output is not None and stage.guarantee == "exactly-once":
         return 1
     channels = [channel for link in (*plan.inputs, *plan.outputs) for channel in link.channels]
     return min(MOST_AT_ONCE, *(job.trip(channel) for channel in channels))

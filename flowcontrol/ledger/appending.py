@@ -9,6 +9,11 @@ is for users.
 A commit is a file whose name is its version, and a hard link gives a name that is not there: of two
 writers one gets it, the other goes on behind it. Nothing else is needed where each writer has an
 application id of its own, adds files and removes none but its own.
+
+A name is also free again once its commit was cleaned away, which happens only behind a checkpoint.
+So whoever has got a name looks at the newest checkpoint: if that is not older, delta-rs has to say
+whether it holds the commit. The age of a log that was followed makes this rare; a machine that
+slept brings it about, as does a process that was stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,12 +55,15 @@ class Appender:
     ----------
     last : int
         Last batch that the log holds of this writer.
+    is_in_doubt : bool
+        The commit tried last has got its name, but may lie behind a checkpoint without it.
     """
 
     def __init__(self, path: Path, app_id: str, partition_by: Sequence[str]) -> None:
         self._log, self._app_id = Path(path) / "_delta_log", app_id
         self._columns = json.dumps(list(partition_by), separators=(",", ":"))
         self._version, self._at, self.last = -1, float("-inf"), -1
+        self.is_in_doubt = False
 
     def begin(self, version: int, last: int) -> None:
         """Go on behind a version, as of which this writer has committed a batch."""
@@ -80,14 +89,14 @@ class Appender:
         Returns
         -------
         bool or None
-            False if the batch, or a later one, was there; None if the table has become another:
-            nothing was committed then.
+            False if the batch, or a later one, was there; None if delta-rs has to see to it:
+            nothing was committed then, unless :attr:`is_in_doubt`.
         """
         if self.last >= batch_id:
             return False
         part = self._log / f"_commit_{uuid.uuid4()}.json.tmp"
-        part.write_text(self._text(batch_id, adds, removes))
         try:
+            part.write_text(self._text(batch_id, adds, removes))
             while True:
                 try:
                     os.link(part, self._file(self._version + 1))
@@ -98,27 +107,41 @@ class Appender:
                     if self.last >= batch_id:
                         return False
                 else:
-                    self._version, self.last, self._at = (
-                        self._version + 1,
-                        batch_id,
-                        time.monotonic(),
-                    )
+                    self._version += 1
+                    if self._may_be_covered():
+                        self._version, self.is_in_doubt = -1, True
+                        return None
+                    self.last, self._at = batch_id, time.monotonic()
                     return True
         finally:
-            part.unlink()
+            with suppress(OSError):  # it counts, or it does not: a name too many changes neither
+                part.unlink()
+
+    def _may_be_covered(self) -> bool:
+        """Whether a checkpoint is as new as the commit: it holds it, or was there before."""
+        try:
+            newest = json.loads((self._log / "_last_checkpoint").read_text())
+            return int(newest["version"]) >= self._version
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, KeyError, TypeError):
+            return True
 
     def _file(self, version: int) -> Path:
         return self._log / f"{version:020d}.json"
 
     def _follow(self) -> bool:
-        """Read the next commit, another's; False if it changes what the table is."""
-        actions = map(json.loads, self._file(self._version + 1).read_text().splitlines())
-        for action in actions:
-            if OTHERS & set(action):
-                return False
-            own = action.get("txn", {})
-            if own.get("appId") == self._app_id:
-                self.last = max(self.last, int(own["version"]))
+        """Read the next commit, another's; False if it changes what the table is, or is damaged."""
+        try:
+            lines = self._file(self._version + 1).read_text().splitlines()
+            actions = [dict(json.loads(line)) for line in lines]
+            told = [dict(action["txn"]) for action in actions if "txn" in action]
+            own = [int(one["version"]) for one in told if one["appId"] == self._app_id]
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        if not actions or any(OTHERS & set(action) for action in actions):
+            return False
+        self.last = max([self.last, *own])
         self._version += 1
         return True
 

@@ -304,7 +304,7 @@ class Writer:
         done = log.append(batch_id, adds, removes)
         if done is None:  # the table is not what it was: delta-rs knows
             self._appender = None
-            return self._commit_once(batch_id, adds, removes)
+            return self._commit_once(batch_id, adds, removes) or log.is_in_doubt
         self._last = log.last
         return done
 

@@ -133,7 +133,7 @@ def run_job(
 
 def jumps_of(running: Running, effort: Effort | None) -> Jumps | None:
     """Return what jumps the periods of a run; None if it has none, or nothing may be spent."""
-    if effort is None or not may_repeat(running.job, running.memory):
+    if effort is None or running.is_watched or not may_repeat(running.job, running.memory):
         return None
     job = running.job
     interval = max(1, job.scenario.sample_interval_us // job.round_us)

@@ -197,6 +197,14 @@ class Running:
         said = 0 if self.control is None else self.control.controller.messages
         return self.memory.head.grants + said
 
+    @property
+    def is_watched(self) -> bool:
+        """Whether others than the tables look at the memory on the way: every round has to be run.
+
+        Samples of back pressure fall due at moments of their own, readers of sinks look at theirs.
+        """
+        return self.samples is not None or self.delivery is not None or self.time is not None
+
     def run(
         self,
         progress: Callable[[int, int], None],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
+from flowcontrol.errors import DamagedError
 from flowcontrol.ledger import appending
 from flowcontrol.ledger.commit import CHECKPOINT_EVERY, NewFile, Writer, create_table
 from flowcontrol.ledger.log import DeltaLog, files_of
@@ -159,3 +162,95 @@ def test_a_follower_reads_each_commit(table: Path) -> None:
         [commit] = log.poll()
         assert [add.path for add in commit.adds] == [added.path]
         assert commit.removes == []
+
+
+def cleaned_by(other: Writer, table: Path) -> None:
+    """Have another commit, and clean away what is as old as after a sleep of the machine."""
+    log, old = table / "_delta_log", time.time() - 3600
+    for batch in range(5):
+        assert other.commit(batch, [file(table, batch, 1)])
+    other.checkpoint()
+    for path in log.iterdir():
+        os.utime(path, (old, old))
+    assert other.commit(5, [file(table, 5, 1)])
+    other.checkpoint()
+    assert not (log / f"{2:020d}.json").exists()
+
+
+def test_a_commit_behind_a_log_that_was_cleaned_is_not_lost(table: Path) -> None:
+    """A machine that slept is back: its clock of commits stood still, the one of the log did not.
+
+    The name of the next commit is free again, and nobody reads below the checkpoint.
+    """
+    writer, other = (Writer(table, f"run/{name}", appends=True) for name in ("one", "two"))
+    assert writer.commit(0, [file(table, 0)])
+    cleaned_by(other, table)
+    assert writer.commit(1, [file(table, 1)])
+    assert writer.commit(2, [file(table, 2)])
+    assert not writer.commit(2, [file(table, 3)])
+    assert [number for number, sender in rows(table) if sender == 0] == [0, 1, 2]
+    assert len(rows(table)) == 9
+    assert DeltaTable(str(table)).transaction_version("run/one") == 2
+    assert len(files_of(table)) == 9
+
+
+def test_a_checkpoint_right_behind_a_commit_is_no_loss(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody covers the commit before its writer has looked: it counts, and once."""
+    writer, other = (Writer(table, f"run/{name}", appends=True) for name in ("one", "two"))
+    assert writer.commit(0, [file(table, 0)])
+    link = os.link
+
+    def covered(part: Path, name: Path) -> None:
+        link(part, name)
+        other.checkpoint()
+
+    with monkeypatch.context() as once:
+        once.setattr(os, "link", covered)
+        assert writer.commit(1, [file(table, 1)])
+    assert writer.commit(2, [file(table, 2)])
+    assert rows(table) == [(0, 0), (1, 0), (2, 0)]
+    assert DeltaTable(str(table)).version() == 3
+
+
+def test_a_full_disk_leaves_nothing(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a commit takes no room, and the batch can be committed when there is some."""
+    writer = Writer(table, "run/sender", appends=True)
+    assert writer.commit(0, [file(table, 0)])
+
+    def half(path: Path, text: str, *_: Any) -> int:
+        path.write_bytes(text.encode()[: len(text) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", half)
+        with pytest.raises(OSError, match="No space left"):
+            writer.commit(1, [file(table, 1)])
+    assert {path.suffix for path in (table / "_delta_log").iterdir()} == {".json"}
+    assert writer.commit(1, [file(table, 1)])
+    assert rows(table) == [(0, 0), (1, 0)]
+
+
+def test_a_commit_counts_although_others_have_swept_its_first_name(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, link = Writer(table, "run/sender", appends=True), os.link
+
+    def swept(part: Path, name: Path) -> None:
+        link(part, name)
+        part.unlink()
+
+    monkeypatch.setattr(os, "link", swept)
+    assert writer.commit(0, [file(table, 0)])
+    assert writer.commit(1, [file(table, 1)])
+    assert rows(table) == [(0, 0), (1, 0)]
+
+
+@pytest.mark.parametrize("text", ["{", '{"add":'])
+def test_a_damaged_commit_of_another_is_named(table: Path, text: str) -> None:
+    writer = Writer(table, "run/sender", appends=True)
+    assert writer.commit(0, [file(table, 0)])
+    (table / "_delta_log" / f"{2:020d}.json").write_text(text)
+    with pytest.raises(DamagedError, match="Stop the link's queries and put it back from a copy"):
+        writer.commit(1, [file(table, 1)])

@@ -158,6 +158,24 @@ def test_a_stage_that_hears_sooner_runs_fewer_rounds(
     assert_alike(job, runs, tmp_path)
 
 
+def test_a_sink_that_stages_its_files_runs_a_round_a_batch(
+    cases: ModuleType,
+    runs: ModuleType,
+    driver: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without checkpoints nothing of it is ever shown, and all of it is in the ledger."""
+    mapping = late(cases.SINGLE, 300)
+    source, sink = mapping["stages"]
+    sink = {**sink, "output": {"format": "delta"}, "guarantee": "exactly-once"}
+    job = runs.job_of({**mapping, "stages": [source, sink]})
+    several, _ = two_runs(job, driver, tmp_path, monkeypatch)
+    assert several == {source["name"]: -(-job.rounds // 3), sink["name"]: job.rounds}
+    runs.assert_is_reference(job, tmp_path / "several")
+    assert audit(tmp_path / "several") is None
+
+
 def test_a_driver_that_dies_everywhere_repeats_whole_batches(
     cases: ModuleType,
     runs: ModuleType,

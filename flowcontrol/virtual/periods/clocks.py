@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.protocol.service import PHASE_BASE, PHASE_RATE, PHASE_START, PHASE_WIDTH
+from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_period_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.memory import Memory
@@ -37,6 +38,8 @@ class Stretch:
         The rate at which each log is written.
     records : ndarray of int64, shape (logs,)
         Units of that a record.
+    positions : ndarray of int64, shape (logs,)
+        Cells with the offset of the record that is read next of each.
     """
 
     end: int
@@ -45,6 +48,7 @@ class Stretch:
     phases: Ints
     written: Ints
     records: Ints
+    positions: Ints
 
     def work_by(self, now_us: int) -> Ints:
         """Return the work that each task with a rate was allowed by a moment, units."""
@@ -53,6 +57,14 @@ class Stretch:
     def written_in_part(self, now_us: int) -> Ints:
         """Return what was written of the next record of each log by a moment, units."""
         return _work_by(self.written, now_us) % self.records
+
+    def holds_all_unread(self, cells: Ints) -> bool:
+        """Tell whether all that waits in logs was written at the rates in force.
+
+        If not, as many records may wait as before, and be older.
+        """
+        written = (cells[self.positions] + 1) * self.records
+        return bool(np.all(written >= self.written[:, PHASE_BASE]))
 
 
 def changes_of(memory: Memory) -> Ints:
@@ -69,7 +81,8 @@ def changes_of(memory: Memory) -> Ints:
 def stretch_at(memory: Memory, now: int, end: int) -> Stretch:
     """Return what holds from a round on up to the change of a schedule."""
     round_us = memory.head.round_us
-    rated, phases, written, records, whole = [], [], [], [], 1
+    rated, phases, written, records, positions = [], [], [], [], list[int]()
+    whole = 1
     for number, row in enumerate(memory.tasks):
         schedules = [_in_force(found, now * round_us) for found in _schedules(memory, row)]
         if not schedules:
@@ -81,6 +94,7 @@ def stretch_at(memory: Memory, now: int, end: int) -> Stretch:
         if row["kind"] == f.READER:
             records.append(memory.copy(int(row["log"]), f.KernelLog).unit)
             written.append(schedules[1])
+            positions.append(int(row["log"]) + cell(f.KernelLog, "position"))
             whole = lcm(whole, _whole_records(records[-1], written[-1], round_us))
     return Stretch(
         end,
@@ -89,6 +103,7 @@ def stretch_at(memory: Memory, now: int, end: int) -> Stretch:
         np.array(phases, np.int64).reshape(-1, PHASE_WIDTH),
         np.array(written, np.int64).reshape(-1, PHASE_WIDTH),
         np.array(records, np.int64),
+        np.array(positions, np.int64),
     )
 
 

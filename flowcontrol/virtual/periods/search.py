@@ -163,7 +163,8 @@ class Search:
         if flushes:
             whole = lcm(whole, self.flushers.whole(head.round_us))
         room = (self._end - now) // effort.gain
-        if whole > room:  # a flusher's beat that does not come again before the end
+        # A flusher's beat may not come again before the end, and a log may hold older records.
+        if whole > room or not self._stretch.holds_all_unread(self._memory.cells):
             self._plan(now, 1)
             return None
         found = self._seen_before(now, flushes=flushes)

@@ -205,6 +205,19 @@ def test_what_pays(interval: int, period: int, steps: int, pays: bool) -> None:
     assert EAGER.pays(rounds=200_000, interval=interval, period=period, steps=steps)
 
 
+def test_a_log_is_steady_once_what_was_written_at_another_rate_is_read() -> None:
+    """Until then as many records wait as ever, and those that are read get older and older."""
+    arrivals = [{"at_s": 0, "rate": 2000}, {"at_s": 30, "rate": 1000}]
+    share = jumped(with_source(emit_rate=1000, arrival_rate=arrivals))
+    assert 0.1 < share < 0.6
+
+
+def with_sink(**keys: Any) -> dict[str, Any]:
+    """Return the chain with other keys of its sink."""
+    source, sink = steady()["stages"]
+    return steady(stages=[source, {**sink, **keys}])
+
+
 OTHERS = {
     "random times": with_source(service_time="exponential"),
     "a rate that comes to no whole number of records": with_source(emit_rate=1183.673469),
@@ -217,6 +230,10 @@ OTHERS = {
         **with_source(parallelism=2, placement=[0, 0]),
         "cluster": {"task_managers": 2, "bandwidth_bytes_per_s": 10**9},
     },
+    "samples of back pressure": steady(
+        monitoring={"sampling": {"samples": 7, "delay_ms": 50, "refresh_s": 3}}
+    ),
+    "readers of a sink": with_sink(guarantee="at-most-once"),
 }
 """Jobs that do not jump, by what keeps them from it."""
 
