@@ -172,6 +172,10 @@ default_settings "$FC_ROOT/flowcontrol/spark/defaults.conf"
 
 case $master in
     local | local\[*)
+        # Spark takes the later of two values: these win over the ones above.
+        if grep -qx '# many short jobs' "$pipeline"; then
+            default_settings "$FC_ROOT/flowcontrol/spark/short_jobs.conf"
+        fi
         default_settings "$FC_ROOT/flowcontrol/spark/local.conf"
         export PYSPARK_PYTHON=$FC_PYTHON
         # Spark's ports are for its own processes here: nothing listens on the network.

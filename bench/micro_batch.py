@@ -9,8 +9,10 @@ of each run. Beside it runs the plain chain: ``readStream.format("delta")`` -> f
 append, which moves the same rows. ``--ahead`` compares a round of a job that runs four at once with
 one of a job that runs them one by one, ``--chain`` a round of eight stages in a row with one of
 two. ``--long N`` also runs N rounds and prints what a round and a ledger's commit cost in each
-quarter.
+quarter. Spark is started as an emulation starts it.
 """
+# Read by spark-submit.sh:
+# many short jobs
 
 from __future__ import annotations
 
@@ -172,7 +174,7 @@ def main() -> int:
     parser.add_argument("--ahead", action="store_true", help="also several rounds a batch")
     parser.add_argument("--chain", action="store_true", help="also eight stages in a row")
     options = parser.parse_args()
-    spark = get_session("bench micro_batch")
+    spark = get_session("bench micro_batch", short_jobs=True)
     root = Path(tempfile.mkdtemp(prefix="flowcontrol-bench-"))
     try:
         within = compare(spark, root, options.rounds, options.repeats)

@@ -62,18 +62,19 @@ experiment = yaml.safe_load("""\
 schema: 1
 name: experiment
 duration_s: 100
-round_ms: 200
+round_ms: 100
 sample_interval_s: 1
 seed: 1
 system: flink
 cluster:
   task_managers: 2
+  network_latency_ms: 300
 options:
   taskmanager.memory.segment-size: 4kb
-  taskmanager.network.memory.buffers-per-channel: 16
+  taskmanager.network.memory.buffers-per-channel: 27
   taskmanager.network.memory.floating-buffers-per-gate: 10
-  taskmanager.network.memory.max-buffers-per-channel: 32
-  execution.buffer-timeout.interval: 200ms
+  taskmanager.network.memory.max-buffers-per-channel: 50
+  execution.buffer-timeout.interval: 100ms
 stages:
   - name: producer
     emit_rate:
@@ -99,7 +100,7 @@ for stage in experiment["stages"]:
 # MAGIC %md
 # MAGIC ## The run
 # MAGIC
-# MAGIC Two Structured Streaming queries, a round of 200 emulated milliseconds in each micro-batch. A round
+# MAGIC Two Structured Streaming queries, three rounds of 100 emulated milliseconds in each micro-batch. It
 # MAGIC takes as long as Spark needs for it; the results are in emulated time, so they do not depend on that.
 # MAGIC A result shows itself: stages, bottleneck, tables, page. `result.summary` has its figures. The running
 # MAGIC session is used; as plain Python, one is started.

@@ -1,4 +1,6 @@
 """Emulate a scenario: ``./spark-submit.sh pipelines/emulate.py SCENARIO [--out DIR]``."""
+# Read by spark-submit.sh:
+# many short jobs
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
-PAGE_SIZE: Final = "960,1202"
+PAGE_SIZE: Final = "960,1176"
 """Width and height of the part of the page that is shown, pixels."""
 
 ROWS_PER_S: Final = 4000

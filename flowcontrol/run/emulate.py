@@ -265,7 +265,7 @@ def _live(job: Job, spark: SparkSession | None, _: Replayed) -> Begin:
     from flowcontrol.live.queries import run_live
     from flowcontrol.spark.session import get_session
 
-    session = spark or get_session(f"flowcontrol {job.scenario.name}")
+    session = spark or get_session(f"flowcontrol {job.scenario.name}", short_jobs=True)
     return lambda folder, watch: run_live(session, job, folder, watch)
 
 

@@ -28,13 +28,15 @@ LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
 """Environment variables that are set if somebody else has chosen Spark's settings."""
 
 
-def get_session(name: str) -> SparkSession:
+def get_session(name: str, *, short_jobs: bool = False) -> SparkSession:
     """Return the running session, or start one.
 
     Parameters
     ----------
     name : str
         Application name.
+    short_jobs : bool, default False
+        Choose settings for many jobs on some rows, if it is started here.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def get_session(name: str) -> SparkSession:
     if SparkSession.getActiveSession() is None and not is_started():
         if not LAUNCHERS & set(os.environ):
             builder = builder.appName(name)
-            for key, value in prepare().items():
+            for key, value in prepare(short_jobs=short_jobs).items():
                 builder = builder.config(key, value)
         announce_step("starting Spark", "4 to 10 s")
     with holding_interrupts():

@@ -38,8 +38,13 @@ STACK: Final = "-Xss16m"
 """Stopping a Python foreachBatch query in mid-batch overflows a thread's usual stack."""
 
 
-def prepare() -> dict[str, str]:
+def prepare(*, short_jobs: bool = False) -> dict[str, str]:
     """Make this process ready to start a local Spark; return the settings of the session.
+
+    Parameters
+    ----------
+    short_jobs : bool, default False
+        Take those of ``short_jobs.conf`` as well.
 
     Raises
     ------
@@ -62,6 +67,8 @@ def prepare() -> dict[str, str]:
         if " " in os.environ["SPARK_CONF_DIR"]:  # spark-env.sh is sourced without quotes
             os.environ.setdefault("SPARK_ENV_LOADED", "1")
     found = {"spark.master": "local[*]", "spark.driver.defaultJavaOptions": STACK}
+    if short_jobs:
+        found |= settings("short_jobs.conf")
     found |= {**settings("defaults.conf"), **settings("local.conf")}
     return found | {CHECKPOINT_FILES: checkpoint_file_manager()} | delta()
 

@@ -116,6 +116,17 @@ def test_settings_that_delta_and_the_stages_need_are_given(checkout):
     assert given["spark.driver.defaultJavaOptions"] == "-Xss16m"
 
 
+def test_many_short_jobs_are_compiled_once_on_a_local_master(checkout):
+    (checkout.root / "pipeline.py").write_text('"""One."""\n# many short jobs\n')
+    key = "spark.driver.defaultJavaOptions"
+    options = settings(checkout.start("pipeline.py"))[key].split()
+    assert options[:2] == ["-Xss16m", "-XX:TieredStopAtLevel=1"]
+    mine = checkout.start("--conf", f"{key}=-Xss32m", "pipeline.py")
+    assert settings(mine)[key] == "-Xss32m"
+    cluster = checkout.start("--master", "spark://h:7077", "pipeline.py")
+    assert settings(cluster)[key] == "-Xss16m"
+
+
 def test_logs_are_quiet_unless_the_machine_has_settings_of_its_own(checkout):
     ours = checkout.start("pipeline.py").pipeline["env"]
     assert ours["SPARK_CONF_DIR"] == f"{checkout.root}/flowcontrol/spark/conf"

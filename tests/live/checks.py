@@ -21,10 +21,10 @@ CONSUMER_LIMITS = ((20, 40), (60, 80))
 INTERVAL_S = 5
 TOLERANCE = 0.03
 
-EXCLUSIVE, FLOATING, POOL = 16, 10, 26
-CREDIT_UNDER_WAY = 4
-"""Buffers that one round's credits are worth at 30 %: 60 records are 2.9 buffers, and one that
-is half read. They are on their way to the sender, and its messages on their way back."""
+EXCLUSIVE, FLOATING, POOL = 27, 10, 37
+CREDIT_UNDER_WAY = 5
+"""Buffers that the credits under way are worth at 30 %: 90 records in the 300 ms to the sender are
+4.4 buffers, and one is half read. Its messages are as long on their way back."""
 
 
 def violations(tables: dict[str, pa.Table]) -> list[str]:

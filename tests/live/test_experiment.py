@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job import Job, Outgoing, Subtask, build_physical_graph
+from flowcontrol.job.look_ahead import rounds_at_once
 from flowcontrol.scenario import load_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "experiment.yaml"
@@ -34,7 +35,8 @@ def ignore_credit(_round: int, _subtask: Subtask, outgoing: list[list[Outgoing]]
 
 def test_a_reference_run_passes(runs: ModuleType, checks: ModuleType) -> None:
     job = experiment()
-    assert job.rounds == 500
+    assert job.rounds == 1000
+    assert {rounds_at_once(job, plan) for plan in job.stages} == {3}
     assert checks.violations(runs.reference_results(job)) == []
 
 
@@ -58,7 +60,8 @@ def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
     [
         (f'options."{NETWORK}.floating-buffers-per-gate"=4', "floating buffers are held"),
         (f'options."{NETWORK}.buffers-per-channel"=12', "buffers are promised, not all"),
-        (f'options."{NETWORK}.max-buffers-per-channel"=8', "producer ran at"),
+        (f'options."{NETWORK}.max-buffers-per-channel"=6', "producer ran at"),
+        (f'options."{NETWORK}.max-buffers-per-channel"=10', "the producer's pool holds 9 of 37"),
         ("stages.consumer.service_rate=300", "producer ran at 299/s from 5 s"),
         ("stages.consumer.service_rate=1200", "producer ran at 600/s from 25 s"),
         ("stages.producer.emit_rate=580", "producer ran at 580/s"),
@@ -92,7 +95,7 @@ def test_the_experiment_live(
         assert result.summary["bottleneck"] == "consumer"
     ledgers = runs.assert_is_reference(job, result.path)
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
-    assert result.summary["rounds"] == (500 if is_long else 120)
+    assert result.summary["rounds"] == (1000 if is_long else 240)
     references = runs.reference_results(job)
     for name in ("stages", "channels"):
         assert_df_equality(

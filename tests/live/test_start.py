@@ -78,13 +78,17 @@ def test_the_settings_are_those_of_the_start_script(monkeypatch: pytest.MonkeyPa
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(start, "require_java", lambda: None)
     monkeypatch.setattr(start, "delta", dict)
-    found = start.prepare()
     script = (ROOT / "spark-submit.sh").read_text()
     read = re.findall(r"^\s*default_settings \"\$FC_ROOT/(\S+)\"$", script, re.MULTILINE)
     stated = dict(re.findall(r"^\s*set_default (spark\.\S+) (\S+)$", script, re.MULTILINE))
-    text = "".join((ROOT / name).read_text() for name in read)
-    stated |= dict(re.findall(r"^(spark\.\S+)\s+(\S+)$", text, re.MULTILINE))
-    assert found == {"spark.master": "local[*]", **stated}
+    short = "flowcontrol/spark/short_jobs.conf"
+    assert short in read
+    for short_jobs in (False, True):
+        files = [name for name in read if short_jobs or name != short]
+        text = "".join((ROOT / name).read_text() for name in files)
+        own = stated | dict(re.findall(r"^(spark\.\S+)\s+(\S.*)$", text, re.MULTILINE))
+        found = start.prepare(short_jobs=short_jobs)
+        assert found == {"spark.master": "local[*]", **own}
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
     assert os.environ["SPARK_CONF_DIR"] == str(ROOT / "flowcontrol" / "spark" / "conf")
 

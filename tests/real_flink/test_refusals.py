@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 import refusals
+from runs import HERE
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario.given import as_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
+JOBS = HERE / "jobs"
 
 EXPRESSED = {
     *("burst", "checkpoint-aligned", "checkpoint-fails", "checkpoint-timeout"),
-    *("checkpoint-unaligned", "experiment", "fan-in", "gc-pause", "kafka-questions"),
+    *("checkpoint-unaligned", "fan-in", "gc-pause", "kafka-questions"),
     *("kafka-source", "oscillation", "skew", "three-stages", "word-count"),
     *("01-chain", "02-threads", "03-task-managers", "05-with-credits", "06-backlog-and-credit"),
     *("07-exclusive-and-floating", "10-barrier-alignment"),
@@ -90,7 +92,7 @@ def test_everything_is_refused_at_once() -> None:
 @pytest.mark.parametrize("version", ["2.0.0", "2.3.0"])
 def test_flink_2_does_not_take_how_many_buffers_there_are(version: str) -> None:
     """NettyShuffleEnvironmentConfiguration of 2.x reads none of these options."""
-    given = as_scenario(CONF / "experiment.yaml")
+    given = as_scenario(JOBS / "experiment.yaml")
     refusals.check(given, "1.20.1")
     with pytest.raises(ScenarioError) as refused:
         refusals.check(given, version)

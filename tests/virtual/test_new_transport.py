@@ -64,7 +64,7 @@ def test_a_new_transport_runs_on_both_clocks(clocks: ModuleType) -> None:
     assert parts_of(job) == k.RECORDS | k.transport_part(kind_of("toy"))
     assert k.EVERYTHING & k.transport_part(kind_of("toy")) == 0  # no kernel on disk has it
     states = []
-    clocks.compare(job, 100, watch=states.append)
+    clocks.compare(job, 150, watch=states.append)
     sent = [state["producer->consumer"]["receiver"][0]["announced"] for state in states]
     assert sent[0] == 70
     assert len(set(sent)) > 20

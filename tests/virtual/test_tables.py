@@ -204,4 +204,4 @@ def test_progress_is_told_at_each_sample() -> None:
     run = run_job(job, progress=lambda rounds, records: said.append((rounds, records)))
     stages = run.tables["stages"].to_pandas()
     taken = stages[stages.stage == "consumer"].records_in.tolist()
-    assert said == list(zip([5, 10, 15, 20, 25], taken, strict=True))
+    assert said == list(zip([10, 20, 30, 40, 50], taken, strict=True))
