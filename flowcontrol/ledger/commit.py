@@ -302,9 +302,11 @@ class Writer:
         self, log: Appender, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
     ) -> bool:
         done = log.append(batch_id, adds, removes)
-        if done is None:  # the table is not what it was: delta-rs knows
-            self._appender = None
-            return self._commit_once(batch_id, adds, removes) or log.is_in_doubt
+        if done is None:
+            is_ours = log.is_in_doubt  # if it turns out to be there
+            if not is_ours:  # the table is not what it was: delta-rs knows
+                self._appender = None
+            return self._commit_once(batch_id, adds, removes) or is_ours
         self._last = log.last
         return done
 
