@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.errors import FencedError, LedgerError
+from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import Appender
 from flowcontrol.ledger.listing import damaged, has_gap, is_cleaned, listed
 from flowcontrol.ledger.storage import Storage
@@ -269,7 +269,8 @@ class Writer:
         self._last = batch_id if done else self._last
         self._since_checkpoint += done
         if self._since_checkpoint >= CHECKPOINT_EVERY and not self._for_users:
-            with suppress(OSError, DeltaError):  # the commit counts; the next one tries again
+            # The commit counts; the next one tries again, or finds what is damaged.
+            with suppress(OSError, DeltaError, DamagedError):
                 self.checkpoint()
         return done
 
