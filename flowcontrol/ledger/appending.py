@@ -94,6 +94,7 @@ class Appender:
         """
         if self.last >= batch_id:
             return False
+        self.is_in_doubt = False
         part = self._log / f"_commit_{uuid.uuid4()}.json.tmp"
         try:
             part.write_text(self._text(batch_id, adds, removes))

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.errors import FencedError, LedgerError
+from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import Appender
 from flowcontrol.ledger.listing import damaged, has_gap, is_cleaned, listed
 from flowcontrol.ledger.storage import Storage
@@ -269,7 +269,8 @@ class Writer:
         self._last = batch_id if done else self._last
         self._since_checkpoint += done
         if self._since_checkpoint >= CHECKPOINT_EVERY and not self._for_users:
-            with suppress(OSError, DeltaError):  # the commit counts; the next one tries again
+            # The commit counts; the next one tries again, or finds what is damaged.
+            with suppress(OSError, DeltaError, DamagedError):
                 self.checkpoint()
         return done
 
@@ -302,9 +303,11 @@ class Writer:
         self, log: Appender, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile]
     ) -> bool:
         done = log.append(batch_id, adds, removes)
-        if done is None:  # the table is not what it was: delta-rs knows
-            self._appender = None
-            return self._commit_once(batch_id, adds, removes) or log.is_in_doubt
+        if done is None:
+            is_ours = log.is_in_doubt  # if it turns out to be there
+            if not is_ours:  # the table is not what it was: delta-rs knows
+                self._appender = None
+            return self._commit_once(batch_id, adds, removes) or is_ours
         self._last = log.last
         return done
 

@@ -195,7 +195,7 @@ def test_a_commit_behind_a_log_that_was_cleaned_is_not_lost(table: Path) -> None
 
 
 def test_a_checkpoint_right_behind_a_commit_is_no_loss(
-    table: Path, monkeypatch: pytest.MonkeyPatch
+    table: Path, delta_rs: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody covers the commit before its writer has looked: it counts, and once."""
     writer, other = (Writer(table, f"run/{name}", appends=True) for name in ("one", "two"))
@@ -212,6 +212,7 @@ def test_a_checkpoint_right_behind_a_commit_is_no_loss(
     assert writer.commit(2, [file(table, 2)])
     assert rows(table) == [(0, 0), (1, 0), (2, 0)]
     assert DeltaTable(str(table)).version() == 3
+    assert delta_rs == []
 
 
 def test_a_full_disk_leaves_nothing(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from flowcontrol.errors import LinkError
+from flowcontrol.ledger import listing
 from flowcontrol.ledger.commit import CHECKPOINT_EVERY, Writer
 from flowcontrol.ledger.link_files import LinkFiles, create_log
 from flowcontrol.ledger.link_ledger import LinkLedger, create_ledger
@@ -55,6 +57,27 @@ def test_a_checkpoint_that_cannot_be_written_fails_no_commit(
         assert all(writer.commit(number, []) for number in range(CHECKPOINT_EVERY + 2))
     assert len(tried) == 3
     writer.commit(CHECKPOINT_EVERY + 2, [])
+    assert storage.exists("_delta_log/_last_checkpoint")
+
+
+def test_a_disk_that_is_full_for_a_checkpoint_fails_no_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is the log damaged, as delta-rs's message would have it."""
+    storage, tried = Storage(tmp_path), []
+    create_ledger(storage)
+
+    def fails(_: DeltaTable) -> None:
+        tried.append(1)
+        raise DeltaError("Unable to copy data to file: No space left on device (os error 28)")
+
+    writer = Writer(storage, "sender/a")
+    with monkeypatch.context() as patched:
+        patched.setattr(listing, "WAITS_S", ())
+        patched.setattr(DeltaTable, "create_checkpoint", fails)
+        assert all(writer.commit(number, []) for number in range(CHECKPOINT_EVERY + 2))
+    assert len(tried) == 3
+    assert writer.commit(CHECKPOINT_EVERY + 2, [])
     assert storage.exists("_delta_log/_last_checkpoint")
 
 
