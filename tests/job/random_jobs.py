@@ -228,7 +228,7 @@ def scenarios(draw: Any, shape: Shape) -> Scenario:
     latency = draw(st.sampled_from(shape.latencies)) if len(shape.latencies) > 1 else 0
     return _scenario(
         shape,
-        cluster={"task_managers": 3, "network_latency_ms": latency * pace.round_us / 1000},
+        cluster={"task_managers": 3, "network_latency_ms": round(latency * pace.round_us) / 1000},
         duration_s=pace.at(rounds),
         round_ms=pace.round_us / 1000,
         seed=draw(st.integers(0, 3)),
