@@ -50,11 +50,11 @@ class _Block:
     """States of one class, one behind the other, as a structured array; a view.
 
     The head of the memory says where they begin, in the field ``at``, and how many there are, in
-    the field ``count``.
+    the field ``count``. A log is empty before the first round: nothing is written to it.
     """
 
-    def __init__(self, at: str, count: str, cls: type[Any]) -> None:
-        self.at, self.count, self.cls = at, count, cls
+    def __init__(self, at: str, count: str, cls: type[Any], *, is_log: bool = False) -> None:
+        self.at, self.count, self.cls, self.is_log = at, count, cls, is_log
 
     def __get__(self, memory: Memory, owner: type[Memory]) -> Any:
         head, of = memory.head, self.entry(memory.head)
@@ -110,19 +110,19 @@ class Memory:
     """All channels at their receivers."""
     outs = _Block("outputs_at", "channels", f.KernelSubpartition)
     """All channels at their senders."""
-    runs = _Block("runs", "runs_most", f.Run)
+    runs = _Block("runs", "runs_most", f.Run, is_log=True)
     """All runs of records, free ones too."""
-    ages = _Block("ages", "ages_most", f.Age)
+    ages = _Block("ages", "ages_most", f.Age, is_log=True)
     """The log of ages, entries that are free too."""
     spills = _Block("spills", "spills_most", SpilledBuffer)
     """The finished buffers of spilling partitions, free ones too."""
     asides = _Block("asides", "asides_most", AsideMessage)
     """What tasks have put aside behind barriers, free entries too."""
-    results = _LogOfWindows("results", "results_most", KernelResult)
+    results = _LogOfWindows("results", "results_most", KernelResult, is_log=True)
     """The log of the results of windows, entries that are free too."""
-    kept = _Block("kept", "kept_most", KeptElement)
+    kept = _Block("kept", "kept_most", KeptElement, is_log=True)
     """The log of what checkpoints hold in flight, entries that are free too."""
-    kept_windows = _LogOfWindows("kept_windows", "kept_windows_most", KeptWindow)
+    kept_windows = _LogOfWindows("kept_windows", "kept_windows_most", KeptWindow, is_log=True)
     """The log of the windows that checkpoints hold, entries that are free too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
@@ -280,9 +280,13 @@ def _written(build: Builder) -> Memory:
 def _add_blocks(build: Builder) -> None:
     """Make room for the blocks, and for the lists of tasks to look at."""
     head = build.head
-    for block in vars(Memory).values():
-        if isinstance(block, _Block):
-            build.blocks[block.at] = np.zeros(getattr(head, block.count), block.entry(head))
+    blocks = [block for block in vars(Memory).values() if isinstance(block, _Block)]
+    for block in blocks:
+        count, entry = getattr(head, block.count), block.entry(head)
+        if block.is_log:
+            setattr(head, block.at, build.take(count * entry.itemsize // 8))
+        else:
+            build.blocks[block.at] = np.zeros(count, entry)
     slots = {"wheel": f.WHEEL_SLOTS, "wheel_bits": f.WHEEL_SLOTS // w.WORD}
     for base, count in {**slots, "active": 2 * head.tasks}.items():
         build.blocks[base] = np.zeros(count, np.int64)
@@ -362,7 +366,7 @@ def _number_channels(
 
 def _link(build: Builder) -> None:
     """Link what is free, and put every task on the wheel for the first round."""
-    for base in ("runs", "spills", "asides"):
+    for base in ("spills", "asides"):
         free = build.blocks[base]["next"]
         free[:] = np.arange(1, len(free) + 1)
         free[-1:] = -1
