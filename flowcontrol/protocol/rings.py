@@ -10,10 +10,28 @@ from typing import TypeVar
 from flowcontrol.protocol.state import assign
 from flowcontrol.protocol.states import Ring
 
-FIRST_SPAN = 4
+FIRST_SPAN = 2
 """Slots of a ring to begin with."""
 
 S = TypeVar("S")
+
+
+class Slots(Sequence[S]):
+    """Slots in a memory, where a ring that needs few has little room until it needs more."""
+
+    def give_room(self, count: int) -> None:
+        """Have them stand where there is room for so many."""
+        raise NotImplementedError
+
+
+def with_room(ends: Ring, slots: Sequence[S], count: int) -> Sequence[S]:
+    """Return the slots of a ring, which stand where there is room for so many; those of a list do.
+
+    In the kernel's memory they may have moved.
+    """
+    if isinstance(slots, Slots):
+        slots.give_room(count)
+    return slots
 
 
 def widen(ends: Ring, slots: Sequence[S]) -> None:
@@ -25,6 +43,7 @@ def widen(ends: Ring, slots: Sequence[S]) -> None:
     span = ends.span
     wider = min(len(slots), max(FIRST_SPAN, 2 * span))
     added = wider - span
+    slots = with_room(ends, slots, wider)
     if added > 0 and ends.head > 0:
         shift(slots, ends.head, span, added)
         ends.head += added

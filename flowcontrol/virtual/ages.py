@@ -38,10 +38,14 @@ def _enter(
     tail = runs.tail
     number = m.runs_free
     if number < 0:
-        m.flags |= FLAG_RUNS
-        return
+        number = m.runs_used
+        if number == m.runs_most:
+            m.flags |= FLAG_RUNS
+            return
+        m.runs_used = number + 1
+    else:
+        m.runs_free = run_at(m, number).next
     fresh = run_at(m, number)
-    m.runs_free = fresh.next
     fresh.next = 0
     fresh.round = emitted
     fresh.count = count

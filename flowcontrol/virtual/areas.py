@@ -21,9 +21,11 @@ from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.systems.barrier_buffer import BarrierBuffer
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import slot_cells
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.time_fields import KernelTime
+from flowcontrol.virtual.views import FINISHED, INPUT_CELLS, OUTPUT_CELLS, RECEIVED, UNDER_WAY
 from flowcontrol.virtual.window_fields import KernelWindow
 
 Area = tuple[int, int]
@@ -57,7 +59,7 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
         yield from _areas_of_gate(memory, memory.gates[number])
     first = int(row["first_partition"])
     for number in range(first, first + partitions):
-        yield from _areas_of_partition(memory.partitions[number])
+        yield from _areas_of_partition(memory, memory.partitions[number])
 
 
 def _areas_of_checkpoints(memory: Memory, at: int) -> Iterator[Area]:
@@ -85,21 +87,24 @@ def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:
     count = int(row["channels"])
     yield int(row["waiting"]), w.FIFO_SLOTS + count
     yield int(row["order"]), w.FIFO_SLOTS + count
-    yield int(row["queues"]), count * _queue(ReceivedMessage, int(row["queue_most"]))
     yield int(row["arrivals"]), count // w.WORD + 1
     yield int(row["dirty_channels"]), count // w.WORD + 1
     if row["grants"] > 0:
         yield int(row["grants"]), count * width(ChannelGrant)
     for number in range(int(row["first_channel"]), int(row["first_channel"]) + count):
         into = memory.ins[number]
-        yield int(into["transit"]), _queue(f.KernelMessage, int(into["transit_most"]))
+        at = memory.head.inputs_at + number * INPUT_CELLS
+        yield _slots(at + RECEIVED, into["received"], ReceivedMessage)
+        yield _slots(at + UNDER_WAY, into["under_way"], f.KernelMessage)
         if into["credits_most"] > 0:
             yield int(into["credits"]), _queue(f.KernelCredit, int(into["credits_most"]))
 
 
-def _areas_of_partition(row: Any) -> Iterator[Area]:
+def _areas_of_partition(memory: Memory, row: Any) -> Iterator[Area]:
     count = int(row["channels"])
-    yield int(row["queues"]), count * _queue(Message, int(row["queue_most"]))
+    for number in range(int(row["first_channel"]), int(row["first_channel"]) + count):
+        at = memory.head.outputs_at + number * OUTPUT_CELLS
+        yield _slots(at + FINISHED, memory.outs[number]["finished"], Message)
     yield int(row["held"]), count * int(row["held_width"])
     yield int(row["counts"]), count
     yield int(row["routed"]), count
@@ -108,6 +113,11 @@ def _areas_of_partition(row: Any) -> Iterator[Area]:
     yield int(row["pending"]), int(row["pending_width"])
     if row["route"] == f.ROUTE_SHARES:
         yield int(row["table"]), 2 * count
+
+
+def _slots(at: int, ring: Any, cls: type[Any]) -> Area:
+    """Return the slots of a ring that have been used where it is now."""
+    return at + int(ring["place"]), int(ring["span"]) * slot_cells(cls)
 
 
 def _queue(cls: type[Any], most: int) -> int:

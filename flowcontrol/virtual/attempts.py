@@ -294,13 +294,13 @@ class KernelAttempts:
         for number in self._gates(task):
             memory.gates[number] = image.gates[number]
             own = self._channels(memory.gates[number])
-            memory.ins[own] = image.ins[own]
+            _begin_anew(memory.ins[own], image.ins[own], ("received", "under_way"))
         for number in self._partitions(task):
             own = self._channels(memory.partitions[number])
             for out in range(own.start, own.stop):
                 self._free_runs(out)
             memory.partitions[number] = image.partitions[number]
-            memory.outs[own] = image.outs[own]
+            _begin_anew(memory.outs[own], image.outs[own], ("finished",))
 
     @staticmethod
     def _channels(row: Any) -> slice:
@@ -364,3 +364,12 @@ class KernelAttempts:
                     if row.is_timed == 0:
                         push_run(head, out.runs, emitted, records)
             first += own.stop - own.start
+
+
+def _begin_anew(rows: Any, image: Any, rings: tuple[str, ...]) -> None:
+    """Put channels back to their first image; their queues are empty, and stay where they are."""
+    kept = {ring: rows[ring][["span", "place"]].copy() for ring in rings}
+    rows[:] = image
+    for ring, where in kept.items():
+        for name in where.dtype.names or ():
+            rows[ring][name] = where[name]

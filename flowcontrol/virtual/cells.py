@@ -6,7 +6,9 @@ than the rule that uses it. Nothing checks a bound there, so a state never outli
 kernel that holds the memory; a view's array does, so the interpreted kernel finds a wrong address.
 """
 
+import mmap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import astuple
 from typing import Any, TypeVar, cast
 
@@ -14,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.protocol.queues import Queue
+from flowcontrol.protocol.rings import FIRST_SPAN, Slots
 from flowcontrol.protocol.state import cell, members, per_class, width
 from flowcontrol.protocol.states import Ring
+from flowcontrol.virtual.fields import KernelRing
 from flowcontrol.virtual.registry import placed
 
 S = TypeVar("S")
@@ -49,6 +53,71 @@ class _Rows(Sequence[S]):
 
     def __len__(self) -> int:
         return self._count
+
+
+LINE = 8
+"""Cells of a line of a processor's cache, 64 bytes."""
+
+
+LARGE_CELLS = 1 << 19
+"""From here on memory is the system's own, there page by page when it is touched: 4 MiB."""
+
+
+def zeros(count: int, dense: int = 0) -> Cells:
+    """Return so many cells, all 0, from the beginning of a line on.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    dense : int, default 0
+        So many of them, the first, will all be touched.
+    """
+    if count >= LARGE_CELLS and hasattr(mmap, "MADV_HUGEPAGE"):
+        kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        with suppress(OSError):  # where no more may be asked for than there is
+            found = np.frombuffer(mmap.mmap(-1, 8 * count, flags=kind), np.int64)
+            will_touch(found, 0, dense)
+            return found
+    cells = np.zeros(count + LINE, np.int64)
+    first = -(cells.ctypes.data // 8) % LINE
+    return cells[first : first + count]
+
+
+def will_touch(cells: Cells, first: int, after: int) -> None:
+    """Have huge pages for cells that will all be touched, if they are the system's own memory.
+
+    For the others, of which most will not be, a huge page would be filled for one of them.
+    """
+    memory: Any = cells.base
+    while isinstance(memory, np.ndarray):
+        memory = memory.base
+    memory = getattr(memory, "obj", memory)
+    if isinstance(memory, mmap.mmap) and after > first:
+        start = 8 * first // mmap.PAGESIZE * mmap.PAGESIZE
+        with suppress(OSError):  # of a system without huge pages
+            memory.madvise(mmap.MADV_HUGEPAGE, start, 8 * after - start)
+
+
+def slot_cells(cls: type[Any]) -> int:
+    """Return how many cells a slot of a ring takes: a line, or a part of one."""
+    return 1 << (width(cls) - 1).bit_length()
+
+
+class _RingSlots(_Rows[S], Slots[S]):
+    """The slots of a ring of a channel, interpreted."""
+
+    def __init__(self, cls: type[S], ring: Any, most: int) -> None:
+        self._ring, self._each = ring, slot_cells(cls)
+        super().__init__(cls.__name__, most, lambda i: view(cls, ring, ring.place + i * self._each))
+
+    def give_room(self, count: int) -> None:
+        """Have them stand where there is room for so many."""
+        ring = self._ring
+        if count > FIRST_SPAN and ring.place != ring.room:
+            used, old, new = ring.span * self._each, ring.at + ring.place, ring.at + ring.room
+            ring.cells[new : new + used] = ring.cells[old : old + used]
+            ring.place = ring.room
 
 
 class _View:
@@ -100,10 +169,18 @@ def queue_view(cls: type[S], cells: Cells, at: int, most: int) -> Queue[S]:
     return Queue(view(Ring, cells, at), views(cls, cells, at + width(Ring), most))
 
 
-def queue_views(cls: type[S], cells: Cells, at: int, count: int, most: int) -> Sequence[Queue[S]]:
-    """Return queues that stand one behind the other from a place on."""
-    each = width(Ring) + width(cls) * most
-    return _Rows("queue", count, lambda i: queue_view(cls, cells, at + i * each, most))
+def ring_view(cls: type[S], cells: Any, at: int, most: int) -> Queue[S]:
+    """Return the queue whose ring stands at a place: its ends, and as many states of a class."""
+    ring: Any = view(KernelRing, cells, at)
+    return Queue(ring, _RingSlots(cls, ring, most))
+
+
+def ring_views(
+    cls: type[S], owner: type[Any], cells: Any, at: int, count: int, most: int
+) -> Sequence[Queue[S]]:
+    """Return queues whose rings stand in rows of a class, from the first of these rings on."""
+    each = width(owner)
+    return _Rows("queue", count, lambda i: ring_view(cls, cells, at + i * each, most))
 
 
 def row(memory: Any, at: int, length: int) -> Any:
@@ -136,10 +213,18 @@ def queue_of(cls: type[S]) -> Callable[[Any, int, int], Queue[S]]:
     return placed(lambda memory, at, most: queue_view(cls, memory, at, most), "queue", cls)
 
 
-def queues_of(cls: type[S]) -> Callable[[Any, int, int, int], Any]:
-    """Return one that gives so many queues from a place on, of so many slots each."""
+def ring_of(cls: type[S]) -> Callable[[Any, int, int], Queue[S]]:
+    """Return one that gives the queue of a channel whose ring is at a place, of so many slots."""
+    return placed(lambda memory, at, most: ring_view(cls, memory, at, most), "ring", cls)
+
+
+def rings_of(cls: type[S], owner: type[Any]) -> Callable[[Any, int, int, int], Any]:
+    """Return one that gives the queues of so many channels, whose rings stand in their rows."""
     return placed(
-        lambda memory, at, count, most: queue_views(cls, memory, at, count, most), "queues", cls
+        lambda memory, at, count, most: ring_views(cls, owner, memory, at, count, most),
+        "rings",
+        cls,
+        owner,
     )
 
 

@@ -22,7 +22,7 @@ from flowcontrol.protocol.states import AlignedChannel
 from flowcontrol.protocol.windows.keeping import STORE
 from flowcontrol.protocol.windows.states import WindowStore
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import view
+from flowcontrol.virtual.cells import view, zeros
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.time_fields import KernelTime
@@ -60,7 +60,9 @@ def with_cuts(memory: Memory, job: Job) -> Memory:
         held.cuts = used + len(places.all)
         parts += [places.all, np.zeros(CUT_SLOTS * (1 + len(places.all)), np.int64)]
         used += len(parts[-2]) + len(parts[-1])
-    return replace(memory, cells=np.concatenate(parts))
+    cells = zeros(used, used)
+    np.concatenate(parts, out=cells)
+    return replace(memory, cells=cells)
 
 
 def all_cut_places(job: Job, memory: Memory) -> list[CutPlaces]:

@@ -16,7 +16,7 @@ from flowcontrol.virtual.credits import notify_sender, notify_sender_later
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import DEBLOATING
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.views import gate_row, in_row, out_row, received_queues
+from flowcontrol.virtual.views import gate_row, in_row, out_row
 from flowcontrol.virtual.wheel import wake
 
 PARTS = 1048576.0
@@ -92,10 +92,10 @@ def _size(
 
 def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
     """Buffers in use of a gate; a local channel counts what waits at its producer too."""
-    total, queues = 0, received_queues(m, g.queues, g.channels, g.queue_most)
+    total = 0
     for channel in range(g.channels):
         into = in_row(m, g.first_channel + channel)
-        queued = queues[channel].ends.count
+        queued = into.received.count
         if into.initial < 0:
             total += queued + out_row(m, into.out).buffers
         else:

@@ -17,8 +17,7 @@ def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         g = v.gate_row(m, task.first_gate + i)
         channel = v.next_bit(m, g.arrivals, g.channels, -1)
         while channel >= 0:
-            into = v.in_row(m, g.first_channel + channel)
-            queue = v.wire_queue(m, into.transit, into.transit_most)
+            queue = v.wire_queue(m, g.first_channel + channel)
             while queue.ends.count > 0:
                 if queue.slots[queue.ends.head].round > now:
                     wake(m, g.task, queue.slots[queue.ends.head].round)

@@ -13,7 +13,14 @@ from flowcontrol.operators.states import SERVER as SERVER
 from flowcontrol.operators.states import SOURCE as SOURCE
 from flowcontrol.operators.states import RecordWriter, SourceLog, StreamTask
 from flowcontrol.protocol.motions import Constant, Credits, Level, Moment, Round, Scratch, Total
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
+from flowcontrol.protocol.states import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    Ring,
+    Subpartition,
+)
 
 # ---- tasks
 
@@ -149,10 +156,8 @@ class KernelGate:
     """Where the queue of the channels that wait for a floating buffer is."""
     order: Constant = 0
     """Where the queue of the channels with data is."""
-    queues: Constant = 0
-    """Where the queues of received messages are, one a channel."""
     queue_most: Constant = 0
-    """Messages that each may hold."""
+    """Received messages that the queue of each channel may hold."""
     arrivals: Constant = 0
     """Where the set of the channels with messages under way is, bits."""
     dirty_channels: Constant = 0
@@ -194,10 +199,8 @@ class KernelPartition(RecordWriter):
     """Its first channel."""
     channels: Constant = 0
     """How many."""
-    queues: Constant = 0
-    """Where the queues of finished buffers are, one a channel."""
     queue_most: Constant = 0
-    """Messages that each may hold."""
+    """Finished buffers that the queue of each channel may hold."""
     held: Constant = 0
     """Where the queues of messages handed to local consumers are: buffers that each frees."""
     held_width: Constant = 0
@@ -251,6 +254,24 @@ ROUTE_SHUFFLE = 3
 ROUTE_SHARES = 4
 ROUTE_KEY = 5
 
+# ---- the queues of channels
+
+
+@dataclass(slots=True)
+class KernelRing(Ring):
+    """A queue of a channel; its slots stand elsewhere, each as many cells as ``slot_cells`` says.
+
+    In the first round a job touches memory for all its channels, and most of these need a slot or
+    two. So there is little room for a ring at first, side by side with that of the others, and room
+    for all that it may ever hold where nobody goes until it needs it.
+    """
+
+    place: Scratch = 0
+    """Where its slots are, cells from here on."""
+    room: Constant = 0
+    """Where there is room for all of them, cells from here on."""
+
+
 # ---- channels, the receiver's side, in the order of gates
 
 
@@ -260,10 +281,12 @@ class KernelInputChannel(InputChannel):
 
     out: Constant = 0
     """The same channel at its sender."""
-    transit: Constant = 0
-    """Where the queue of the messages under way is."""
+    received: KernelRing = field(default_factory=KernelRing)
+    """Messages that have arrived and that the task has not polled; ``KernelGate.queue_most``."""
+    under_way: KernelRing = field(default_factory=KernelRing)
+    """Messages under way."""
     transit_most: Constant = 0
-    """How many there may be."""
+    """How many of these there may be."""
     credits: Constant = 0
     """Where the queue of the credits under way is."""
     credits_most: Constant = 0
@@ -326,6 +349,8 @@ class KernelSubpartition(Subpartition):
     """Partition of the sender."""
     is_local: Constant = 0
     """1: both on one task manager."""
+    finished: KernelRing = field(default_factory=KernelRing)
+    """Finished buffers and events not sent; ``KernelPartition.queue_most``."""
     runs: RunList = field(default_factory=RunList)
     """Its records in flight."""
     connection: Constant = 0

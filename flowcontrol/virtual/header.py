@@ -92,8 +92,10 @@ class KernelMemory:
     """Where the runs of records in flight begin."""
     runs_most: Constant = 0
     """How many there may be."""
-    runs_free: Scratch = 0
-    """First run that is free, linked by ``Run.next``."""
+    runs_free: Scratch = -1
+    """First run that is free again, linked by ``Run.next``; -1: none."""
+    runs_used: Scratch = 0
+    """Runs that have ever been used, the first ones; the others are memory that nobody touches."""
     ages: Constant = 0
     """Where the log of ages begins."""
     ages_most: Constant = 0

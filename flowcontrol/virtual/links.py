@@ -75,7 +75,8 @@ def _fill_partition(
     if job.record_transport is not None:
         p.pool.free = 1  # what stops a writer is the grant
     p.channels, p.queue_most = count, sent_slots(events) if is_counted else depth + events
-    p.queues = int(build.queues(count, Message, p.queue_most)[0])
+    own = p.first_channel + np.arange(count)
+    build.rings("outputs_at", f.KernelSubpartition, "finished", own, Message, p.queue_most)
     has_local = bool(link.is_local[channels].any())
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
     p.held = build.take(count * p.held_width)
@@ -145,7 +146,9 @@ def _fill_gate(
     else:
         most = _fill_grants(build, build.job.record_transport, numbers, g)
     g.queue_most = most + event_slots(build.job.checkpoints)
-    g.queues = int(build.queues(count, ReceivedMessage, g.queue_most)[0])
+    build.rings(
+        "inputs_at", f.KernelInputChannel, "received", numbers, ReceivedMessage, g.queue_most
+    )
 
 
 def _fill_buffers(
@@ -200,7 +203,7 @@ def _fill_transit(build: Builder, numbers: Ints, most: int) -> None:
     """Make room for the messages of channels that are under way."""
     into = build.blocks["inputs_at"]
     into["transit_most"][numbers] = most
-    into["transit"][numbers] = build.queues(len(numbers), f.KernelMessage, most)
+    build.rings("inputs_at", f.KernelInputChannel, "under_way", numbers, f.KernelMessage, most)
 
 
 def _fill_credits(build: Builder, numbers: Ints, most: int) -> None:

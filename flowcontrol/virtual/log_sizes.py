@@ -34,7 +34,9 @@ from flowcontrol.virtual.window_fields import KernelResult
 from flowcontrol.virtual.window_memory import first_entries
 
 LEAST_RUNS, MOST_RUNS = 1 << 10, 1 << 21
-"""Runs of records to begin with."""
+"""Runs of records to begin with; those that nothing enters are memory that nobody touches."""
+RUNS_A_CHANNEL = 8
+"""Of a job of many channels: each has a run a round, and is looked at again a few rounds later."""
 FIRST_AGES = 1 << 15
 FIRST_KEPT = 1 << 13
 FIRST_SPILLS = FIRST_ASIDES = FIRST_RESULTS = 1 << 12
@@ -240,4 +242,6 @@ def _first_runs(job: Job) -> int:
         buffers += sum(size.floating for size in gates)
         buffers += link.width * max((size.exclusive for size in gates), default=0)
         most += buffers * each
-    return min(MOST_RUNS, max(LEAST_RUNS, most))
+    channels = sum(link.width for link in job.links)
+    limit = min(max(MOST_RUNS, RUNS_A_CHANNEL * channels), _LOGS["runs"].most(0))
+    return min(limit, max(LEAST_RUNS, most))

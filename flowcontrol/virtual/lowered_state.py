@@ -19,9 +19,11 @@ from numba.core.typing.templates import (
 )
 from numba.extending import models, register_model
 
-from flowcontrol.protocol.rings import shift
+from flowcontrol.protocol.rings import FIRST_SPAN, shift, with_room
 from flowcontrol.protocol.state import cell, members, width
 from flowcontrol.protocol.states import Ring
+from flowcontrol.virtual.cells import slot_cells
+from flowcontrol.virtual.fields import KernelRing
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SWITCHES
 
@@ -50,13 +52,24 @@ class StateType(_PlacedType):
 
 
 class QueueType(_PlacedType):
-    """A queue of so many states of a class."""
+    """A queue of so many states of a class, whose slots stand behind it, or of a ring elsewhere."""
 
     counts = ("count",)
 
-    def __init__(self, cls: type[Any], missing: int = 0) -> None:
-        self.cls, self.missing = cls, missing
-        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__}{missing})")
+    def __init__(self, cls: type[Any], missing: int = 0, *, is_ring: bool = False) -> None:
+        self.cls, self.missing, self.is_ring = cls, missing, is_ring
+        super().__init__(name=f"Queue({cls.__module__}.{cls.__qualname__}{missing}{is_ring})")
+
+    @property
+    def ends(self) -> Any:
+        """The type of its ends."""
+        return state_type(KernelRing if self.is_ring else Ring)
+
+    @property
+    def slots(self) -> Any:
+        """The type of its slots."""
+        each = slot_cells(self.cls) if self.is_ring else width(self.cls)
+        return RowType(state_type(self.cls, self.missing), "count", each)
 
 
 class RowType(_PlacedType):
@@ -107,10 +120,10 @@ def rows_type(cls: type[Any], missing: int = 0) -> RowType:
     return RowType(state_type(cls, missing), "count", width(cls))
 
 
-@cache
-def queues_type(cls: type[Any], missing: int = 0) -> RowType:
-    """Return the type of queues of a state class."""
-    return RowType(QueueType(cls, missing), "most", width(Ring), width(cls))
+def rings_type(cls: type[Any], owner: type[Any], memory: Any) -> RowType:
+    """Return the type of the queues of a state class whose rings stand in rows of another."""
+    missing = missing_of(cls, memory.parts)
+    return RowType(QueueType(cls, missing, is_ring=True), "most", width(owner))
 
 
 ints_type = RowType(types.int64, "count", 1)
@@ -151,7 +164,7 @@ class _QueueAttributes(AttributeTemplate):
     key = QueueType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
-        return {"ends": state_type(Ring), "slots": rows_type(kind.cls, kind.missing)}.get(name)
+        return {"ends": kind.ends, "slots": kind.slots}.get(name)
 
 
 @lower_getattr_generic(QueueType)
@@ -159,9 +172,11 @@ def _part_of_queue(context: Any, builder: Any, kind: Any, value: Any, name: str)
     queue = cgutils.create_struct_proxy(kind)(context, builder, value)
     if name == "ends":
         return queue.data
-    slots = _moved(builder, queue.data, width(Ring))
-    slots_type = rows_type(kind.cls, kind.missing)
-    return made(context, builder, slots_type, data=slots, count=queue.count)
+    distance = width(Ring)
+    if kind.is_ring:
+        distance = builder.load(_moved(builder, queue.data, cell(KernelRing, "place")))
+    slots = _moved(builder, queue.data, distance)
+    return made(context, builder, kind.slots, data=slots, count=queue.count)
 
 
 def missing_in(inner: type[Any], kind: Any) -> int:
@@ -331,6 +346,28 @@ def _shifted(typing: Any, slots: Any, first: Any, after: Any, by: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(slots, first, after, by), code
+
+
+@in_place(with_room)
+def _roomy(typing: Any, ends: Any, slots: Any, count: Any) -> Any:
+    if not isinstance(slots, RowType):
+        return None
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        if ends.cls is not KernelRing:
+            return values[1]
+        ring, room = values[0], cgutils.create_struct_proxy(slots)(context, builder, values[1])
+        place, roomy = (_moved(builder, ring, cell(KernelRing, n)) for n in ("place", "room"))
+        wanted = as_int(context, builder, values[2], signature.args[2])
+        is_large = builder.icmp_signed(">", wanted, ir.Constant(CELL, FIRST_SPAN))
+        found = builder.select(is_large, builder.load(roomy), builder.load(place))
+        new, span = _moved(builder, ring, found), _moved(builder, ring, cell(KernelRing, "span"))
+        nbytes = builder.mul(builder.load(span), ir.Constant(CELL, 8 * slots.fixed))
+        cgutils.raw_memmove(builder, new, room.data, nbytes, 1)  # most often it stays where it is
+        builder.store(found, place)
+        return made(context, builder, slots, data=new, count=room.count)
+
+    return slots(ends, slots, count), code
 
 
 def placed_at(function: Any, type_in: Callable[[Any], Any]) -> None:

@@ -37,7 +37,7 @@ from flowcontrol.virtual.lowered_state import (
     made,
     missing_of,
     placed_at,
-    queues_type,
+    rings_type,
     rows_type,
     state_as,
     state_type,
@@ -196,10 +196,13 @@ _FORMS: dict[str, Callable[[type[Any], Any], Any]] = {
     "transport": lambda cls, memory: StateType(cls, tuple(transport_kinds(memory.parts))),
     "rows": lambda cls, memory: rows_type(cls, missing_of(cls, memory.parts)),
     "queue": lambda cls, memory: QueueType(cls, missing_of(cls, memory.parts)),
-    "queues": lambda cls, memory: queues_type(cls, missing_of(cls, memory.parts)),
+    "ring": lambda cls, memory: QueueType(cls, missing_of(cls, memory.parts), is_ring=True),
 }
-for _function, (_form, _class) in PLACED.items():
-    placed_at(_function, partial(_FORMS[_form], _class))
+for _function, (_form, _class, _owner) in PLACED.items():
+    if _owner is not None:
+        placed_at(_function, partial(rings_type, _class, _owner))
+    else:
+        placed_at(_function, partial(_FORMS[_form], _class))
 state_as(as_selectivity, Selectivity)
 
 

@@ -27,7 +27,15 @@ from flowcontrol.protocol.windows.states import ColumnValues
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import cells_of, dtype, whole_view
+from flowcontrol.virtual.cells import (
+    LARGE_CELLS,
+    cells_of,
+    dtype,
+    slot_cells,
+    whole_view,
+    will_touch,
+    zeros,
+)
 from flowcontrol.virtual.checkpoint_memory import fill_checkpoints
 from flowcontrol.virtual.cut_log_fields import KeptElement, KeptWindow
 from flowcontrol.virtual.cut_memory import with_cuts
@@ -45,16 +53,20 @@ from flowcontrol.virtual.wires import connections_of, fill_connections
 
 S = TypeVar("S")
 
+RESERVED = 8
+"""A large memory is laid out in place, if all of it takes no more than so many times its blocks.
+What is not touched costs nothing."""
+
 
 class _Block:
     """States of one class, one behind the other, as a structured array; a view.
 
     The head of the memory says where they begin, in the field ``at``, and how many there are, in
-    the field ``count``.
+    the field ``count``. A log is empty before the first round: nothing is written to it.
     """
 
-    def __init__(self, at: str, count: str, cls: type[Any]) -> None:
-        self.at, self.count, self.cls = at, count, cls
+    def __init__(self, at: str, count: str, cls: type[Any], *, is_log: bool = False) -> None:
+        self.at, self.count, self.cls, self.is_log = at, count, cls, is_log
 
     def __get__(self, memory: Memory, owner: type[Memory]) -> Any:
         head, of = memory.head, self.entry(memory.head)
@@ -110,19 +122,19 @@ class Memory:
     """All channels at their receivers."""
     outs = _Block("outputs_at", "channels", f.KernelSubpartition)
     """All channels at their senders."""
-    runs = _Block("runs", "runs_most", f.Run)
+    runs = _Block("runs", "runs_most", f.Run, is_log=True)
     """All runs of records, free ones too."""
-    ages = _Block("ages", "ages_most", f.Age)
+    ages = _Block("ages", "ages_most", f.Age, is_log=True)
     """The log of ages, entries that are free too."""
     spills = _Block("spills", "spills_most", SpilledBuffer)
     """The finished buffers of spilling partitions, free ones too."""
     asides = _Block("asides", "asides_most", AsideMessage)
     """What tasks have put aside behind barriers, free entries too."""
-    results = _LogOfWindows("results", "results_most", KernelResult)
+    results = _LogOfWindows("results", "results_most", KernelResult, is_log=True)
     """The log of the results of windows, entries that are free too."""
-    kept = _Block("kept", "kept_most", KeptElement)
+    kept = _Block("kept", "kept_most", KeptElement, is_log=True)
     """The log of what checkpoints hold in flight, entries that are free too."""
-    kept_windows = _LogOfWindows("kept_windows", "kept_windows_most", KeptWindow)
+    kept_windows = _LogOfWindows("kept_windows", "kept_windows_most", KeptWindow, is_log=True)
     """The log of the windows that checkpoints hold, entries that are free too."""
 
     def table(self, at: int, count: int, cls: type[Any]) -> Any:
@@ -155,6 +167,14 @@ class Memory:
             return []
         block = self.table(at + width(Ring), ends.span, cls)
         return self.copies(np.take(block, ends.head + np.arange(ends.count), mode="wrap"), cls)
+
+    def ring(self, at: int, cls: type[S]) -> list[S]:
+        """Return copies of what is in the queue of a channel whose ring is at a place."""
+        ring, each = self.copy(at, f.KernelRing), slot_cells(cls)
+        first = at + ring.place
+        slots = self.cells[first : first + ring.span * each].reshape(-1, each)
+        places = (ring.head + np.arange(ring.count)) % max(1, ring.span)
+        return list(map(_maker(cls), slots[places, : width(cls)].tolist()))
 
     def values(self, offset: int, length: int) -> list[int]:
         """Values of a first-in-first-out row, oldest first."""
@@ -268,26 +288,46 @@ def fill(
 
 def _written(build: Builder) -> Memory:
     """Return a memory with all that was put into it."""
-    memory = Memory(np.zeros(build.used, np.int64), build.places)
+    count, done = build.all_cells(), build.in_place
+    if count > len(done):  # or so few that they were not laid out in place
+        cells = zeros(count, build.used)
+        for base, block in build.blocks.items():
+            first, values = getattr(build.head, base), block.view(np.int64)
+            cells[first : first + len(values)] = values
+    else:
+        cells = done[:count]
+        will_touch(cells, 0, build.used)
+    memory = Memory(cells, build.places)
     assign(memory.head, build.head)
-    blocks = build.blocks.items()
-    filled = [(getattr(build.head, base), block.view(np.int64)) for base, block in blocks]
-    for first, values in [*filled, *build.tables]:
-        memory.cells[first : first + len(values)] = values
+    for first, values in build.tables:
+        cells[first : first + len(values)] = values
     return memory
 
 
 def _add_blocks(build: Builder) -> None:
     """Make room for the blocks, and for the lists of tasks to look at."""
     head = build.head
+    plain = np.dtype(np.int64)
+    entries = {
+        "wheel": (f.WHEEL_SLOTS, plain),
+        "wheel_bits": (f.WHEEL_SLOTS // w.WORD, plain),
+        "active": (2 * head.tasks, plain),
+    }
     for block in vars(Memory).values():
         if isinstance(block, _Block):
-            build.blocks[block.at] = np.zeros(getattr(head, block.count), block.entry(head))
-    slots = {"wheel": f.WHEEL_SLOTS, "wheel_bits": f.WHEEL_SLOTS // w.WORD}
-    for base, count in {**slots, "active": 2 * head.tasks}.items():
-        build.blocks[base] = np.zeros(count, np.int64)
-    for base, block in build.blocks.items():
-        setattr(head, base, build.take(block.nbytes // 8))
+            count, entry = getattr(head, block.count), block.entry(head)
+            if block.is_log:
+                setattr(head, block.at, build.take(count * entry.itemsize // 8))
+            else:
+                entries[block.at] = count, entry
+    for base, (count, entry) in entries.items():
+        setattr(head, base, build.take(count * entry.itemsize // 8))
+    if build.used >= LARGE_CELLS:
+        build.in_place = zeros(RESERVED * build.used, build.used)
+    for base, (count, entry) in entries.items():
+        first, length = getattr(head, base), count * entry.itemsize // 8
+        here = build.in_place[first : first + length]
+        build.blocks[base] = here.view(entry) if len(here) == length else np.zeros(count, entry)
 
 
 def _head(job: Job, track: bool) -> KernelMemory:
@@ -354,7 +394,9 @@ def _number(job: Job, places: Places) -> None:
 def _number_channels(
     link: JobEdge, index: int, side: str, into: dict[str, Ints], firsts: dict[str, int], which: str
 ) -> None:
-    numbers = into.setdefault(link.name, np.full(link.width, -1, np.int64))
+    if link.name not in into:
+        into[link.name] = np.full(link.width, -1, np.int64)
+    numbers = into[link.name]
     own = link.places(side, index)
     numbers[own] = firsts[which] + np.arange(len(own))
     firsts[which] += len(own)
@@ -362,7 +404,7 @@ def _number_channels(
 
 def _link(build: Builder) -> None:
     """Link what is free, and put every task on the wheel for the first round."""
-    for base in ("runs", "spills", "asides"):
+    for base in ("spills", "asides"):
         free = build.blocks[base]["next"]
         free[:] = np.arange(1, len(free) + 1)
         free[-1:] = -1

@@ -29,7 +29,7 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         gate = v.gate_of(m, number)
         while channel >= 0:
             into = v.in_row(m, g.first_channel + channel)
-            queue = v.wire_queue(m, into.transit, into.transit_most)
+            queue = v.wire_queue(m, g.first_channel + channel)
             nbytes = 0
             while queue.ends.count > 0:
                 if queue.slots[queue.ends.head].round > now:
@@ -183,8 +183,7 @@ def send_backlog_announcement(
 
 def wire_of(m: KernelMemory, out: f.KernelSubpartition) -> Queue[f.KernelMessage]:
     """Return the messages of a channel that are under way."""
-    into = v.in_row(m, out.input)
-    return v.wire_queue(m, into.transit, into.transit_most)
+    return v.wire_queue(m, out.input)
 
 
 def next_message(m: KernelMemory, out: f.KernelSubpartition) -> f.KernelMessage:

@@ -10,8 +10,10 @@ from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.job import Job
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.window_settings import LinkKeys, link_keys
-from flowcontrol.protocol.state import width
+from flowcontrol.protocol.rings import FIRST_SPAN
+from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Ring
+from flowcontrol.virtual.cells import LINE, slot_cells
 from flowcontrol.virtual.header import KernelMemory
 
 Ints = npt.NDArray[np.int64]
@@ -67,6 +69,11 @@ class Builder:
     blocks: dict[str, Any] = field(default_factory=dict)
     used: int = width(KernelMemory)
     tables: list[tuple[int, Ints]] = field(default_factory=list)
+    in_place: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The memory itself, if it is so large that its blocks are filled in place."""
+    rooms: int = 0
+    """Cells of rooms for rings, which stand behind all else."""
+    _rings: list[tuple[Any, Ints]] = field(default_factory=list)
     _once: dict[int, tuple[Ints, int]] = field(default_factory=dict)
     _keys: dict[str, LinkKeys | None] = field(default_factory=dict)
 
@@ -75,6 +82,47 @@ class Builder:
         first = self.used
         self.used += int(cells)
         return first
+
+    def rings(
+        self, at: str, owner: type[Any], name: str, numbers: Ints, cls: type[Any], most: int
+    ) -> None:
+        """Give the rings of some channels their places, each with room for so many states.
+
+        Parameters
+        ----------
+        at : str
+            The field of the head that says where the block of the channels begins.
+        owner : type
+            Class of its rows.
+        name : str
+            The ring.
+        numbers : ndarray of int64, shape (rings,)
+            The rows.
+        cls : type
+            Class of what is queued.
+        most : int
+            How many there may be.
+        """
+        rings, slots = self.blocks[at][name], slot_cells(cls) * min(most, FIRST_SPAN)
+        here = getattr(self.head, at) + width(owner) * numbers + cell(owner, name)
+        counted = np.arange(len(numbers))
+        self.used += -self.used % LINE
+        rings["place"][numbers] = self.take(slots * len(numbers)) + slots * counted - here
+        if most <= FIRST_SPAN:
+            rings["room"][numbers] = rings["place"][numbers]
+            return
+        each = slot_cells(cls) * (most | 1)  # even ones would share few sets of the cache
+        rings["room"][numbers] = self.rooms + each * counted - here
+        self.rooms += each * len(numbers)
+        self._rings.append((rings["room"], numbers))
+
+    def all_cells(self) -> int:
+        """Return how many cells there are; the rooms of rings begin behind those given out."""
+        self.used += -self.used % LINE
+        for room, numbers in self._rings:
+            room[numbers] += self.used
+        self._rings.clear()
+        return self.used + self.rooms
 
     def put(self, values: Ints) -> int:
         """Return where cells with these values begin."""

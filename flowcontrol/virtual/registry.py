@@ -13,8 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 PARTS: Final[dict[Callable[..., Any], int]] = {}
 """The part of each function of the kernel that only some jobs need (:mod:`.parts`)."""
 
-PLACED: Final[dict[Callable[..., Any], tuple[str, type[Any]]]] = {}
-"""Functions that find states of a class in memory: what they return, and the class."""
+PLACED: Final[dict[Callable[..., Any], tuple[str, type[Any], type[Any] | None]]] = {}
+"""Functions that find states of a class in memory: what they return, the class, and the owner."""
 
 
 def part_of(part: int) -> Callable[[F], F]:
@@ -31,18 +31,20 @@ def part_of(part: int) -> Callable[[F], F]:
     return mark
 
 
-def placed(function: F, form: str, cls: type[Any]) -> F:
+def placed(function: F, form: str, cls: type[Any], owner: type[Any] | None = None) -> F:
     """Mark a function that finds states of a class in memory; compiled, it is an address.
 
     Parameters
     ----------
     function : callable
         Takes the memory, a place, and how many there are, where the form needs it.
-    form : {"state", "transport", "rows", "queue", "queues"}
+    form : {"state", "transport", "rows", "queue", "ring", "rings"}
         What it returns: one state, the one of a transport, states one behind the other, a queue of
-        them, such queues.
+        them, one of a channel, those of several channels.
     cls : type
         The class of a state.
+    owner : type, optional
+        Of "rings": the class of the rows in which the rings stand.
     """
-    PLACED[function] = form, cls
+    PLACED[function] = form, cls, owner
     return function

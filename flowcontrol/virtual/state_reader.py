@@ -46,6 +46,7 @@ from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.time_fields import KernelTime
+from flowcontrol.virtual.views import FINISHED, INPUT_CELLS, OUTPUT_CELLS, RECEIVED, UNDER_WAY
 from flowcontrol.virtual.window_fields import KernelWindow
 from flowcontrol.virtual.window_results import WindowResults, results_by_task
 from flowcontrol.virtual.wires import connections_of
@@ -314,11 +315,15 @@ class StateReader:
             channel.receiver,
             channel.is_local,
             self._ins[own],
-            tuple(memory.queue(gate.queues, place, gate.queue_most, ReceivedMessage)),
+            tuple(memory.ring(self._inputs_at(own) + RECEIVED, ReceivedMessage)),
             self._growth["processed"][own],
             tuple(self._told(self._in_rows[own])),
             grant,
         )
+
+    def _inputs_at(self, number: int) -> int:
+        """Return where a channel stands at its receiver."""
+        return self._memory.head.inputs_at + number * INPUT_CELLS
 
     def _told(self, row: f.KernelInputChannel) -> list[cs.Told]:
         """Return what a channel's receiver has told its sender, and is under way."""
@@ -357,12 +362,13 @@ class StateReader:
         self, channel: Channel, row: f.KernelPartition, place: int
     ) -> cs.SubpartitionState:
         own = row.first_channel + place
+        at = self._memory.head.outputs_at + own * OUTPUT_CELLS
         return cs.SubpartitionState(
             channel.sender,
             channel.receiver,
             channel.is_local,
             self._outs[own],
-            tuple(self._memory.queue(row.queues, place, row.queue_most, Message)),
+            tuple(self._memory.ring(at + FINISHED, Message)),
             self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
             ready_messages(self._outs[own]),
             self._backlog(row, self._outs[own]),
@@ -383,8 +389,8 @@ class StateReader:
         """Return the messages of a channel that are under way."""
         if self._is_tcp and not self._out_rows[out].is_local:
             return tuple(self._on_wires.get(out, ()))
-        into = self._in_rows[self._out_rows[out].input]
-        under_way = self._memory.queue(into.transit, 0, into.transit_most, f.KernelMessage)
+        at = self._inputs_at(self._out_rows[out].input) + UNDER_WAY
+        under_way = self._memory.ring(at, f.KernelMessage)
         return tuple(cs.MessageUnderWay(plain(sent), sent.round) for sent in under_way)
 
 

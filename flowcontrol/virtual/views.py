@@ -4,6 +4,7 @@ from typing import Any
 
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS
+from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rows import FIFO_SLOTS, WORD, WORD_BITS
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.state import cell, width
@@ -14,7 +15,8 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import (
     lowest_bit,
     queue_of,
-    queues_of,
+    ring_of,
+    rings_of,
     row,
     rows,
     rows_of,
@@ -68,6 +70,10 @@ def transport_of(m: KernelMemory) -> RecordTransport:
 
 INPUT_CELLS = width(f.KernelInputChannel)
 OUTPUT_CELLS = width(f.KernelSubpartition)
+RECEIVED = cell(f.KernelInputChannel, "received")
+UNDER_WAY = cell(f.KernelInputChannel, "under_way")
+FINISHED = cell(f.KernelSubpartition, "finished")
+"""Where the rings of a channel are in its rows."""
 
 
 in_rows = rows_of(f.KernelInputChannel)
@@ -77,10 +83,10 @@ gate_rows = rows_of(f.KernelGate)
 partition_rows = rows_of(f.KernelPartition)
 run_rows = rows_of(f.Run)
 age_rows = rows_of(f.Age)
-wire_queue = queue_of(f.KernelMessage)
+messages_under_way = ring_of(f.KernelMessage)
 credit_queue = queue_of(f.KernelCredit)
-finished_queues = queues_of(Message)
-received_queues = queues_of(ReceivedMessage)
+finished_queues = rings_of(Message, f.KernelSubpartition)
+received_queues = rings_of(ReceivedMessage, f.KernelInputChannel)
 global_pool = state_of(GlobalPool)
 record_transport = placed(state_of(RecordTransport), "transport", RecordTransport)
 channel_grants = rows_of(ChannelGrant)
@@ -108,7 +114,7 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
         global_pool(m, g.global_at),
         row(m, g.waiting, FIFO_SLOTS + count),
         row(m, g.order, FIFO_SLOTS + count),
-        received_queues(m, g.queues, count, g.queue_most),
+        received_queues(m, first + RECEIVED, count, g.queue_most),
         row(m, g.dirty_channels, count // WORD + 1),
     )
 
@@ -121,15 +127,22 @@ def partition_of(m: KernelMemory, number: int) -> Partition:
 def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
     """A partition as the rules see it."""
     count = p.channels
+    first = m.outputs_at + p.first_channel * OUTPUT_CELLS
     return Partition(
         p.pool,
         global_pool(m, p.global_at),
-        out_rows(m, m.outputs_at + p.first_channel * OUTPUT_CELLS, count),
-        finished_queues(m, p.queues, count, p.queue_most),
+        out_rows(m, first, count),
+        finished_queues(m, first + FINISHED, count, p.queue_most),
         rows(m, p.held, count, p.held_width),
         row(m, p.counts, count),
         p.is_broadcast,
     )
+
+
+def wire_queue(m: KernelMemory, channel: int) -> Queue[f.KernelMessage]:
+    """Messages under way to a channel, by its number at the receiver."""
+    most = in_row(m, channel).transit_most
+    return messages_under_way(m, m.inputs_at + channel * INPUT_CELLS + UNDER_WAY, most)
 
 
 class GateList:

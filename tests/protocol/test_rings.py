@@ -14,7 +14,8 @@ from flowcontrol.protocol.queues import Queue, append, drop, in_order, new_queue
 from flowcontrol.protocol.rings import FIRST_SPAN, use_all
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import ReceivedMessage, Ring
-from flowcontrol.virtual.cells import queue_view
+from flowcontrol.virtual.cells import queue_view, ring_view, slot_cells, view
+from flowcontrol.virtual.fields import KernelRing
 
 SLOTS = 21
 
@@ -28,6 +29,15 @@ def of_cells() -> Queue[ReceivedMessage]:
     return queue_view(ReceivedMessage, cells, 0, SLOTS)
 
 
+def of_ring() -> Queue[ReceivedMessage]:
+    """The ring of a channel: its slots move to their room when it needs more than a few."""
+    ends, each = width(KernelRing), slot_cells(ReceivedMessage)
+    cells = np.zeros(ends + (FIRST_SPAN + SLOTS) * each, np.int64)
+    ring = view(KernelRing, cells)
+    ring.place, ring.room = ends, ends + FIRST_SPAN * each
+    return ring_view(ReceivedMessage, cells, 0, SLOTS)
+
+
 def push(queue: Queue[ReceivedMessage], number: int) -> None:
     slot = next_slot(queue)
     slot.records, slot.backlog, slot.buffer = number, -number, 2 * number
@@ -38,7 +48,7 @@ def seen(message: Any) -> tuple[int, int, int]:
     return message.records, message.backlog, message.buffer
 
 
-@pytest.mark.parametrize("made", [of_objects, of_cells])
+@pytest.mark.parametrize("made", [of_objects, of_cells, of_ring])
 @given(runs=st.lists(st.tuples(st.integers(0, SLOTS), st.integers(0, SLOTS)), max_size=12))
 def test_a_ring_is_first_in_first_out_however_wide(made: Any, runs: list[tuple[int, int]]) -> None:
     queue, model, number, most = made(), deque[int](), 0, 0
@@ -54,7 +64,7 @@ def test_a_ring_is_first_in_first_out_however_wide(made: Any, runs: list[tuple[i
         assert queue.ends.span <= max(FIRST_SPAN, 2 * most)
 
 
-@pytest.mark.parametrize("made", [of_objects, of_cells])
+@pytest.mark.parametrize("made", [of_objects, of_cells, of_ring])
 @pytest.mark.parametrize("turns", range(FIRST_SPAN))
 def test_what_is_in_a_ring_that_has_turned_stays_in_order_when_it_gets_wider(
     made: Any, turns: int

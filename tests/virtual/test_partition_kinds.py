@@ -330,7 +330,7 @@ def check_channel(memory: Memory, channel: int) -> None:
     queued = [one.records for one in in_order(gate.queues[int(out["index"])])]
     task = memory.tasks[out["receiver"]]
     in_hand = task["left"] if task["channel"] == out["index"] else 0
-    wire = wire_queue(memory.head, int(into["transit"]), int(into["transit_most"]))
+    wire = wire_queue(memory.head, int(out["input"]))
     under_way = sum(message.records for message in in_order(wire))
     waiting = [*filled, int(out["tail"])]
     if p["kind"] > PIPELINED:

@@ -134,9 +134,7 @@ class Rules:
     def _columns(self) -> dict[str, Any]:
         outs, ins = self.memory.outs, self.memory.ins[self.memory.outs["input"]]
         cursors = ins
-        under_way = [
-            sum(self._transit(int(row["transit"]), int(row["transit_most"]))) for row in ins
-        ]
+        under_way = [sum(self._transit(number)) for number in outs["input"].tolist()]
         return {
             "written": outs["written"].copy(),
             "ready": outs["buffers"].copy(),
@@ -148,8 +146,8 @@ class Rules:
             "under_way": np.array(under_way, np.int64),
         }
 
-    def _transit(self, first: int, most: int) -> list[int]:
-        return [one.records for one in in_order(wire_queue(self.memory.head, first, most))]
+    def _transit(self, channel: int) -> list[int]:
+        return [one.records for one in in_order(wire_queue(self.memory.head, channel))]
 
     def check(self) -> None:
         c = self._columns()

@@ -169,8 +169,14 @@ def _rings(memory: Memory, ins: States, outs: States) -> list[Rings]:
     cells = memory.cells
     sent = outs.field("sent")[cells[ins.field("out")]]
     later = cells[ins.field("credits_most")] > 0
+    received = np.repeat(memory.gates["queue_most"], memory.gates["channels"])
+    finished = np.repeat(memory.partitions["queue_most"], memory.partitions["channels"])
     found = [
-        Rings(cells[ins.field("transit")], cells[ins.field("transit_most")], f.KernelMessage),
+        Rings.of_channels(
+            cells, ins.field("under_way"), cells[ins.field("transit_most")], f.KernelMessage
+        ),
+        Rings.of_channels(cells, ins.field("received"), received, ReceivedMessage),
+        Rings.of_channels(cells, outs.field("finished"), finished, Message),
         Rings(
             cells[ins.field("credits")][later],
             cells[ins.field("credits_most")][later],
@@ -179,14 +185,6 @@ def _rings(memory: Memory, ins: States, outs: States) -> list[Rings]:
         ),
     ]
     plain: list[tuple[int, int]] = []
-    for cls, block in ((ReceivedMessage, memory.gates), (Message, memory.partitions)):
-        most = np.repeat(block["queue_most"], block["channels"])
-        each = Rings(np.zeros(0, np.int64), np.zeros(0, np.int64), cls)
-        at = [
-            int(row["queues"]) + each.length(int(row["queue_most"])) * np.arange(row["channels"])
-            for row in block
-        ]
-        found.append(Rings(_joined(at), most, cls))
     for row in memory.tasks:
         plain.append((int(row["union"]), max(1, int(row["gates"]))))
     for row in memory.gates:

@@ -1,5 +1,7 @@
 """Queues in the memory, oldest first: where in its ring one begins makes no difference."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,9 +9,18 @@ import numpy as np
 
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.motions import Motion, cells_of_motion
+from flowcontrol.protocol.rings import FIRST_SPAN
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Ring
+from flowcontrol.virtual.cells import slot_cells
+from flowcontrol.virtual.fields import KernelRing
 from flowcontrol.virtual.places import Ints
+
+_PLACE, _ROOM = cell(KernelRing, "place"), cell(KernelRing, "room")
+
+
+Area = tuple[Ints, Ints]
+"""Where the slots of some queues begin, and how many each has there."""
 
 
 @dataclass(frozen=True)
@@ -26,32 +37,54 @@ class Rings:
         What is queued; None: plain integers.
     sent : ndarray of int64, shape (queues,)
         Of queues of credits: where the messages of each one's channel are counted.
+    areas : list of (ndarray of int64, ndarray of int64, ndarray of int64)
+        Of the rings of channels: all places of slots, where each begins, how many slots it has, and
+        the number of its queue. Of other queues the slots stand behind the ends.
     """
 
     at: Ints
     most: Ints
     cls: type[Any] | None = None
     sent: Ints | None = None
+    areas: list[tuple[Ints, Ints, Ints]] | None = None
+
+    @classmethod
+    def of_channels(cls, cells: Ints, at: Ints, most: Ints, kind: type[Any]) -> Rings:
+        """Return the queues of channels; their slots may move to their rooms from now on."""
+        numbers, has_moved = np.arange(len(at)), cells[at + _PLACE] == cells[at + _ROOM]
+        room = at + cells[at + _ROOM], most, numbers
+        here = at + cells[at + _PLACE], np.minimum(FIRST_SPAN, most), numbers
+        first = tuple(part[~has_moved] for part in here)
+        return cls(at, most, kind, areas=[room, (first[0], first[1], first[2])])
 
     @property
     def _each(self) -> int:
-        return 1 if self.cls is None else width(self.cls)
+        if self.cls is None:
+            return 1
+        return width(self.cls) if self.areas is None else slot_cells(self.cls)
 
     @property
     def _ends(self) -> tuple[int, int, int]:
-        """Cells of the oldest's place, of the count, and the first of what is queued."""
+        """Cells of the oldest's place, of the count, and of the ends."""
         if self.cls is None:
             return w.FIFO_HEAD, w.FIFO_COUNT, w.FIFO_SLOTS
-        return cell(Ring, "head"), cell(Ring, "count"), width(Ring)
+        ends = width(Ring) if self.areas is None else width(KernelRing)
+        return cell(Ring, "head"), cell(Ring, "count"), ends
 
-    def length(self, most: int) -> int:
-        """Return how many cells a queue has that may hold so much."""
-        return self._ends[2] + most * self._each
+    @property
+    def _areas(self) -> list[tuple[Ints, Ints, Ints]]:
+        if self.areas is not None:
+            return self.areas
+        return [(self.at + self._ends[2], self.most, np.arange(len(self.at)))]
 
     def cells(self) -> Ints:
         """Return all cells that they take."""
-        lengths = self._ends[2] + self.most * self._each
-        return np.repeat(self.at, lengths) + _counted(lengths)
+        ends = self.at[:, None] + np.arange(self._ends[2])
+        slots = [
+            np.repeat(first, counts * self._each) + _counted(counts * self._each)
+            for first, counts, _ in self._areas
+        ]
+        return np.concatenate([ends.ravel(), *slots])
 
     def of_motion(self, motion: Motion) -> tuple[Ints, Ints]:
         """Return the cells in all places that move in one way, and the number of each one's queue.
@@ -62,10 +95,16 @@ class Rings:
             The way.
         """
         offsets = [] if self.cls is None else cells_of_motion(self.cls, motion)
-        first = np.repeat(self.at + self._ends[2], self.most) + _counted(self.most) * self._each
-        found = (first[:, None] + np.array(offsets, np.int64)).ravel()
-        queues = np.repeat(np.repeat(np.arange(len(self.at)), self.most), len(offsets))
-        return found, queues
+        found, queues = [], []
+        for first, counts, numbers in self._areas:
+            slots = np.repeat(first, counts) + _counted(counts) * self._each
+            found.append((slots[:, None] + np.array(offsets, np.int64)).ravel())
+            queues.append(np.repeat(np.repeat(numbers, counts), len(offsets)))
+        return np.concatenate(found), np.concatenate(queues)
+
+    def _first_slots(self, cells: Ints) -> Ints:
+        """Return where the slots of each are now."""
+        return self.at + (self._ends[2] if self.areas is None else cells[self.at + _PLACE])
 
     def _spans(self, cells: Ints) -> Ints:
         """Return how many slots each goes round in."""
@@ -84,12 +123,12 @@ class Rings:
         now : int
             The next round.
         """
-        head, count, first = self._ends
+        head, count, _ = self._ends
         counts = cells[self.at + count]
         queues = np.repeat(np.arange(len(self.at)), counts)
         places = (cells[self.at + head][queues] + _counted(counts)) % self._spans(cells)[queues]
-        slots = self.at[queues] + first + places * self._each
-        found = cells[slots[:, None] + np.arange(self._each)]
+        slots = self._first_slots(cells)[queues] + places * self._each
+        found = cells[slots[:, None] + np.arange(1 if self.cls is None else width(self.cls))]
         if self.cls is not None:
             found[:, cells_of_motion(self.cls, Motion.ROUND)] -= now
             if self.sent is not None:
