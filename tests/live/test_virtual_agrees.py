@@ -25,7 +25,11 @@ CONF = TESTS.parent / "conf"
 pytestmark = pytest.mark.spark
 
 SHORTENED = {
-    "experiment": ("duration_s=3.6", "stages.consumer.service_rate=100"),
+    "experiment": (
+        "duration_s=1.8",
+        "stages.producer.emit_rate=4000",
+        "stages.consumer.service_rate=100",
+    ),
     "fan-in": ("duration_s=3.6", "stages.sink.service_rate=100"),
     "flights": ("duration_s=6", "stages.archive.service_rate=500"),
     "skew": ("duration_s=3.6", "stages.workers.service_rate=[400,20,400,400]"),
