@@ -66,13 +66,13 @@ def test_the_experiment_runs(spark, tmp_path, monkeypatch):
     monkeypatch.setenv("FLOWCONTROL_OUT", str(tmp_path / "run"))
     monkeypatch.setenv("FLOWCONTROL_DURATION", "6")
     left = runpy.run_path(str(ROOT / "notebooks" / "01_experiment.py"), {"spark": spark})
-    assert left["result"].summary["rounds"] == 30
+    assert left["result"].summary["rounds"] == 60
     assert left["result"].is_finished
     rows = left["rates"].collect()
     assert [row.until_s for row in rows] == [5, 10]
-    # 5 s of 25 rounds, 120 records each, but for what waits for its first credit.
+    # 5 s of 50 rounds, 60 records each, but for what waits for its first credit.
     assert rows[0].produced == pytest.approx(600, rel=0.03)
-    assert left["rounds"].count() == 30
+    assert left["rounds"].count() == 60
     assert {path.name for path in (tmp_path / "run").glob("*.html")} == {
         "credit.html",
         "rates.html",
