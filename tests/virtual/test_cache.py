@@ -51,16 +51,18 @@ print(json.dumps({
 
 SMALL = """
 import json
-from dataclasses import astuple
 
 import numpy as np
 
+from flowcontrol.protocol.state import width
 from flowcontrol.virtual import compiled
 from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.fields import KernelInputChannel
 from flowcontrol.virtual.small import advance
 
-memory = np.array(astuple(KernelInputChannel(exclusive=2, floating=2)), np.int64)
+memory = np.zeros(width(KernelInputChannel), np.int64)
+channel = view(KernelInputChannel, memory)
+channel.exclusive = channel.floating = 2
 advance(memory, 1)
 print(json.dumps({
     "folder": str(compiled.cache_folder()),
