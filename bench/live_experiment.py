@@ -4,8 +4,8 @@
 
 Each run is ``./spark-submit.sh pipelines/emulate.py`` and its peer, in turn: two queries of Spark
 that do as many micro-batches as the run has and only hand a number to each other
-(:mod:`handover`), in a process that starts its session just so. The goal for 100 emulated seconds
-on two cores is a minute. Exits with 1 if it is missed.
+(:mod:`handover`), in a process of its own, with the same settings of Spark. The goal for 100
+emulated seconds on two cores is a minute. Exits with 1 if it is missed.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = "conf/experiment.yaml"
 GOAL_S = 60.0
 FOR_SECONDS = 100
-PEER = """
+PEER = """# many short jobs
 import sys
 from pathlib import Path
 from handover import hand_over
 from flowcontrol.spark.session import get_session
-spark = get_session("bench live_experiment")
-hand_over(spark, Path(sys.argv[1]), int(sys.argv[2]), 1, 200)
+spark = get_session("bench live_experiment", short_jobs=True)
+hand_over(spark, Path(sys.argv[1]), int(sys.argv[2]), 1, 300)
 spark.stop()
 """
-"""A round at the full rate of the scenario has 200 rows."""
+"""Three rounds at the full rate of the scenario have 300 rows; Spark is started as for a run."""
 
 
 def batches_of(overrides: tuple[str, ...]) -> int:

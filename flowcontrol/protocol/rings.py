@@ -27,7 +27,7 @@ class Slots(Sequence[S]):
 def with_room(ends: Ring, slots: Sequence[S], count: int) -> Sequence[S]:
     """Return the slots of a ring, which stand where there is room for so many; those of a list do.
 
-    In the kernel's memory they may have moved.
+    In the kernel's memory they may have moved; compiled, it is the ends that say where they are.
     """
     if isinstance(slots, Slots):
         slots.give_room(count)

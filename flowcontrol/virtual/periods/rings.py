@@ -19,8 +19,8 @@ from flowcontrol.virtual.places import Ints
 _PLACE, _ROOM = cell(KernelRing, "place"), cell(KernelRing, "room")
 
 
-Area = tuple[Ints, Ints]
-"""Where the slots of some queues begin, and how many each has there."""
+Area = tuple[Ints, Ints, Ints]
+"""Where the slots of some queues begin, how many each has there, and the numbers of the queues."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +37,23 @@ class Rings:
         What is queued; None: plain integers.
     sent : ndarray of int64, shape (queues,)
         Of queues of credits: where the messages of each one's channel are counted.
-    areas : list of (ndarray of int64, ndarray of int64, ndarray of int64)
-        Of the rings of channels: all places of slots, where each begins, how many slots it has, and
-        the number of its queue. Of other queues the slots stand behind the ends.
+    areas : list of Area or None
+        All places of the slots of channels' rings. Of other queues they stand behind the ends.
     """
 
     at: Ints
     most: Ints
     cls: type[Any] | None = None
     sent: Ints | None = None
-    areas: list[tuple[Ints, Ints, Ints]] | None = None
+    areas: list[Area] | None = None
 
     @classmethod
     def of_channels(cls, cells: Ints, at: Ints, most: Ints, kind: type[Any]) -> Rings:
         """Return the queues of channels; their slots may move to their rooms from now on."""
-        numbers, has_moved = np.arange(len(at)), cells[at + _PLACE] == cells[at + _ROOM]
-        room = at + cells[at + _ROOM], most, numbers
-        here = at + cells[at + _PLACE], np.minimum(FIRST_SPAN, most), numbers
-        first = tuple(part[~has_moved] for part in here)
-        return cls(at, most, kind, areas=[room, (first[0], first[1], first[2])])
+        place, room = at + cells[at + _PLACE], at + cells[at + _ROOM]
+        stay = np.flatnonzero(place != room)
+        first = place[stay], np.minimum(FIRST_SPAN, most[stay]), stay
+        return cls(at, most, kind, areas=[(room, most, np.arange(len(at))), first])
 
     @property
     def _each(self) -> int:
@@ -72,7 +70,7 @@ class Rings:
         return cell(Ring, "head"), cell(Ring, "count"), ends
 
     @property
-    def _areas(self) -> list[tuple[Ints, Ints, Ints]]:
+    def _areas(self) -> list[Area]:
         if self.areas is not None:
             return self.areas
         return [(self.at + self._ends[2], self.most, np.arange(len(self.at)))]
