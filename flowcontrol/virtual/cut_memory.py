@@ -22,7 +22,8 @@ from flowcontrol.protocol.states import AlignedChannel
 from flowcontrol.protocol.windows.keeping import STORE
 from flowcontrol.protocol.windows.states import WindowStore
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import view, zeros
+from flowcontrol.virtual.allocation import zeros
+from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.time_fields import KernelTime

@@ -27,15 +27,8 @@ from flowcontrol.protocol.windows.states import ColumnValues
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import (
-    LARGE_CELLS,
-    cells_of,
-    dtype,
-    slot_cells,
-    whole_view,
-    will_touch,
-    zeros,
-)
+from flowcontrol.virtual.allocation import LARGE_CELLS, will_touch, zeros
+from flowcontrol.virtual.cells import cells_of, dtype, slot_cells, whole_view
 from flowcontrol.virtual.checkpoint_memory import fill_checkpoints
 from flowcontrol.virtual.cut_log_fields import KeptElement, KeptWindow
 from flowcontrol.virtual.cut_memory import with_cuts

@@ -13,7 +13,8 @@ from flowcontrol.job.window_settings import LinkKeys, link_keys
 from flowcontrol.protocol.rings import FIRST_SPAN
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import Ring
-from flowcontrol.virtual.cells import LINE, slot_cells
+from flowcontrol.virtual.allocation import LINE
+from flowcontrol.virtual.cells import slot_cells
 from flowcontrol.virtual.header import KernelMemory
 
 Ints = npt.NDArray[np.int64]

@@ -10,9 +10,9 @@ import pytest
 
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.scenario import load_scenario
-from flowcontrol.virtual import cells
+from flowcontrol.virtual import allocation
 from flowcontrol.virtual import memory as filled
-from flowcontrol.virtual.cells import LINE, Cells
+from flowcontrol.virtual.allocation import LINE, Cells
 from flowcontrol.virtual.log_sizes import RUNS_A_CHANNEL, LogSizes
 from flowcontrol.virtual.memory import Memory, fill
 
@@ -44,7 +44,7 @@ def test_a_large_memory_holds_what_a_small_one_does(
     """In place, and also where the blocks are so small a part of it that it is copied."""
     job = laid_out()
     small = memory_of(job)
-    for module in (cells, filled):
+    for module in (allocation, filled):
         monkeypatch.setattr(module, "LARGE_CELLS", 1)
     monkeypatch.setattr(filled, "RESERVED", reserved)
     large = memory_of(job)
