@@ -11,15 +11,16 @@
 classes_key() {
     local java=${JAVA_HOME:+$JAVA_HOME/bin/java} key
     java=$(readlink -f "${java:-$(type -P java)}")
-    key=$({ printf '%s\n' "$java" && cat "${java%/bin/java}/release" "$FC_STATE"/ready-{run,jars}; } 2>/dev/null | cksum)
+    key=$({ printf '%s\n' "$java"; cat "${java%/bin/java}/release" "$FC_STATE"/ready-{run,jars}; } 2>/dev/null | cksum) || true
     printf '%s\n' "${key%% *}"
 }
 
 # Add Java's options for the archive to those of the driver, unless the user has set any.
 use_classes() {
-    local folder=$FC_STATE/classes archive old option first=''
-    # Java's options are split at spaces and quotes; SPARK_CONF_DIR of the user's is on the class path.
-    [[ $folder$FC_ROOT != *[[:space:]\'\"\\,]* && $SPARK_CONF_DIR == "$FC_ROOT/"* ]] || return 0
+    local folder=$FC_STATE/shared-classes archive old option first=''
+    # Java's options are split at spaces and quotes, and settings of the user's stay on the class path.
+    [[ $folder$FC_ROOT != *[[:space:]\'\"\\,]* && $SPARK_CONF_DIR == "$FC_ROOT/flowcontrol/spark/conf" ]] ||
+        return 0
     is_set spark.driver.extraJavaOptions && return
     mkdir -p "$folder/conf" 2>/dev/null && [[ -w $folder ]] || return 0
     archive=$folder/$(classes_key).jsa
