@@ -19,7 +19,7 @@ FAKE_TOOL = Path(__file__).resolve().parent / "fake_tool.py"
 
 # Every outside command that the start script may use. What is missing here must not be needed.
 COMMANDS = (
-    "basename bash cat cksum dirname grep ls mkdir mv readlink rm sed tail".split()  # noqa: SIM905
+    "basename bash cat cksum dirname grep ls mkdir mv readlink rm sed tail wc".split()  # noqa: SIM905
 )
 
 

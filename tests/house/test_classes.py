@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
 KEY = "spark.driver.extraJavaOptions"
+CLASSES = Path(__file__).resolve().parents[2] / "scripts" / "classes.sh"
 
 
 @pytest.fixture
@@ -42,12 +45,56 @@ def test_the_first_run_writes_it_and_the_next_reads_it(plain):
     assert options(plain.start("pipeline.py")) == {"-XX:SharedArchiveFile": path}
 
 
-@pytest.mark.parametrize("content", [b"", b"\0" * 4096])
+@pytest.mark.parametrize("content", [b"", b"\0" * 4096], ids=["empty", "zeros"])
 def test_one_that_was_not_finished_is_written_again(plain, content):
     path = archive_of(plain.start("pipeline.py"))
     with open(path, "wb") as file:
         file.write(content)
     assert options(plain.start("pipeline.py")) == {"-XX:ArchiveClassesAtExit": path}
+
+
+def test_one_that_java_cannot_read_is_written_again(plain):
+    path = archive_of(plain.start("pipeline.py"))
+    with open(path, "wb") as file:
+        file.write(b"\xa9\xba\x0b\xf0")
+    fails = "#!/bin/sh\ncase $* in *VerifySharedSpaces*) exit 134 ;; esac\nexec java-17 $*\n"
+    works = (plain.commands / "java").read_text()
+    plain.fake("java-17", works)
+    plain.fake("java", fails)
+    assert options(plain.start("pipeline.py")) == {"-XX:ArchiveClassesAtExit": path}
+    plain.fake("java", works)
+    assert options(plain.start("pipeline.py")) == {"-XX:ArchiveClassesAtExit": path}
+
+
+def test_one_that_was_cut_short_is_tried_again(plain):
+    path = archive_of(plain.start("pipeline.py"))
+    with open(path, "wb") as file:
+        file.write(b"\xa9\xba\x0b\xf0")
+    assert options(plain.start("pipeline.py")) == {"-XX:SharedArchiveFile": path}
+    plain.fake("java", "#!/bin/sh\n[ $# = 1 ] || exit 134\necho 'version \"17\"' >&2\n")
+    assert options(plain.start("pipeline.py")) == {"-XX:SharedArchiveFile": path}
+    with open(path, "wb") as file:
+        file.write(b"\xa9\xba")
+    assert options(plain.start("pipeline.py")) == {"-XX:ArchiveClassesAtExit": path}
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="no Java")
+def test_what_java_itself_writes_is_whole_until_it_is_cut(tmp_path):
+    archive = tmp_path / "java.jsa"
+    write = ["java", f"-XX:ArchiveClassesAtExit={archive}", "-Xlog:cds=off", "-version"]
+    subprocess.run(write, check=True, capture_output=True)
+    if not archive.exists():
+        pytest.skip("this Java writes no archive")
+
+    def is_whole():
+        command = f'source "{CLASSES}"; is_whole "{archive}"'
+        return subprocess.run(["bash", "-c", command], check=False).returncode == 0
+
+    assert [is_whole(), is_whole()] == [True, True]
+    archive.chmod(0o600)
+    with open(archive, "r+b") as file:
+        file.truncate(archive.stat().st_size // 2)
+    assert not is_whole()
 
 
 def test_another_java_has_another_and_the_old_one_goes(plain):
