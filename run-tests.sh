@@ -13,9 +13,6 @@ FC_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 source "$FC_ROOT/scripts/env.sh"
 cd "$FC_ROOT"
 
-# Tests start hundreds of processes: none of them shall compile a module again.
-unset PYTHONDONTWRITEBYTECODE
-
 require_java
 ensure_environment ready-test "$FC_EXTRAS,test"
 # Some tests start spark-submit.sh: what it needs is there.

@@ -16,6 +16,8 @@ set -euo pipefail
 FC_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 # shellcheck source=scripts/env.sh
 source "$FC_ROOT/scripts/env.sh"
+# shellcheck source=scripts/classes.sh
+source "$FC_ROOT/scripts/classes.sh"
 
 usage() {
     cat <<'USAGE'
@@ -57,6 +59,7 @@ take_option() { # OPTION VALUE
         --master) master=$2 ;;
         --name) name=$2 ;;
         --deploy-mode) deploy_mode=$2 ;;
+        --driver-java-options) keys+=spark.driver.extraJavaOptions$'\n' ;;
         --properties-file) properties=$2 ;;
         --packages) packages=$2 ;;
     esac
@@ -175,6 +178,7 @@ case $master in
         # Spark takes the later of two values: these win over the ones above.
         if grep -qx '# many short jobs' "$pipeline"; then
             default_settings "$FC_ROOT/flowcontrol/spark/short_jobs.conf"
+            use_classes
         fi
         default_settings "$FC_ROOT/flowcontrol/spark/local.conf"
         export PYSPARK_PYTHON=$FC_PYTHON

@@ -12,6 +12,13 @@ FC_STATE=$FC_VENV/flowcontrol
 FC_EXTRAS=spark,report,flights,virtual,tune
 FC_CONSTRAINTS=requirements/constraints.txt # scripts/matrix.sh installs other versions
 
+# A start runs a dozen Pythons, Spark's workers among them, and none shall compile a module again:
+# who wants no __pycache__ beside his sources has what is compiled in the environment.
+if [[ -n ${PYTHONDONTWRITEBYTECODE:-} ]]; then
+    unset PYTHONDONTWRITEBYTECODE
+    export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-$FC_STATE/pycache}
+fi
+
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
 DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
 DELTA_EXCLUDES=$(sed -n 's/^spark\.jars\.excludes  *//p' "$FC_ROOT/flowcontrol/spark/delta.conf")
@@ -77,7 +84,7 @@ require_java() {
 # What the environment was made from: the extras in $1, the place, Python and the pinned versions.
 environment_key() {
     printf '%s\n%s\n%s\n' "$1" "$FC_ROOT" "$("$FC_PYTHON" -V 2>&1)"
-    (cd "$FC_ROOT" && cksum setup.cfg pyproject.toml "$FC_CONSTRAINTS")
+    (cd "$FC_ROOT" && cksum setup.cfg pyproject.toml "$FC_CONSTRAINTS" scripts/env.sh)
 }
 
 is_ready() { # STAMP KEY
@@ -125,27 +132,30 @@ ensure_environment() { # STAMP EXTRAS
         make_venv "$python"
         mkdir -p "$FC_STATE"
         rm -f "$FC_STATE/$1"
-        # --no-compile: Python compiles a module when it is first imported, and most never are. Where
-        # it may not keep what it compiles, all are compiled now, on all cores.
+        # --no-compile: Python compiles a module when it is first imported, and most never are.
         (cd "$FC_ROOT" && DIST_EXTRA_CONFIG=$FC_ROOT/requirements/wheels.cfg \
             "$FC_PYTHON" -m pip install --disable-pip-version-check --no-input \
             --no-compile --constraint "$FC_CONSTRAINTS" --editable ".[$2]") \
             >"$log" 2>&1 ||
             die "pip failed: $(grep -m1 '^ERROR' "$log" || tail -n 1 "$log") (all of it: $log)"
-        [[ -z ${PYTHONDONTWRITEBYTECODE:-} ]] || "$FC_PYTHON" -m compileall -q -j 0 \
-            "$FC_VENV"/lib/python3*/site-packages >/dev/null 2>&1 || true # not all are valid Python
-        name_checkout
+        set_paths
         mark_ready "$1" "$(environment_key "$2")"
     fi
     exec 9>&-
 }
 
 # Put the checkout itself on the path: Spark lists the modules there to find data sources
-# (pyspark_flowcontrol), and an editable install is not seen in such a list.
-name_checkout() {
+# (pyspark_flowcontrol), and an editable install is not seen in such a list. And take the zips off
+# that Spark puts before everything: the same pyspark is beside them, where what is compiled is kept;
+# from the zip each of Spark's Pythons compiles it again, 1 to 2 s of processor time.
+set_paths() {
     local folder
     for folder in "$FC_VENV"/lib/python3*/site-packages; do
-        [[ ! -d $folder ]] || printf '%s\n' "$FC_ROOT" >"$folder/flowcontrol-checkout.pth"
+        [[ -d $folder ]] || continue
+        printf '%s\n' "$FC_ROOT" >"$folder/flowcontrol-checkout.pth"
+        printf '%s\n' 'import sys; sys.path[:] = [path for path in sys.path if not'\
+' (path.startswith(sys.prefix) and "/site-packages/pyspark/" in path)]' \
+            >"$folder/flowcontrol-pyspark.pth"
     done
 }
 

@@ -12,7 +12,6 @@ FC_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 # shellcheck source=scripts/env.sh
 source "$FC_ROOT/scripts/env.sh"
 cd "$FC_ROOT"
-unset PYTHONDONTWRITEBYTECODE
 
 table=$FC_ROOT/scripts/supported.yaml
 delta=$(sed -n 's/^delta: \([0-9.]*\).*/\1/p' "$table")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ FAKE_TOOL = Path(__file__).resolve().parent / "fake_tool.py"
 
 # Every outside command that the start script may use. What is missing here must not be needed.
 COMMANDS = (
-    "basename bash cat cksum dirname grep ls mkdir mv readlink rm sed tail".split()  # noqa: SIM905
+    "basename bash cat cksum dirname grep ls mkdir mv readlink rm sed tail wc".split()  # noqa: SIM905
 )
 
 
@@ -39,6 +40,23 @@ class Outcome:
         """The one pipeline that was started."""
         (call,) = self.named("pipeline")
         return call
+
+    @property
+    def submitted(self) -> list[tuple[str, str | None]]:
+        """Spark's options as pyspark will read them: pairs, in their order."""
+        words = shlex.split(self.pipeline["env"]["PYSPARK_SUBMIT_ARGS"])
+        assert words.pop() == "pyspark-shell"
+        pairs, rest = [], iter(words)
+        for word in rest:
+            flag = word in {"--verbose", "-v", "--supervise", "--load-spark-defaults"}
+            pairs.append((word, None if flag else next(rest)))
+        return pairs
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The --conf settings; of two with one key Spark takes the later."""
+        given = [value for name, value in self.submitted if name == "--conf"]
+        return dict(value.split("=", 1) for value in given if value)
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import configparser
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -162,3 +164,28 @@ def _end_children(call):
     import signal
 
     os.kill(call["pid"], signal.SIGKILL)
+
+
+def test_modules_are_compiled_once_wherever_that_may_be_kept(bare_checkout):
+    kept = bare_checkout.start("pipeline.py").pipeline["env"]
+    assert "PYTHONPYCACHEPREFIX" not in kept
+    apart = bare_checkout.start("pipeline.py", PYTHONDONTWRITEBYTECODE="1").pipeline["env"]
+    assert "PYTHONDONTWRITEBYTECODE" not in apart
+    assert apart["PYTHONPYCACHEPREFIX"] == f"{bare_checkout.venv}/flowcontrol/pycache"
+
+
+def test_pyspark_is_not_imported_from_the_zip_that_spark_names(bare_checkout):
+    """From a zip each of Spark's Pythons compiles it again."""
+    bare_checkout.start("pipeline.py")
+    site = bare_checkout.venv / "lib/python3.11/site-packages"
+    (line,) = (site / "flowcontrol-pyspark.pth").read_text().splitlines()
+    zips = [f"{site}/pyspark/python/lib/pyspark.zip", f"{site}/pyspark/jars/spark-core.jar"]
+    others = [str(site), "/spark/site-packages/pyspark/python/lib/pyspark.zip", "/mine/lib.zip"]
+    program = (
+        "import sys\n"
+        f"sys.prefix, sys.path = {str(bare_checkout.venv)!r}, {[*zips, *others]!r}\n"
+        f"def run():\n    exec({line!r})\n"  # as site does: names of its own
+        "run()\nprint(*sys.path, sep='\\n')"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.splitlines() == others, run.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -12,25 +11,9 @@ import time
 import pytest
 
 
-def submitted(outcome):
-    """Return Spark's options as pyspark will read them: pairs, in their order."""
-    words = shlex.split(outcome.pipeline["env"]["PYSPARK_SUBMIT_ARGS"])
-    assert words.pop() == "pyspark-shell"
-    pairs, rest = [], iter(words)
-    for word in rest:
-        flag = word in {"--verbose", "-v", "--supervise", "--load-spark-defaults"}
-        pairs.append((word, None if flag else next(rest)))
-    return pairs
-
-
-def settings(outcome):
-    """Return the --conf settings; of two with one key Spark takes the later."""
-    return dict(value.split("=", 1) for name, value in submitted(outcome) if name == "--conf")
-
-
 def option(outcome, name):
     """Return the value of an option that is given once, or None."""
-    values = [value for key, value in submitted(outcome) if key == name]
+    values = [value for key, value in outcome.submitted if key == name]
     assert len(values) < 2
     return values[0] if values else None
 
@@ -83,8 +66,8 @@ def test_option_and_its_value_reach_spark(checkout, name, value, joined):
     outcome = checkout.start(*words, "--verbose", "pipeline.py", "argument")
     assert outcome.pipeline["argv"] == ["pipeline.py", "argument"]
     given = ("--conf" if name == "-c" else name, value)
-    assert given in submitted(outcome)
-    assert ("--verbose", None) in submitted(outcome)
+    assert given in outcome.submitted
+    assert ("--verbose", None) in outcome.submitted
 
 
 @pytest.mark.parametrize(
@@ -102,13 +85,13 @@ def test_master_is_local_unless_given(checkout, words, master):
 def test_master_by_a_setting_or_the_environment(checkout):
     by_setting = checkout.start("--conf", "spark.master=local[3]", "pipeline.py")
     assert option(by_setting, "--master") is None
-    assert settings(by_setting)["spark.master"] == "local[3]"
+    assert by_setting.settings["spark.master"] == "local[3]"
     by_variable = checkout.start("pipeline.py", SPARK_MASTER="local[5]")
     assert option(by_variable, "--master") == "local[5]"
 
 
 def test_settings_that_delta_and_the_stages_need_are_given(checkout):
-    given = settings(checkout.start("pipeline.py"))
+    given = checkout.start("pipeline.py").settings
     assert given["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
     assert given["spark.scheduler.mode"] == "FAIR"
     assert given["spark.ui.enabled"] == "false"
@@ -119,12 +102,12 @@ def test_settings_that_delta_and_the_stages_need_are_given(checkout):
 def test_many_short_jobs_are_compiled_once_on_a_local_master(checkout):
     (checkout.root / "pipeline.py").write_text('"""One."""\n# many short jobs\n')
     key = "spark.driver.defaultJavaOptions"
-    options = settings(checkout.start("pipeline.py"))[key].split()
+    options = checkout.start("pipeline.py").settings[key].split()
     assert options[:2] == ["-Xss16m", "-XX:TieredStopAtLevel=1"]
     mine = checkout.start("--conf", f"{key}=-Xss32m", "pipeline.py")
-    assert settings(mine)[key] == "-Xss32m"
+    assert mine.settings[key] == "-Xss32m"
     cluster = checkout.start("--master", "spark://h:7077", "pipeline.py")
-    assert settings(cluster)[key] == "-Xss16m"
+    assert cluster.settings[key] == "-Xss16m"
 
 
 def test_logs_are_quiet_unless_the_machine_has_settings_of_its_own(checkout):
@@ -140,10 +123,10 @@ def test_setting_on_the_command_line_wins(checkout):
     outcome = checkout.start(
         "--conf", "spark.scheduler.mode=FIFO", "--conf=spark.ui.enabled=true", "pipeline.py"
     )
-    pairs = [value for name, value in submitted(outcome) if name == "--conf"]
+    pairs = [value for name, value in outcome.submitted if name == "--conf"]
     assert "spark.scheduler.mode=FIFO" in pairs
     assert "spark.scheduler.mode=FAIR" not in pairs
-    assert settings(outcome)["spark.ui.enabled"] == "true"
+    assert outcome.settings["spark.ui.enabled"] == "true"
 
 
 @pytest.mark.parametrize("separator", [" ", "=", " = ", ":", "\t"])
@@ -154,10 +137,10 @@ def test_setting_in_a_properties_file_wins(checkout, separator):
         f"spark.jars{separator}mine.jar\nspark.schedulerXmode{separator}other\n"
     )
     outcome = checkout.start("--properties-file", "mine.conf", "pipeline.py")
-    assert "spark.scheduler.mode" not in settings(outcome)
+    assert "spark.scheduler.mode" not in outcome.settings
     assert option(outcome, "--master") is None
     assert option(outcome, "--jars").endswith("b.jar,mine.jar")
-    assert "spark.sql.extensions" in settings(outcome)
+    assert "spark.sql.extensions" in outcome.settings
 
 
 def test_site_defaults_win_unless_a_properties_file_replaces_them(checkout):
@@ -166,12 +149,12 @@ def test_site_defaults_win_unless_a_properties_file_replaces_them(checkout):
     (site / "spark-defaults.conf").write_text("spark.scheduler.mode FIFO\n")
     (checkout.root / "mine.conf").write_text("spark.other 1\n")
     env = {"SPARK_CONF_DIR": str(site)}
-    assert "spark.scheduler.mode" not in settings(checkout.start("pipeline.py", **env))
+    assert "spark.scheduler.mode" not in checkout.start("pipeline.py", **env).settings
     mine = ["--properties-file", "mine.conf"]
     replaced = checkout.start(*mine, "pipeline.py", **env)
-    assert settings(replaced)["spark.scheduler.mode"] == "FAIR"
+    assert replaced.settings["spark.scheduler.mode"] == "FAIR"
     both = checkout.start(*mine, "--load-spark-defaults", "pipeline.py", **env)
-    assert "spark.scheduler.mode" not in settings(both)
+    assert "spark.scheduler.mode" not in both.settings
 
 
 def test_jars_are_deltas_and_the_users(checkout):
@@ -181,7 +164,7 @@ def test_jars_are_deltas_and_the_users(checkout):
     assert option(mine, "--jars") == f"{jars}/a.jar,{jars}/b.jar,mine.jar,other.jar"
     by_setting = checkout.start("--conf", "spark.jars=mine.jar", "pipeline.py")
     assert option(by_setting, "--jars") == f"{jars}/a.jar,{jars}/b.jar,mine.jar"
-    assert "spark.jars" not in settings(by_setting)
+    assert "spark.jars" not in by_setting.settings
 
 
 def test_a_delta_of_the_users_own_replaces_ours(checkout):
@@ -205,7 +188,7 @@ def test_package_travels_to_another_machine_only(checkout):
     assert away.pipeline["env"]["PYSPARK_PYTHON"] == "python9"
     listing = [sys.executable, "-m", "zipfile", "-l", str(zipped)]
     assert "flowcontrol/__init__.py" in subprocess.check_output(listing, text=True)
-    assert "spark.sql.shuffle.partitions" not in settings(away)
+    assert "spark.sql.shuffle.partitions" not in away.settings
 
 
 def test_local_workers_run_the_environments_python(checkout):
