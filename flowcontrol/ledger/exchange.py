@@ -97,11 +97,13 @@ class ExchangeView:
     ----------
     path : Path
         The exchange log's table.
+    run_id : str, optional
+        Identity of the run; a commit of another one is refused.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run_id: str | None = None) -> None:
         self.path = path
-        self._log = DeltaLog(path)
+        self._log = DeltaLog(path, run_id)
         self._spans: dict[tuple[int, int], list[_Placed]] = {}
 
     def refresh(self) -> None:
@@ -183,7 +185,7 @@ class Exchange:
         self.path = path
         self._writer = Writer(path, f"{run_id}/exchange", appends=True)
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
-        files = sorted(files_of(path).values(), key=_batch)
+        files = sorted(files_of(path, run_id).values(), key=_batch)
         for add in files:
             self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
         # Rounds without rows have no commit, so a trim cannot wait for one of a certain number.

@@ -48,11 +48,13 @@ class LedgerView:
     ----------
     path : Path
         The ledger's table.
+    run_id : str, optional
+        Identity of the run; a commit of another one is refused.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run_id: str | None = None) -> None:
         self.path = path
-        self._log = DeltaLog(path)
+        self._log = DeltaLog(path, run_id)
         self._read: OrderedDict[str, dict[int, list[dict[str, Any]]]] = OrderedDict()
         self._forget()
 
@@ -157,7 +159,7 @@ class Ledger(LedgerView):
     """
 
     def __init__(self, path: Path, side: str, run_id: str, behind: int = 1) -> None:
-        super().__init__(create_ledger(path))
+        super().__init__(create_ledger(path), run_id)
         self._behind = behind
         self.side = side
         self._schema = LEDGER.arrow_schema()

@@ -44,10 +44,15 @@ class RoundPlanner:
     def __init__(self, options: Mapping[str, str]) -> None:
         job = build_physical_graph(parse_scenario(json.loads(options["scenario"])))
         paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
-        views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
-        self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
+        run_id = options["run_id"]
+        views = {
+            link.name: LedgerView(paths.ledger(link), run_id) for link in links_seen(job, plan)
+        }
+        self._exchanges = {
+            link.name: ExchangeView(paths.exchange(link), run_id) for link in plan.inputs
+        }
         self._runtime = StageRuntime(job, plan.name, paths, views, exchanges=self._exchanges)
-        self._orders = StageOrders(job, plan, paths, options["run_id"])
+        self._orders = StageOrders(job, plan, paths, run_id)
         self._at_once = rounds_at_once(job, plan)
         self._planned: tuple[range, list[TakePartition]] = range(0), []
         self._parent = os.getppid()
