@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import Add, DeltaLog, files_of
+from flowcontrol.ledger.log import RESTORE_RUN, Add, DeltaLog, files_of
 
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""
@@ -159,7 +159,8 @@ class ExchangeView:
         if wanted < first + count:
             raise LedgerError(
                 f"{self.path}: channel {sender}->{receiver} holds no records "
-                f"{wanted} to {first + count}; they were trimmed or never written"
+                f"{wanted} to {first + count}: they were trimmed or never written, or a commit is "
+                f"gone. {RESTORE_RUN}"
             )
         return found
 

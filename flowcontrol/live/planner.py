@@ -12,6 +12,7 @@ from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
 from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.ledger.log import RESTORE_RUN
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders
 from flowcontrol.live.orders import joined as in_one
@@ -136,8 +137,9 @@ class RoundPlanner:
         runtime, rounds = self._runtime, range(first, last + 1)
         if rounds != rounds_of_batch(runtime.job, runtime.plan, first // self._at_once):
             raise LedgerError(
-                f"stage {runtime.plan.name}: a batch of rounds {first} to {last} was planned by "
-                f"another version, which runs other than {self._at_once} at once"
+                f"stage {runtime.plan.name}: its checkpoint has a batch of rounds {first} to "
+                f"{last}, and batches here have {self._at_once} each, from 0 on: it is of another "
+                f"version, or of another query. {RESTORE_RUN}"
             )
         runtime.refresh()
         if runtime.is_committed(last):
