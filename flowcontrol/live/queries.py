@@ -23,6 +23,7 @@ from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.live.results import result_tables
+from flowcontrol.live.resuming import check_run
 from flowcontrol.live.retraced import retrace
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
@@ -79,6 +80,7 @@ class StageQueries:
             plan.name: StageBatch(job, plan.name, paths, schemas[plan.name], run_id)
             for plan in job.stages
         }
+        check_run(job, paths, run_id)
         for link in job.links:
             sweep(paths.exchange(link))
             sweep(paths.ledger(link))
