@@ -89,6 +89,7 @@ class StageQueries:
         self._queries: dict[str, StreamingQuery] = {}
         self._restarts = Counter[tuple[str, int]]()
         """By stage and the rounds that it had done."""
+        self._ended_early: str | None = None
 
     def run(self, watch: Callable[[int, int], None]) -> bool:
         """Run all stages to the last round.
@@ -107,7 +108,7 @@ class StageQueries:
         Raises
         ------
         RunError
-            If a query failed; the others were ended between batches.
+            If a query failed, or ended unasked; the others were ended between batches.
 
         Notes
         -----
@@ -142,6 +143,9 @@ class StageQueries:
             if error is None:
                 if self._paths.ended_file(stage).exists() and query.isActive:
                     query.stop()  # it is between batches, and has none left
+                elif self._has_ended_early(stage, query):
+                    self._ended_early = stage
+                    self.stop()
                 continue
             here = stage, self.batches[stage].rounds
             if NOT_STARTED in str(error) and self._restarts[here] < MOST_RESTARTS:
@@ -150,6 +154,13 @@ class StageQueries:
             else:
                 self.stop()
         time.sleep(LOOK_EVERY_S)
+
+    def _has_ended_early(self, stage: str, query: StreamingQuery) -> bool:
+        """Tell whether a query has ended before its last round, unasked: others wait for it."""
+        is_done = self.batches[stage].rounds >= self._job.rounds
+        if is_done or query.isActive or self._paths.stop_file.exists():
+            return False
+        return query.exception() is None  # else it has failed since
 
     def stop(self) -> None:
         """Ask every stage to end after its current batch."""
@@ -209,6 +220,15 @@ class StageQueries:
                 raise RunError(
                     f"stage {stage}: {cause_of(str(error))} (all of it: {self._paths.failure_file})"
                 ) from error
+        if self._ended_early is not None:
+            stage = self._ended_early
+            raise RunError(
+                f"stage {stage}: its query ended after {self.batches[stage].rounds:,} of "
+                f"{self._job.rounds:,} rounds, and nobody here has asked it to: somebody has "
+                f"stopped it, or its checkpoint, {self._paths.checkpoint(stage)}, is of another "
+                "run or moment than its ledgers. Give the same command again; if that says so "
+                "again, put the checkpoint back as it was, or begin the run anew with --overwrite"
+            )
 
 
 def sweep_checkpoint(folder: Path) -> None:
