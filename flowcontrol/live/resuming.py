@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import DamagedError
+from flowcontrol.ledger.exchange import ExchangeView
+from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.log import RESTORE_RUN, damage_named, files_of
+from flowcontrol.live.coordination import is_coordinated
 
 if TYPE_CHECKING:
-    from flowcontrol.job import Job
+    from flowcontrol.job import Job, JobEdge
     from flowcontrol.live.folder import RunPaths
 
 
@@ -33,12 +36,14 @@ def check_run(job: Job, paths: RunPaths, run_id: str) -> None:
 
     Raises
     ------
-    DamagedError
-        It names the file, and says what to do.
+    LedgerError
+        It names the file, or the records that are gone, and says what to do.
     """
     for link in job.links:
         for table in (paths.ledger(link), paths.exchange(link)):
             check_files(table, run_id)
+        if not is_coordinated(job):  # else a restart may have subtasks begin anew
+            check_exchange(link, paths, run_id)
     if job.checkpoints is not None:
         check_files(paths.state, run_id)
     check_queries(paths.checkpoint(plan.name) for plan in job.stages)
@@ -67,3 +72,31 @@ def check_queries(checkpoints: Iterable[Path]) -> None:
                 f"{folder} holds the checkpoint of another query: {first} is of the query "
                 f"{query} too. {RESTORE_RUN}"
             )
+
+
+def check_exchange(link: JobEdge, paths: RunPaths, run_id: str) -> None:
+    """Refuse an exchange log that lacks rows which the ledger has as sent and not processed.
+
+    A newest commit that is gone leaves no gap, and the sender's next one would take its name.
+    """
+    ledger = LedgerView(paths.ledger(link), run_id)
+    exchange = ExchangeView(paths.exchange(link), run_id)
+    ledger.refresh()
+    exchange.refresh()
+    sent, done = (_counts(ledger, side, of) for side, of in _COUNTED.items())
+    for (sender, receiver), written in sent.items():
+        first = done.get((sender, receiver), 0)
+        exchange.locate(sender, receiver, first, written - first)
+
+
+_COUNTED = {"sender": "written", "receiver": "processed"}
+
+
+def _counts(ledger: LedgerView, side: str, name: str) -> dict[tuple[int, int], int]:
+    """Return a count of each channel as of the last round of a side."""
+    last = ledger.last_batch(side)
+    rows = ledger.rows(side, last) if last >= 0 else []
+    return {
+        (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][name]
+        for row in rows
+    }

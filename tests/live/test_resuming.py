@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.errors import DamagedError
+from flowcontrol.errors import DamagedError, LedgerError
 from flowcontrol.job import Job
+from flowcontrol.ledger import exchange
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.queries import StageQueries
+from flowcontrol.live.resuming import check_run
 from flowcontrol.live.take import row_schemas
 
 REMEDY = r"Put it back as it was .* --overwrite"
@@ -68,6 +70,46 @@ def test_a_run_that_lacks_a_file_is_refused_before_anything_is_written(
     with pytest.raises(DamagedError, match=rf"{files[0].name} {text}\. {REMEDY}"):
         go_on(left, tmp_path)
     assert tree(tmp_path) == before
+
+
+def test_an_exchange_log_that_lacks_its_newest_commit_is_refused(left: Job, tmp_path: Path) -> None:
+    """The sender's next commit took its name, and then the rows before it were missed."""
+    [log] = tmp_path.glob("links/*/exchange/_delta_log")
+    sorted(log.glob("*.json"))[-1].unlink()
+    before = tree(tmp_path)
+    with pytest.raises(LedgerError, match=rf"exchange: channel \d->\d holds no .*{REMEDY}"):
+        go_on(left, tmp_path)
+    assert tree(tmp_path) == before
+
+
+CRASHED = {"FAN_OUT": 300, "COMPETE": 200, "KILLED": 300}
+"""Milliseconds of the network, by case of ``cases.py``."""
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_a_run_that_died_anywhere_may_go_on(
+    cases: ModuleType,
+    runs: ModuleType,
+    driver: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    case = getattr(cases, name)
+    cluster = {**case["cluster"], "network_latency_ms": CRASHED[name]}
+    job = runs.job_of({**case, "duration_s": 0.9, "cluster": cluster})
+    begin, checked = driver.Driver._go_on, list[int]()
+
+    def begin_checked(self: Any) -> bool:
+        if self.starts > 0:
+            check_run(job, self.paths, "run")
+            checked.append(self.starts)
+        return bool(begin(self))
+
+    monkeypatch.setattr(driver.Driver, "_go_on", begin_checked)
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 2)
+    driver.Driver(job, tmp_path, driver.Crashes(named=True)).run()
+    assert len(checked) > 20
 
 
 def checkpoint(root: Path, stage: str, text: Any) -> Path:
