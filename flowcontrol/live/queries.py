@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.errors import RunError
+from flowcontrol.errors import LedgerError, Problem, RunError, ScenarioError
 from flowcontrol.job import Job
 from flowcontrol.job.restart_table import failed_job
 from flowcontrol.job.row_keys import NO_KEYS
@@ -280,7 +280,8 @@ def run_live(
     RunError
         If an input cannot be read or a query fails.
     ScenarioError
-        If the inputs of a stage have different columns.
+        If the inputs of a stage have different columns, or the folder lacks something that the
+        run has left in it.
     """
     began = time.monotonic()
     replayed = {
@@ -290,7 +291,11 @@ def run_live(
     }
     rows = staged_rows(job, folder.paths.replay).keys if has_stamps(job) else NO_KEYS
     schemas = row_schemas(job, replayed, rows)
-    finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
+    try:
+        queries = StageQueries(spark, job, folder.paths, schemas, folder.run_id)
+    except LedgerError as error:  # nothing was written
+        raise ScenarioError([Problem("--out", str(error))], "command") from error
+    finished = queries.run(watch)
     history = History.of_run(job, folder.paths)
     retraced = retrace(job, history)
     tables = result_tables(job, history, retraced)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flowcontrol.errors import DamagedError, LedgerError
+from flowcontrol.errors import DamagedError, LedgerError, ScenarioError
 from flowcontrol.job import Job
 from flowcontrol.ledger import exchange
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.queries import StageQueries
+from flowcontrol.live.queries import StageQueries, run_live
 from flowcontrol.live.resuming import check_run
 from flowcontrol.live.take import row_schemas
 
@@ -69,6 +69,16 @@ def test_a_run_that_lacks_a_file_is_refused_before_anything_is_written(
     before = tree(tmp_path)
     with pytest.raises(DamagedError, match=rf"{files[0].name} {text}\. {REMEDY}"):
         go_on(left, tmp_path)
+    assert tree(tmp_path) == before
+
+
+def test_such_a_folder_is_refused_as_one_of_another_scenario_is(left: Job, tmp_path: Path) -> None:
+    """The status of the command is that of a refusal: nothing was written."""
+    sorted(tmp_path.glob("links/*/ledger/_delta_log/*.json"))[-1].write_text("")
+    before, folder = tree(tmp_path), SimpleNamespace(paths=RunPaths(tmp_path), run_id="run")
+    with pytest.raises(ScenarioError, match=rf"is damaged: .*{REMEDY}") as caught:
+        run_live(None, left, folder, lambda *_: None)  # type: ignore[arg-type]
+    assert [problem.place for problem in caught.value.problems] == ["--out"]
     assert tree(tmp_path) == before
 
 
