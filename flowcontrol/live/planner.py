@@ -71,8 +71,14 @@ class RoundPlanner:
         -------
         tuple of (int, Cursors) or None
             Its last round, and the cursors after that.
+
+        Raises
+        ------
+        LedgerError
+            If rounds before it are not in the stage's own ledgers.
         """
         runtime = self._runtime
+        self._check_follows(first)
         if first >= runtime.job.rounds or not self._wait(first):
             return None
         rounds = range(first, min(first + self._at_once, runtime.job.rounds))
@@ -88,6 +94,20 @@ class RoundPlanner:
             for gate, link in enumerate(runtime.plan.inputs)
         }
         return rounds[-1], cursors
+
+    def _check_follows(self, first: int) -> None:
+        """Refuse a checkpoint that is ahead of the ledgers: its neighbours would wait for ever.
+
+        Rows of a batch are in the ledgers before Spark notes that it is done.
+        """
+        runtime = self._runtime
+        runtime.refresh()
+        if not runtime.is_committed(first - 1):
+            raise LedgerError(
+                f"stage {runtime.plan.name}: its checkpoint says that round {first - 1} is done, "
+                f"its ledgers end with round {runtime.last_committed()}: one of them is of "
+                f"another run or moment. {RESTORE_RUN}"
+            )
 
     def _plan(self, rounds: range) -> None:
         """Run the rules of rounds, and note what each subtask does with which rows in them."""

@@ -122,6 +122,25 @@ def test_a_run_that_died_anywhere_may_go_on(
     assert len(checked) > 20
 
 
+@pytest.mark.parametrize("stage", ["source", "sink"])
+@pytest.mark.parametrize("ahead", [1, 4, 9])
+def test_a_checkpoint_that_is_ahead_of_its_ledger_is_refused(
+    runs: ModuleType, cases: ModuleType, driver: ModuleType, tmp_path: Path, stage: str, ahead: int
+) -> None:
+    """Two batches ahead all stages waited for one another; at its end, others for its query."""
+    cluster = {**cases.SINGLE["cluster"], "network_latency_ms": 300}
+    job = runs.job_of({**cases.SINGLE, "cluster": cluster})
+    made = driver.Driver(job, tmp_path)
+    queries = {plan.name: driver.Query(made, plan.name) for plan in job.stages}
+    for name in ("source", "sink"):
+        queries[name].step()
+    last = min(2 + 3 * ahead, job.rounds - 1)
+    reader = queries[stage]._reader
+    with pytest.raises(LedgerError, match=f"round {last} is done, .* end with round 2: .*{REMEDY}"):
+        reader.next_offset({"round": last, "cursors": {}})
+    assert reader.next_offset({"round": 2, "cursors": {}})["round"] == 5
+
+
 def checkpoint(root: Path, stage: str, text: Any) -> Path:
     folder = RunPaths(root).checkpoint(stage)
     folder.mkdir(parents=True)
