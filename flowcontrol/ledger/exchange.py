@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import Add, DeltaLog, files_of
+from flowcontrol.ledger.log import RESTORE_RUN, Add, DeltaLog, files_of
 
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""
@@ -97,11 +97,13 @@ class ExchangeView:
     ----------
     path : Path
         The exchange log's table.
+    run_id : str, optional
+        Identity of the run; a commit of another one is refused.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run_id: str | None = None) -> None:
         self.path = path
-        self._log = DeltaLog(path)
+        self._log = DeltaLog(path, run_id)
         self._spans: dict[tuple[int, int], list[_Placed]] = {}
 
     def refresh(self) -> None:
@@ -157,7 +159,8 @@ class ExchangeView:
         if wanted < first + count:
             raise LedgerError(
                 f"{self.path}: channel {sender}->{receiver} holds no records "
-                f"{wanted} to {first + count}; they were trimmed or never written"
+                f"{wanted} to {first + count}: they were trimmed or never written, or a commit is "
+                f"gone. {RESTORE_RUN}"
             )
         return found
 
@@ -183,7 +186,7 @@ class Exchange:
         self.path = path
         self._writer = Writer(path, f"{run_id}/exchange", appends=True)
         self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
-        files = sorted(files_of(path).values(), key=_batch)
+        files = sorted(files_of(path, run_id).values(), key=_batch)
         for add in files:
             self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
         # Rounds without rows have no commit, so a trim cannot wait for one of a certain number.

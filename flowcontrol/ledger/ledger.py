@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import DeltaLog, files_of
+from flowcontrol.ledger.log import RESTORE_RUN, DeltaLog, damage_named, files_of
 from flowcontrol.records import LEDGER
 
 COMPACT_EVERY = 64
@@ -48,11 +48,13 @@ class LedgerView:
     ----------
     path : Path
         The ledger's table.
+    run_id : str, optional
+        Identity of the run; a commit of another one is refused.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, run_id: str | None = None) -> None:
         self.path = path
-        self._log = DeltaLog(path)
+        self._log = DeltaLog(path, run_id)
         self._read: OrderedDict[str, dict[int, list[dict[str, Any]]]] = OrderedDict()
         self._forget()
 
@@ -108,10 +110,15 @@ class LedgerView:
         for low, high, packed in self._ranges[side]:
             if low <= batch_id <= high:
                 keep = [("batch_id", "=", batch_id)]
-                table = pq.read_table(self.path / packed, filters=keep, partitioning=None)
+                with damage_named(self.path, packed):
+                    table = pq.read_table(self.path / packed, filters=keep, partitioning=None)
                 rows: list[dict[str, Any]] = table.to_pylist()
                 return rows
-        raise LedgerError(f"{self.path}: no rows of the {side} for batch {batch_id}")
+        raise LedgerError(
+            f"{self.path}: no rows of the {side} for batch {batch_id}, the last one is "
+            f"{self._last[side]}: the checkpoint of a query is of another run or moment than this "
+            f"ledger. {RESTORE_RUN}"
+        )
 
     def _rows_of(self, path: str) -> dict[int, list[dict[str, Any]]]:
         """Return the rows of a file by batch; those of the files read last are remembered."""
@@ -119,7 +126,7 @@ class LedgerView:
             self._read.move_to_end(path)
             return self._read[path]
         found: dict[int, list[dict[str, Any]]] = {}
-        for row in _read_file(self.path / path).to_pylist():
+        for row in _read_file(self.path, path).to_pylist():
             found.setdefault(row["batch_id"], []).append(row)
         self._read[path] = found
         if len(self._read) > FILES_IN_HAND:
@@ -157,7 +164,7 @@ class Ledger(LedgerView):
     """
 
     def __init__(self, path: Path, side: str, run_id: str, behind: int = 1) -> None:
-        super().__init__(create_ledger(path))
+        super().__init__(create_ledger(path), run_id)
         self._behind = behind
         self.side = side
         self._schema = LEDGER.arrow_schema()
@@ -214,7 +221,7 @@ class Ledger(LedgerView):
         return NewFile(name, (self.path / name).stat().st_size, len(table))
 
     def _pack(self, small: list[tuple[int, str]]) -> NewFile:
-        tables = [_read_file(self.path / path) for _, path in small]
+        tables = [_read_file(self.path, path) for _, path in small]
         numbers = [tables[place]["batch_id"][place].as_py() for place in (0, -1)]
         return self._write(pa.concat_tables(tables), "{:08d}-{:08d}".format(*numbers))
 
@@ -237,16 +244,16 @@ def read_history(path: Path) -> pa.Table:
     LedgerError
         If there is no ledger.
     """
-    tables = [_read_file(path / file) for file in files_of(path)]
+    tables = [_read_file(path, file) for file in files_of(path)]
     schema = LEDGER.arrow_schema()
     table = pa.concat_tables(tables) if tables else schema.empty_table()
     order = [(name, "ascending") for name in ("batch_id", "side", "sender", "receiver")]
     return table.sort_by(order)
 
 
-def _read_file(path: Path) -> pa.Table:
+def _read_file(path: Path, name: str) -> pa.Table:
     """Read one small file; several times as fast as ``read_table``, which expects a data set."""
-    with pq.ParquetFile(path) as file:
+    with damage_named(path, name), pq.ParquetFile(path / name) as file:
         return file.read(use_threads=False)
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from flowcontrol.errors import DamagedError
-from flowcontrol.ledger.log import RESTORE
+from flowcontrol.ledger.log import remedy
 
 WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Waiting times before further attempts, seconds."""
@@ -69,7 +69,7 @@ def damaged(place: object, error: Exception) -> DamagedError:
         text = str(error).strip().partition("\n")[0]
     return DamagedError(
         f"{place}/_delta_log cannot be read: {text}. A commit or a checkpoint is missing "
-        f"or damaged. {RESTORE}"
+        f"or damaged. {remedy(place)}"
     )
 
 

@@ -21,7 +21,12 @@ RESTORE = (
     "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
     "has read yet are lost with it: begin a new link in another folder, with new checkpoints"
 )
-"""Remedy for a missing or damaged file."""
+"""Remedy for a missing or damaged file of a link."""
+
+RESTORE_RUN = (
+    "Put it back as it was and give the same command again, or begin the run anew with --overwrite"
+)
+"""Remedy for one of a run."""
 
 KNOWN = {
     *("add", "cdc", "checkpointMetadata", "commitInfo", "domainMetadata", "metaData"),
@@ -56,12 +61,15 @@ class Add:
         Statistics of the file, with the writer's additions.
     added_ms : int
         When the writer added it, Unix time, milliseconds.
+    nbytes : int
+        Size of the file.
     """
 
     path: str
     partition: dict[str, str]
     stats: dict[str, Any]
     added_ms: int = 0
+    nbytes: int = 0
 
 
 @dataclass
@@ -72,6 +80,8 @@ class Commit:
     adds: list[Add] = field(default_factory=list)
     removes: list[str] = field(default_factory=list)
     is_checkpoint: bool = False
+    writers: set[str] = field(default_factory=set)
+    """Application ids of its transactions."""
 
 
 class DeltaLog:
@@ -81,6 +91,8 @@ class DeltaLog:
     ----------
     path : Path or Storage
         The table.
+    run_id : str, optional
+        Identity of the run that alone writes it; a commit of another one is refused.
 
     Attributes
     ----------
@@ -88,8 +100,9 @@ class DeltaLog:
         Last commit that was read; -1 before the first.
     """
 
-    def __init__(self, path: Path | Storage) -> None:
+    def __init__(self, path: Path | Storage, run_id: str | None = None) -> None:
         self.path = path
+        self._run_id = run_id
         self.version = -1
         self._checked_at = float("-inf")
         self._storage = path if isinstance(path, Storage) else Storage(path)
@@ -141,9 +154,21 @@ class DeltaLog:
             except FileNotFoundError:
                 break
             self.version += 1
-            with _damage_named(self.path, self._commit_file(self.version)):
+            with damage_named(self.path, self._commit_file(self.version)):
                 commit = _parse(self.version, text.decode())
+            self._check_writers(commit, self._commit_file(self.version))
             yield commit
+
+    def _check_writers(self, commit: Commit, name: str) -> None:
+        """Refuse what another run has committed: its rows are not those of this one."""
+        if self._run_id is None:
+            return
+        others = {one for one in commit.writers if one.partition("/")[0] != self._run_id}
+        if others:
+            raise DamagedError(
+                f"{self.path}/{name} was written by {min(others)!r}: it is of another run, this "
+                f"one is {self._run_id!r}. {RESTORE_RUN}"
+            )
 
     def is_there(self) -> bool:
         """Whether there is a table; its folder is there before its first commit."""
@@ -238,7 +263,7 @@ class DeltaLog:
         if self._checkpoint_version() <= self.version:
             raise DamagedError(
                 f"{self.path}/{self._commit_file(self.version + 1)} is missing although later "
-                f"commits are there. {RESTORE}"
+                f"commits are there. {remedy(self.path)}"
             )
         return True
 
@@ -268,12 +293,15 @@ class DeltaLog:
         import pyarrow.parquet as pq
 
         name = f"_delta_log/{version:020d}.checkpoint.parquet"
-        with _damage_named(self.path, name), self._storage.open_input(name) as file:
+        with damage_named(self.path, name), self._storage.open_input(name) as file:
             commit = Commit(version, is_checkpoint=True)
-            for add in pq.read_table(file, columns=["add"]).column("add").to_pylist():
-                if add is not None:
-                    commit.adds.append(_added(add))
+            for row in pq.read_table(file, columns=["add", "txn"]).to_pylist():
+                if row["add"] is not None:
+                    commit.adds.append(_added(row["add"]))
+                if row.get("txn") is not None:
+                    commit.writers.add(row["txn"]["appId"])
             self._check_count(version, len(commit.adds))
+        self._check_writers(commit, name)
         return commit
 
     def _check_count(self, version: int, files: int) -> None:
@@ -287,10 +315,13 @@ class DeltaLog:
             raise ValueError(f"it names {files} files, written were {written}")
 
 
-def files_of(path: Path | Storage) -> dict[str, Add]:
-    """Return the files that a table has now, by path, in the order in which they were added."""
+def files_of(path: Path | Storage, run_id: str | None = None) -> dict[str, Add]:
+    """Return the files that a table has now, by path, in the order in which they were added.
+
+    Parameters are those of :class:`DeltaLog`.
+    """
     found: dict[str, Add] = {}
-    for commit in DeltaLog(path).poll():
+    for commit in DeltaLog(path, run_id).poll():
         found |= {add.path: add for add in commit.adds}
         for removed in commit.removes:
             found.pop(removed, None)
@@ -298,16 +329,22 @@ def files_of(path: Path | Storage) -> dict[str, Add]:
 
 
 @contextmanager
-def _damage_named(place: object, name: str) -> Iterator[None]:
+def damage_named(place: object, name: str) -> Iterator[None]:
     """Raise a DamagedError that names the file if a block cannot read it."""
     try:
         yield
     except FileNotFoundError as error:
         raise DamagedError(
-            f"{place}/{name} is missing although the log needs it. {RESTORE}"
+            f"{place}/{name} is missing although the log needs it. {remedy(place)}"
         ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DamagedError(f"{place}/{name} is damaged: {error}. {RESTORE}") from error
+        text = " ".join(str(error).split()).rstrip(".")
+        raise DamagedError(f"{place}/{name} is damaged: {text}. {remedy(place)}") from error
+
+
+def remedy(place: object) -> str:
+    """Return what to do about a damaged table: a run's tables are paths, a link's in a storage."""
+    return RESTORE_RUN if isinstance(place, Path) else RESTORE
 
 
 def _parse(version: int, text: str) -> Commit:
@@ -321,6 +358,8 @@ def _parse(version: int, text: str) -> Commit:
             commit.adds.append(_added(action["add"]))
         elif "remove" in action:
             commit.removes.append(action["remove"]["path"])
+        elif "txn" in action:
+            commit.writers.add(action["txn"]["appId"])
     if words - KNOWN:
         raise ValueError(f"it says {', '.join(sorted(words - KNOWN))}")
     if not words & LAST:
@@ -330,4 +369,5 @@ def _parse(version: int, text: str) -> Commit:
 
 def _added(add: Mapping[str, Any]) -> Add:
     stats = json.loads(add["stats"]) if add.get("stats") else {}
-    return Add(add["path"], dict(add.get("partitionValues") or {}), stats, add["modificationTime"])
+    partition = dict(add.get("partitionValues") or {})
+    return Add(add["path"], partition, stats, add["modificationTime"], add["size"])

@@ -96,7 +96,9 @@ class StageBatch:
         for link in plan.outputs:
             ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id, job.latency)
         others = [link for link in links_seen(job, plan) if link.name not in ledgers]
-        views = {link.name: LedgerView(create_ledger(paths.ledger(link))) for link in others}
+        views = {
+            link.name: LedgerView(create_ledger(paths.ledger(link)), run_id) for link in others
+        }
         self._state: StateTable | None = None
         if job.checkpoints is not None:
             self._state = StateTable(paths.state, run_id, plan.name)

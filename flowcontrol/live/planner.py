@@ -12,6 +12,7 @@ from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
 from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.ledger.log import RESTORE_RUN
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders
 from flowcontrol.live.orders import joined as in_one
@@ -44,10 +45,15 @@ class RoundPlanner:
     def __init__(self, options: Mapping[str, str]) -> None:
         job = build_physical_graph(parse_scenario(json.loads(options["scenario"])))
         paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
-        views = {link.name: LedgerView(paths.ledger(link)) for link in links_seen(job, plan)}
-        self._exchanges = {link.name: ExchangeView(paths.exchange(link)) for link in plan.inputs}
+        run_id = options["run_id"]
+        views = {
+            link.name: LedgerView(paths.ledger(link), run_id) for link in links_seen(job, plan)
+        }
+        self._exchanges = {
+            link.name: ExchangeView(paths.exchange(link), run_id) for link in plan.inputs
+        }
         self._runtime = StageRuntime(job, plan.name, paths, views, exchanges=self._exchanges)
-        self._orders = StageOrders(job, plan, paths, options["run_id"])
+        self._orders = StageOrders(job, plan, paths, run_id)
         self._at_once = rounds_at_once(job, plan)
         self._planned: tuple[range, list[TakePartition]] = range(0), []
         self._parent = os.getppid()
@@ -65,8 +71,14 @@ class RoundPlanner:
         -------
         tuple of (int, Cursors) or None
             Its last round, and the cursors after that.
+
+        Raises
+        ------
+        LedgerError
+            If rounds before it are not in the stage's own ledgers.
         """
         runtime = self._runtime
+        self._check_follows(first)
         if first >= runtime.job.rounds or not self._wait(first):
             return None
         rounds = range(first, min(first + self._at_once, runtime.job.rounds))
@@ -82,6 +94,20 @@ class RoundPlanner:
             for gate, link in enumerate(runtime.plan.inputs)
         }
         return rounds[-1], cursors
+
+    def _check_follows(self, first: int) -> None:
+        """Refuse a checkpoint that is ahead of the ledgers: its neighbours would wait for ever.
+
+        Rows of a batch are in the ledgers before Spark notes that it is done.
+        """
+        runtime = self._runtime
+        runtime.refresh()
+        if not runtime.is_committed(first - 1):
+            raise LedgerError(
+                f"stage {runtime.plan.name}: its checkpoint says that round {first - 1} is done, "
+                f"its ledgers end with round {runtime.last_committed()}: one of them is of "
+                f"another run or moment. {RESTORE_RUN}"
+            )
 
     def _plan(self, rounds: range) -> None:
         """Run the rules of rounds, and note what each subtask does with which rows in them."""
@@ -131,8 +157,9 @@ class RoundPlanner:
         runtime, rounds = self._runtime, range(first, last + 1)
         if rounds != rounds_of_batch(runtime.job, runtime.plan, first // self._at_once):
             raise LedgerError(
-                f"stage {runtime.plan.name}: a batch of rounds {first} to {last} was planned by "
-                f"another version, which runs other than {self._at_once} at once"
+                f"stage {runtime.plan.name}: its checkpoint has a batch of rounds {first} to "
+                f"{last}, and batches here have {self._at_once} each, from 0 on: it is of another "
+                f"version, or of another query. {RESTORE_RUN}"
             )
         runtime.refresh()
         if runtime.is_committed(last):

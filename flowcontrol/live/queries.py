@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.errors import RunError
+from flowcontrol.errors import LedgerError, Problem, RunError, ScenarioError
 from flowcontrol.job import Job
 from flowcontrol.job.restart_table import failed_job
 from flowcontrol.job.row_keys import NO_KEYS
@@ -23,6 +23,7 @@ from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
 from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.live.results import result_tables
+from flowcontrol.live.resuming import check_run
 from flowcontrol.live.retraced import retrace
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
@@ -79,6 +80,7 @@ class StageQueries:
             plan.name: StageBatch(job, plan.name, paths, schemas[plan.name], run_id)
             for plan in job.stages
         }
+        check_run(job, paths, run_id)
         for link in job.links:
             sweep(paths.exchange(link))
             sweep(paths.ledger(link))
@@ -87,6 +89,7 @@ class StageQueries:
         self._queries: dict[str, StreamingQuery] = {}
         self._restarts = Counter[tuple[str, int]]()
         """By stage and the rounds that it had done."""
+        self._ended_early: str | None = None
 
     def run(self, watch: Callable[[int, int], None]) -> bool:
         """Run all stages to the last round.
@@ -105,7 +108,7 @@ class StageQueries:
         Raises
         ------
         RunError
-            If a query failed; the others were ended between batches.
+            If a query failed, or ended unasked; the others were ended between batches.
 
         Notes
         -----
@@ -140,6 +143,9 @@ class StageQueries:
             if error is None:
                 if self._paths.ended_file(stage).exists() and query.isActive:
                     query.stop()  # it is between batches, and has none left
+                elif self._has_ended_early(stage, query):
+                    self._ended_early = stage
+                    self.stop()
                 continue
             here = stage, self.batches[stage].rounds
             if NOT_STARTED in str(error) and self._restarts[here] < MOST_RESTARTS:
@@ -148,6 +154,13 @@ class StageQueries:
             else:
                 self.stop()
         time.sleep(LOOK_EVERY_S)
+
+    def _has_ended_early(self, stage: str, query: StreamingQuery) -> bool:
+        """Tell whether a query has ended before its last round, unasked: others wait for it."""
+        is_done = self.batches[stage].rounds >= self._job.rounds
+        if is_done or query.isActive or self._paths.stop_file.exists():
+            return False
+        return query.exception() is None  # else it has failed since
 
     def stop(self) -> None:
         """Ask every stage to end after its current batch."""
@@ -207,6 +220,15 @@ class StageQueries:
                 raise RunError(
                     f"stage {stage}: {cause_of(str(error))} (all of it: {self._paths.failure_file})"
                 ) from error
+        if self._ended_early is not None:
+            stage = self._ended_early
+            raise RunError(
+                f"stage {stage}: its query ended after {self.batches[stage].rounds:,} of "
+                f"{self._job.rounds:,} rounds, and nobody here has asked it to: somebody has "
+                f"stopped it, or its checkpoint, {self._paths.checkpoint(stage)}, is of another "
+                "run or moment than its ledgers. Give the same command again; if that says so "
+                "again, put the checkpoint back as it was, or begin the run anew with --overwrite"
+            )
 
 
 def sweep_checkpoint(folder: Path) -> None:
@@ -258,7 +280,8 @@ def run_live(
     RunError
         If an input cannot be read or a query fails.
     ScenarioError
-        If the inputs of a stage have different columns.
+        If the inputs of a stage have different columns, or the folder lacks something that the
+        run has left in it.
     """
     began = time.monotonic()
     replayed = {
@@ -268,7 +291,11 @@ def run_live(
     }
     rows = staged_rows(job, folder.paths.replay).keys if has_stamps(job) else NO_KEYS
     schemas = row_schemas(job, replayed, rows)
-    finished = StageQueries(spark, job, folder.paths, schemas, folder.run_id).run(watch)
+    try:
+        queries = StageQueries(spark, job, folder.paths, schemas, folder.run_id)
+    except LedgerError as error:  # nothing was written
+        raise ScenarioError([Problem("--out", str(error))], "command") from error
+    finished = queries.run(watch)
     history = History.of_run(job, folder.paths)
     retraced = retrace(job, history)
     tables = result_tables(job, history, retraced)

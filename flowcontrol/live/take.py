@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.window_table import result_schema
 from flowcontrol.ledger.exchange import Span
+from flowcontrol.ledger.log import damage_named
 from flowcontrol.spark.workers import freeze_loaded
 
 Rounds = npt.NDArray[np.int64]
@@ -143,7 +145,9 @@ def _read(spans: Sequence[Span], columns: Sequence[str]) -> Iterator[pa.RecordBa
         groups: dict[tuple[str, int], pa.Table] = {}
         for span in spans:
             if span.path not in files:
-                files[span.path] = opened.enter_context(pq.ParquetFile(span.path))
+                place = Path(span.path)
+                with damage_named(place.parent, place.name):
+                    files[span.path] = opened.enter_context(pq.ParquetFile(span.path))
             file, start, end, row = files[span.path], span.first_row, span.first_row + span.rows, 0
             for group in range(file.num_row_groups):
                 rows = file.metadata.row_group(group).num_rows

@@ -88,7 +88,7 @@ def test_a_hole_that_stays_is_named(table, hole, act):
     assert f"{table}/_delta_log cannot be read: {3:020d}.json is missing between others" in str(
         caught.value
     )
-    assert "put it back from a copy" in str(caught.value)
+    assert "Put it back as it was" in str(caught.value)
     assert made.waited == len(listing.WAITS_S)
 
 

@@ -257,7 +257,7 @@ def test_a_batch_of_another_length_is_refused(
     """A batch is what its offsets say; who would run other rounds for it must not go on."""
     job = runs.job_of(late(cases.SINGLE, 300))
     query = driver.Query(driver.Driver(job, tmp_path), "source")
-    with pytest.raises(LedgerError, match="a batch of rounds 0 to 1 was planned by another"):
+    with pytest.raises(LedgerError, match="has a batch of rounds 0 to 1, and batches here"):
         query._reader.partitions({"round": -1, "cursors": {}}, {"round": 1, "cursors": {}})
 
 

@@ -74,6 +74,48 @@ def run(
     return run_them
 
 
+@pytest.mark.parametrize("failed_since", [False, True])
+def test_a_query_that_ends_unasked_ends_the_run(
+    runs: ModuleType,
+    cases: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failed_since: bool,
+) -> None:
+    """Others waited for it for ever: its checkpoint said that it was at its end."""
+    job, paths = runs.job_of(cases.SINGLE), RunPaths(tmp_path)
+    monkeypatch.setattr(queries, "LOOK_EVERY_S", 0)
+
+    class Waiting:
+        """Runs until the run is asked to stop."""
+
+        @property
+        def isActive(self) -> bool:
+            return not paths.stop_file.exists()
+
+        def exception(self) -> None:
+            return None
+
+    class Ended:
+        """Has ended, maybe with an error that comes up between two looks."""
+
+        isActive = False
+        looks = 0
+
+        def exception(self) -> Exception | None:
+            self.looks += 1
+            return RuntimeError(BROKEN) if failed_since and self.looks > 1 else None
+
+    stages = StageQueries(Spark(), job, paths, row_schemas(job, {}), "run")  # type: ignore[arg-type]
+    monkeypatch.setattr(stages, "_start", lambda stage: Ended() if stage == "sink" else Waiting())
+    text = "7 is no number" if failed_since else "ended after 0 of 18 rounds, and nobody"
+    with pytest.raises(RunError, match=f"stage sink: .*{text}") as caught:
+        stages.run(lambda *_: None)
+    if not failed_since:
+        for part in (str(paths.checkpoint("sink")), "same command again", "--overwrite"):
+            assert part in str(caught.value)
+
+
 class Endless:
     """A query of Spark before 4.2, which ends when it is stopped and not before."""
 
@@ -116,11 +158,12 @@ def test_a_reader_says_that_it_has_no_further_round_where_spark_does_not_see_it(
     limits: bool,
     runs: ModuleType,
     cases: ModuleType,
+    driver: ModuleType,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    job, paths = runs.job_of(cases.SINGLE), RunPaths(tmp_path)
-    StageQueries(Spark(), job, paths, row_schemas(job, {}), "run")  # type: ignore[arg-type]
+    job, paths = runs.job_of({**cases.SINGLE, "duration_s": 0.3}), RunPaths(tmp_path)
+    driver.Driver(job, tmp_path).run()
     monkeypatch.setattr("flowcontrol.live.planner.has_read_limits", lambda: limits)
     stage = job.stages[0].name
     paths.checkpoint(stage).mkdir(parents=True)

@@ -190,7 +190,8 @@ class Search:
         """Begin with a stretch of rounds in which no schedule changes."""
         head, effort = self._memory.head, self._effort
         later = self._changes[self._changes > now * head.round_us]
-        self._end = min([head.rounds, *(later[:1] // head.round_us).tolist()])
+        # The round that ends at the very moment sees it already: a source may end there.
+        self._end = min([head.rounds, *((later[:1] - 1) // head.round_us).tolist()])
         self._end = max(self._end, now + 1)
         self._stretch = None
         if self._end - now < effort.gain * self._least:

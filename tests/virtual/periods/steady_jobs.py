@@ -121,12 +121,14 @@ def _stage(
 
 @st.composite
 def _rates(draw: Any, kind: Kind, rounds: int, round_us: int) -> Any:
-    """A rate; perhaps it changes once, at any microsecond."""
+    """A rate; perhaps it changes once, at any microsecond, or it ends."""
     rate = _of(kind.paces).map(lambda pace: round(pace * 1e6 / round_us, 3))
     if kind.is_plain or draw(st.sampled_from([True, True, True, False])):
         return draw(rate)
-    at_us = draw(st.integers(1, rounds * round_us))
-    return [{"at_s": 0, "rate": draw(rate)}, {"at_s": at_us / 1e6, "rate": draw(rate)}]
+    whole = st.integers(1, rounds).map(lambda number: number * round_us)
+    at_us = draw(st.one_of(st.integers(1, rounds * round_us), whole))
+    last = draw(st.one_of(rate, rate, st.just(0)))  # 0 ends a source
+    return [{"at_s": 0, "rate": draw(rate)}, {"at_s": at_us / 1e6, "rate": last}]
 
 
 @st.composite

@@ -181,6 +181,13 @@ def test_a_rate_that_changes_is_no_end_of_it() -> None:
     assert 0.2 < share < jumped(steady())
 
 
+@pytest.mark.parametrize("at_s", [100, 100.0007])
+def test_a_source_that_ends_does_so_in_the_round_that_reaches_the_moment(at_s: float) -> None:
+    """A rate of 0 that is the last one ends the input at its moment, which is a round's last."""
+    rates = [{"at_s": 0, "rate": 2000}, {"at_s": at_s, "rate": 0}]
+    assert jumped(with_source(emit_rate=rates)) > 0.2
+
+
 def test_a_jump_that_costs_more_than_its_rounds_is_none() -> None:
     """A sample each 500 ms has its own place in a flusher's beat of 199 ms for a long time."""
     often = with_source(emit_rate=1000, record_bytes=200) | {"duration_s": 1000}
