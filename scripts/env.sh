@@ -12,13 +12,6 @@ FC_STATE=$FC_VENV/flowcontrol
 FC_EXTRAS=spark,report,flights,virtual,tune
 FC_CONSTRAINTS=requirements/constraints.txt # scripts/matrix.sh installs other versions
 
-# A start runs a dozen Pythons, Spark's workers among them, and none shall compile a module again:
-# who wants no __pycache__ beside his sources has what is compiled in the environment.
-if [[ -n ${PYTHONDONTWRITEBYTECODE:-} ]]; then
-    unset PYTHONDONTWRITEBYTECODE
-    export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-$FC_STATE/pycache}
-fi
-
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
 DELTA_PACKAGE=io.delta:delta-spark_4.2_2.13:4.4.0
 DELTA_EXCLUDES=$(sed -n 's/^spark\.jars\.excludes  *//p' "$FC_ROOT/flowcontrol/spark/delta.conf")
@@ -120,8 +113,19 @@ make_venv() { # PYTHON
     "$1" -m venv --clear "$FC_VENV" || die "$1 could not make the virtual environment $FC_VENV"
 }
 
-# Install the package and its extras $2, unless stamp $1 says that it was done.
+# Have the environment, with the package and its extras $2. A start runs a dozen Pythons, Spark's
+# workers among them, and none shall compile a module again: who wants no __pycache__ beside his sources
+# has what is compiled in the environment, once there is one.
 ensure_environment() { # STAMP EXTRAS
+    install_environment "$@"
+    if [[ -n ${PYTHONDONTWRITEBYTECODE:-} ]]; then
+        unset PYTHONDONTWRITEBYTECODE
+        export PYTHONPYCACHEPREFIX=${PYTHONPYCACHEPREFIX:-$FC_STATE/pycache}
+    fi
+}
+
+# Install the package and its extras $2, unless stamp $1 says that it was done.
+install_environment() { # STAMP EXTRAS
     local python log=$FC_STATE/pip.log
     is_ready "$1" "$(environment_key "$2")" && return
     python=$(find_python) || die "Python 3.11 or newer with its venv module is needed and none was\

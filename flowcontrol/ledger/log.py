@@ -295,7 +295,8 @@ class DeltaLog:
         name = f"_delta_log/{version:020d}.checkpoint.parquet"
         with damage_named(self.path, name), self._storage.open_input(name) as file:
             commit = Commit(version, is_checkpoint=True)
-            for row in pq.read_table(file, columns=["add", "txn"]).to_pylist():
+            columns = ["add"] if self._run_id is None else ["add", "txn"]
+            for row in pq.read_table(file, columns=columns).to_pylist():
                 if row["add"] is not None:
                     commit.adds.append(_added(row["add"]))
                 if row.get("txn") is not None:

@@ -169,9 +169,18 @@ def _end_children(call):
 def test_modules_are_compiled_once_wherever_that_may_be_kept(bare_checkout):
     kept = bare_checkout.start("pipeline.py").pipeline["env"]
     assert "PYTHONPYCACHEPREFIX" not in kept
-    apart = bare_checkout.start("pipeline.py", PYTHONDONTWRITEBYTECODE="1").pipeline["env"]
+    outcome = bare_checkout.start("pipeline.py", PYTHONDONTWRITEBYTECODE="1")
+    apart = outcome.pipeline["env"]
     assert "PYTHONDONTWRITEBYTECODE" not in apart
     assert apart["PYTHONPYCACHEPREFIX"] == f"{bare_checkout.venv}/flowcontrol/pycache"
+
+
+def test_nothing_is_in_the_place_of_the_environment_before_it_is_made(bare_checkout):
+    """Python would make the folder for what it compiles."""
+    outcome = bare_checkout.start("pipeline.py", PYTHONDONTWRITEBYTECODE="1")
+    before = outcome.calls[: tools(outcome).index("pip")]
+    assert [call["tool"] for call in before] == ["venv"]
+    assert all("PYTHONPYCACHEPREFIX" not in call["env"] for call in before)
 
 
 def test_pyspark_is_not_imported_from_the_zip_that_spark_names(bare_checkout):

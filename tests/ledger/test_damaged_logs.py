@@ -60,7 +60,7 @@ def change(find: bytes, put: bytes) -> Callable[[bytes], bytes]:
         pytest.param(lambda _: b"", id="empty"),
         pytest.param(lambda content: content[:-20], id="torn"),
         pytest.param(lambda content: b"\xb8" + content[1:], id="no text"),
-        pytest.param(change(b"1236", b"1238"), id="another number"),
+        pytest.param(change(b"[1236]", b"[1238]"), id="another number"),
         pytest.param(change(b'\\"member', b'\\"mfmber'), id="another name"),
     ],
 )
