@@ -59,16 +59,16 @@ virtual_run() { # what it prints
 if without=$(virtual_run); then
     die "a report page was made without plotly"
 fi
-[[ $without == *"pip install \"$wheel[report]\""* ]] ||
+[[ $without == *"pip install \"${wheel}[report]\""* ]] ||
     die "it does not say where to install the extra from: ${without##*$'\n'}"
 rm -rf "$work/elsewhere/out"
-install "$wheel[virtual,report,metrics]"
+install "${wheel}[virtual,report,metrics]"
 say "a run on the virtual clock"
 with=$(virtual_run) || die "the virtual clock failed: ${with##*$'\n'}"
 find "$work/elsewhere" -name report.html | grep -q . || die "no report page was written"
 
 require_java
-install "$wheel[spark]"
+install "${wheel}[spark]"
 say "the link of the documents, on Spark"
 (cd "$work/elsewhere" && env -u PYTHONPATH SPARK_LOCAL_IP=127.0.0.1 "$work/trial/bin/python" \
     "$FC_ROOT/scripts/try_link.py" >"$work/said" 2>&1) ||

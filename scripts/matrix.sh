@@ -22,7 +22,7 @@ if (($# == 0)); then
     set -- $known
 fi
 for version in "$@"; do
-    grep -qx "$version" <<<"$known" || die "Spark $version is not in scripts/supported.yaml: $(echo $known)"
+    grep -qx "$version" <<<"$known" || die "Spark $version is not in scripts/supported.yaml: ${known//$'\n'/ }"
 done
 require_java
 mkdir -p "$folder"
