@@ -22,7 +22,8 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import RESTORE_RUN, Add, DeltaLog, files_of
+from flowcontrol.ledger.log import Add, DeltaLog, files_of
+from flowcontrol.ledger.run_tables import RESTORE_RUN
 
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""

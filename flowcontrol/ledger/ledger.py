@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import RESTORE_RUN, DeltaLog, damage_named, files_of
+from flowcontrol.ledger.log import DeltaLog, damage_named, files_of
+from flowcontrol.ledger.run_tables import RESTORE_RUN
 from flowcontrol.records import LEDGER
 
 COMPACT_EVERY = 64

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flowcontrol.errors import DamagedError, LedgerError
+from flowcontrol.ledger.run_tables import RESTORE_RUN, check_writers
 from flowcontrol.ledger.storage import Storage
 
 RESTORE = (
@@ -22,11 +23,6 @@ RESTORE = (
     "has read yet are lost with it: begin a new link in another folder, with new checkpoints"
 )
 """Remedy for a missing or damaged file of a link."""
-
-RESTORE_RUN = (
-    "Put it back as it was and give the same command again, or begin the run anew with --overwrite"
-)
-"""Remedy for one of a run."""
 
 KNOWN = {
     *("add", "cdc", "checkpointMetadata", "commitInfo", "domainMetadata", "metaData"),
@@ -154,21 +150,11 @@ class DeltaLog:
             except FileNotFoundError:
                 break
             self.version += 1
-            with damage_named(self.path, self._commit_file(self.version)):
+            name = self._commit_file(self.version)
+            with damage_named(self.path, name):
                 commit = _parse(self.version, text.decode())
-            self._check_writers(commit, self._commit_file(self.version))
+            check_writers(f"{self.path}/{name}", commit.writers, self._run_id)
             yield commit
-
-    def _check_writers(self, commit: Commit, name: str) -> None:
-        """Refuse what another run has committed: its rows are not those of this one."""
-        if self._run_id is None:
-            return
-        others = {one for one in commit.writers if one.partition("/")[0] != self._run_id}
-        if others:
-            raise DamagedError(
-                f"{self.path}/{name} was written by {min(others)!r}: it is of another run, this "
-                f"one is {self._run_id!r}. {RESTORE_RUN}"
-            )
 
     def is_there(self) -> bool:
         """Whether there is a table; its folder is there before its first commit."""
@@ -302,7 +288,7 @@ class DeltaLog:
                 if row.get("txn") is not None:
                     commit.writers.add(row["txn"]["appId"])
             self._check_count(version, len(commit.adds))
-        self._check_writers(commit, name)
+        check_writers(f"{self.path}/{name}", commit.writers, self._run_id)
         return commit
 
     def _check_count(self, version: int, files: int) -> None:

@@ -12,7 +12,7 @@ from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
 from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.ledger.log import RESTORE_RUN
+from flowcontrol.ledger.run_tables import RESTORE_RUN
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders
 from flowcontrol.live.orders import joined as in_one

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import DamagedError
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.ledger.log import RESTORE_RUN, damage_named, files_of
+from flowcontrol.ledger.log import damage_named, files_of
+from flowcontrol.ledger.run_tables import RESTORE_RUN
 from flowcontrol.live.coordination import is_coordinated
 
 if TYPE_CHECKING:

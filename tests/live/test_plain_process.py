@@ -37,4 +37,8 @@ def test_a_plain_process_runs_and_says_only_what_takes_long(
     ]
     assert all("%  round " in line for line in said[2:]), run.stderr
     assert "report: " in run.stdout
-    assert (tmp_path / "out" / "experiment-live" / "report.html").exists()
+    folder = tmp_path / "out" / "experiment-live"
+    assert (folder / "report.html").exists()
+    checkpoints = [path.name for path in (folder / "queries").rglob("*") if path.is_file()]
+    assert "0" in checkpoints
+    assert not [name for name in checkpoints if name.endswith(".crc")]
