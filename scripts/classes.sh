@@ -6,21 +6,29 @@
 # itself checks that Java and all JARs are those that it was made from, and goes on without one that
 # does not fit; but it dies of one that is cut short. So each is tried once, and known by its size.
 
+# Print the Java that Spark will find.
+found_java() {
+    printf '%s\n' "${JAVA_HOME:+$JAVA_HOME/bin/}java"
+}
+
 # Print what an archive is good for, as a name: one Java, one environment.
 classes_key() {
-    local java=${JAVA_HOME:+$JAVA_HOME/bin/java} key
-    java=$(readlink -f "${java:-$(type -P java)}")
-    key=$({ printf '%s\n' "$java"; cat "${java%/bin/java}/release" "$FC_STATE"/ready-{run,jars}; } 2>/dev/null | cksum) || true
+    local java key
+    java=$(readlink -f "$(type -P "$(found_java)")")
+    key=$({
+        printf '%s\n' "$java"
+        cat "${java%/bin/java}/release" "$FC_STATE"/ready-{run,jars}
+    } 2>/dev/null | cksum) || true # not every Java says its release
     printf '%s\n' "${key%% *}"
 }
 
 # Is the archive $1 whole? Java writes the first bytes last: one that begins with a zero is not.
 is_whole() {
-    local first='' java=${JAVA_HOME:+$JAVA_HOME/bin/java}
+    local first=''
     [[ -r $1 ]] && IFS='' LC_ALL=C read -r -d '' -n 1 first <"$1" && [[ -n $first ]] || return
     [[ -r $1.size && $(<"$1.size") == "$(wc -c <"$1")" ]] && return
-    "${java:-java}" "-XX:SharedArchiveFile=$1" -XX:+VerifySharedSpaces -XX:ErrorFile=/dev/null -version \
-        >/dev/null 2>&1 && wc -c <"$1" >"$1.size.$$" && mv "$1.size.$$" "$1.size"
+    "$(found_java)" "-XX:SharedArchiveFile=$1" -XX:+VerifySharedSpaces -XX:ErrorFile=/dev/null \
+        -version >/dev/null 2>&1 && wc -c <"$1" >"$1.size.$$" && mv "$1.size.$$" "$1.size"
 }
 
 # Add Java's options for the archive to those of the driver, unless the user has set any.

@@ -114,8 +114,8 @@ make_venv() { # PYTHON
 }
 
 # Have the environment, with the package and its extras $2. A start runs a dozen Pythons, Spark's
-# workers among them, and none shall compile a module again: who wants no __pycache__ beside his sources
-# has what is compiled in the environment, once there is one.
+# workers among them. So that none compiles a module again where PYTHONDONTWRITEBYTECODE is set, what
+# is compiled is kept in the environment then, once there is one, and not beside the sources.
 ensure_environment() { # STAMP EXTRAS
     install_environment "$@"
     if [[ -n ${PYTHONDONTWRITEBYTECODE:-} ]]; then
