@@ -267,9 +267,7 @@ def _batch(add: Add) -> int:
 
 
 def _named(add: Add) -> NewFile:
-    return NewFile(
-        add.path, int(add.stats.get("size", 0)), add.stats["numRecords"], add.stats, add.partition
-    )
+    return NewFile(add.path, add.nbytes, add.stats["numRecords"], add.stats, add.partition)
 
 
 def _ends(

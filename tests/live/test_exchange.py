@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -218,6 +219,27 @@ def test_a_sender_that_starts_again_goes_on_trimming(sender: Sender) -> None:
     late.send(TRIM_EVERY, {(0, 0): 1})
     first = 3 * (TRIM_EVERY - 2)
     assert numbers_at(looked(sender.path).locate(0, 0, first, 7)) == list(range(first, first + 7))
+
+
+def sizes(path: Path, action: str) -> dict[str, int]:
+    """Return the size of every file that the log adds or removes, by path."""
+    lines = [
+        line for log in path.glob("_delta_log/*.json") for line in log.read_text().splitlines()
+    ]
+    told = [json.loads(line).get(action) for line in lines]
+    return {one["path"]: one["size"] for one in told if one}
+
+
+def test_a_trim_after_a_restart_states_the_size_of_what_it_removes(sender: Sender) -> None:
+    for batch in range(TRIM_EVERY - 1):
+        sender.send(batch, {(0, 0): 3})
+    again = Sender(sender.path)
+    again.written = dict(sender.written)
+    again.send(TRIM_EVERY - 1, {(0, 0): 3}, {(0, 0): 3 * (TRIM_EVERY - 2)})
+    added, removed = sizes(sender.path, "add"), sizes(sender.path, "remove")
+    assert len(removed) == TRIM_EVERY - 2
+    assert removed == {path: added[path] for path in removed}
+    assert min(removed.values()) > 0
 
 
 def test_a_log_that_starts_at_a_checkpoint_finds_the_same(
