@@ -64,7 +64,7 @@ def follow(
     ----------
     executor : Executor
         Where they run.
-    work : Chunked
+    work : Work
         The chunks.
     poll : callable
         Called every :data:`POLL_S` seconds and at the end: collects the workers' results and

@@ -164,7 +164,7 @@ class Budget:
         known = nbytes * byte_s / seconds[:, None]
         wanted = np.maximum(1 - fixed_s / seconds, 0.05)
         before = np.array([self._costs[channel] for channel in channels])
-        weights = FADE ** np.arange(len(seconds))[::-1] ** 1.0
+        weights = FADE ** np.arange(len(seconds))[::-1]
         weights = np.sqrt(weights) * np.minimum(1, known @ before + fixed_s / seconds)
         system = np.vstack([known * weights[:, None], np.eye(len(channels)) * EQUAL**0.5])
         right = np.concatenate([wanted * weights, np.full(len(channels), EQUAL**0.5)])

@@ -58,13 +58,3 @@ def on_records(state: Selectivity, count: int) -> int:
         more = rest // denominator
     state.remainder = rest - more * denominator
     return whole * state.numerator + more
-
-
-def on_event(state: Selectivity, kind: int) -> int:
-    """Return how many outputs are due before an event is passed on: none."""
-    return 0
-
-
-def on_end(state: Selectivity) -> int:
-    """Return how many outputs are due when the input has ended: what is left over makes none."""
-    return 0

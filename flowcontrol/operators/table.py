@@ -1,6 +1,6 @@
 """Every kind of operator: a state, made of what a stage says, and rules that both clocks run.
 
-A new one is a file beside :mod:`.selectivity` and a line here in each of four places. Its state has
+A new one is a file beside :mod:`.selectivity` and its lines here. Its state has
 ``ratio``, the records out per record in of a long run, and ``most_outputs``, those of one record at
 the most: by them rates, limits and queues are worked out before a run.
 """
@@ -53,17 +53,3 @@ def on_records(operator: Operator, count: int) -> int:
     if operator.kind == WINDOW:
         return 0  # its results are put out one by one
     return selectivity.on_records(as_selectivity(operator), count)
-
-
-def on_event(operator: Operator, kind: int) -> int:
-    """Return how many outputs are due before an event of a kind is passed on."""
-    if operator.kind == WINDOW:
-        return 0
-    return selectivity.on_event(as_selectivity(operator), kind)
-
-
-def on_end(operator: Operator) -> int:
-    """Return how many outputs are due when the input has ended."""
-    if operator.kind == WINDOW:
-        return 0
-    return selectivity.on_end(as_selectivity(operator))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.operators.selectivity import Selectivity, of_ratio, on_end, on_event, on_records
+from flowcontrol.operators.selectivity import Selectivity, of_ratio, on_records
 from flowcontrol.protocol.ratios import MOST
 
 EXAMPLES = 12 * settings.default.max_examples
@@ -54,14 +53,6 @@ def test_the_most_that_one_record_yields(ratio: float, most: int) -> None:
     state = made(ratio)
     assert state.most_outputs == most
     assert max(on_records(state, 1) for _ in range(50)) == (most if ratio > 0 else 0)
-
-
-def test_an_event_and_the_end_yield_nothing() -> None:
-    state = made(1.5)
-    on_records(state, 1)
-    before = asdict(state)
-    assert (on_event(state, 1), on_end(state)) == (0, 0)
-    assert asdict(state) == before
 
 
 def test_sums_fit_and_are_exact(narrow: type[int], draw_until: Any) -> None:
