@@ -212,11 +212,17 @@ def _step(rows: pd.DataFrame, metric: Metric, plan: Plan) -> pd.Series[float]:
         "checkpoints": 1.0,
     }
     step = steps.get(metric.figure.column.unit, 0.0)
-    if (
-        metric.figure.of_sources and not metric.figure.has_half
-    ):  # a moment, which is that of a sample
-        step = float(plan.base.mapping.get("sample_interval_s", 1.0))
+    if metric.figure.of_sources and not metric.figure.has_half:
+        step = _sample_s(rows, plan)  # a moment, which is that of a sample
     return rows.assign(step=step)["step"].astype(float)
+
+
+def _sample_s(rows: pd.DataFrame, plan: Plan) -> pd.Series[float] | float:
+    """Return the time between two samples of each run, which may be a key that is varied."""
+    for varied in plan.varied:
+        if varied.path == ("sample_interval_s",):
+            return rows[varied.column]
+    return float(plan.base.mapping.get("sample_interval_s", 1.0))
 
 
 def _half_width(deviation: pd.Series[float], count: pd.Series[int]) -> pd.Series[float]:

@@ -67,6 +67,15 @@ def test_the_least_step_of_a_figure(plan, metric, results, name, step):
     assert list(frame["step"]) == [step] * 2
 
 
+@pytest.mark.parametrize("name", ["caught_up_at_s", "caught_up_after_s"])
+def test_a_moment_is_as_exact_as_the_samples_of_its_run(plan, results, chain, name):
+    chain["stages"][0] |= {"arrival_rate": 900}
+    (lag,) = read_metrics([f"source.{name}"], parse_scenario(chain))
+    made = plan({"sample_interval_s": [1, 5], RATE: [10, 20]})
+    frame = points_frame(results(made, lambda _, rate: rate), made, lag)
+    assert list(frame["step"]) == [1.0, 1.0, 5.0, 5.0]
+
+
 def test_a_metric_counts_once(metric):
     assert len(metric("sink.rate_in", "sink.rate_in", "sink.rate_in_second_half")) == 2
 
