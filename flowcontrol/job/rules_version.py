@@ -1,5 +1,6 @@
 """Which rules a run is made under: what one set of them began no other continues."""
 
+import ast
 import hashlib
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +13,12 @@ from flowcontrol.version import __version__
 BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job")
 """Packages whose rules both clocks run."""
 
+OF_LIVE_RUN: Final = ("live", "ledger")
+"""Packages besides, that write and read what an unfinished live run goes on from."""
+
+OF_FIGURES: Final = ("virtual", "analysis")
+"""Packages besides, that make the figures which an unfinished experiment has kept."""
+
 
 @cache
 def rules_version(*more: str) -> str:
@@ -20,19 +27,34 @@ def rules_version(*more: str) -> str:
     Parameters
     ----------
     *more : str
-        Further packages of ``flowcontrol`` that decide, such as ``virtual``.
+        Further packages of ``flowcontrol`` that decide, such as those of :data:`OF_FIGURES`.
 
     Returns
     -------
     str
-        Such as ``0.1.0+3f2a9c0d11e4``. Any change in a source file of the rules changes it.
+        Such as ``0.1.0+3f2a9c0d11e4``. Any change in the code of the rules changes it; one in
+        comments, descriptions or layout does not.
     """
     digest = hashlib.sha256()
     for package in (*BOTH_CLOCKS, *more):
         for name, text in sorted(_sources(resources.files(f"flowcontrol.{package}"), package)):
-            digest.update(f"{name} {len(text)} ".encode())
-            digest.update(text)
+            tree = ast.parse(text)
+            tree.body = _without_texts(tree.body)
+            code = ast.dump(tree)
+            digest.update(f"{name} {len(code)} {code}".encode())
     return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def _without_texts(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements of a block, at every depth, that do something: descriptions do not."""
+    kept = []
+    for statement in body:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        if isinstance(getattr(statement, "body", None), list):
+            statement.body = _without_texts(statement.body)  # type: ignore[attr-defined]
+        kept.append(statement)
+    return kept
 
 
 def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from flowcontrol.folders import Kind, OwnedFolder, open_owned
 from flowcontrol.job import JobEdge
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.job.rules_version import OF_LIVE_RUN, rules_version
 from flowcontrol.scenario import Scenario
 
 QUERIES: Final = "queries"
@@ -68,7 +68,7 @@ def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite:
     described = {
         "run_id": uuid.uuid4().hex[:12],
         "scenario": scenario.canonical(),
-        "rules": rules_version(),
+        "rules": rules_version(*OF_LIVE_RUN),
     }
     owned = open_owned(
         root,

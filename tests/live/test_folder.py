@@ -11,7 +11,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.job.rules_version import OF_LIVE_RUN, rules_version
 from flowcontrol.live.folder import RunFolder, RunPaths, open_folder
 from flowcontrol.records import FOLDERS
 from flowcontrol.scenario import Scenario, parse_scenario
@@ -81,7 +81,7 @@ def test_a_folder_that_is_not_there_is_made(root: Path, opened: Opened) -> None:
         "run_id": folder.run_id,
         "finished": False,
         "scenario": SMALL.canonical(),
-        "rules": rules_version(),
+        "rules": rules_version(*OF_LIVE_RUN),
     }
 
 
@@ -130,7 +130,7 @@ def test_an_unfinished_run_does_not_go_on_under_other_rules(
     before = tree(root)
     with pytest.raises(ScenarioError) as caught:
         open_folder(root, SMALL, named=True, overwrite=False)
-    for text in ("other rules", rules or "unknown", rules_version(), "--overwrite"):
+    for text in ("other rules", rules or "unknown", rules_version(*OF_LIVE_RUN), "--overwrite"):
         assert text in str(caught.value)
     assert tree(root) == before
     folder = opened(root, overwrite=True)

@@ -21,7 +21,7 @@ from flowcontrol.experiments.folder import open_experiment
 from flowcontrol.experiments.follow import ShowProgress, shown_late
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Given, Overrides
@@ -104,7 +104,7 @@ def advise(
 def _open(
     scenario: Scenario, goal: Goal | None, out: Path | str | None, *, overwrite: bool
 ) -> OwnedFolder:
-    text = json.dumps([rules_version("virtual"), goal, scenario.canonical()])
+    text = json.dumps([rules_version(*OF_FIGURES), goal, scenario.canonical()])
     described = {
         "advice": hashlib.sha256(text.encode()).hexdigest()[:16],
         "scenario": scenario.name,

@@ -8,7 +8,7 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base, Given, Overrides, as_texts
@@ -46,7 +46,7 @@ class Comparison:
     def identity(self) -> str:
         """Hash of all that decides the results."""
         canonical: dict[str, Any] = {**self.scenario.canonical(), "system": None}
-        text = json.dumps([rules_version("virtual"), self.clock, sorted(self.systems), canonical])
+        text = json.dumps([rules_version(*OF_FIGURES), self.clock, sorted(self.systems), canonical])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

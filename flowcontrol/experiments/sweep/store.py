@@ -19,7 +19,7 @@ from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.variants import Variant
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 from flowcontrol.ledger.commit import NewFile, Writer, create_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
     must not hold the figures of two models.
     """
     columns = sorted((varied.key, varied.column) for varied in plan.varied)
-    rules = rules_version("virtual")
+    rules = rules_version(*OF_FIGURES)
     text = json.dumps([rules, columns, sorted(variant.id for variant in variants)])
     return {
         "sweep": hashlib.sha256(text.encode()).hexdigest()[:16],

@@ -16,7 +16,7 @@ from flowcontrol.experiments.tune.judge import Verdict
 from flowcontrol.experiments.tune.measures import Measure
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def describe(plan: TunePlan) -> dict[str, Any]:
     """
     goals = [f"{one.direction} {one.measure.name}" for one in plan.goals.objectives]
     goals += [one.text for one in plan.goals.constraints]
-    rules = rules_version("virtual")
+    rules = rules_version(*OF_FIGURES)
     what = [
         [rules, _optuna_version(), plan.seed, plan.batch, goals],
         [[varied.key, varied.values] for varied in plan.sweep.varied],
