@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
+from flowcontrol.install import how_to_install
 from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
 from flowcontrol.systems.transports.rules import CHOSEN, names
 from flowcontrol.virtual.kept import (
@@ -65,10 +66,14 @@ in every round. Without the kernel's own a chain takes a fifth longer. What only
 is left out: it would take a fifth longer to compile, and gain nothing."""
 
 
+_FAILURES: list[str] = []
+"""Why this process cannot compile, once it has tried; empty otherwise."""
+
+
 def is_compiled() -> bool:
-    """Tell whether runs are compiled: numba is there and not switched off."""
+    """Tell whether runs are compiled: numba is there, not switched off, and has not failed."""
     settings = _settings()
-    return settings is not None and not settings.DISABLE_JIT
+    return settings is not None and not settings.DISABLE_JIT and not _FAILURES
 
 
 @cache
@@ -187,7 +192,10 @@ def _options(module: str) -> dict[str, Any]:
 
 
 def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
-    """Return the entry compiled and cached; as it is without numba.
+    """Return the entry compiled and cached; as it is without numba, or if that fails.
+
+    The kernel uses what numba does not promise to keep. So a version that was not tried may fail
+    in any way; this is said in a line, and the run goes on with the same code interpreted.
 
     Parameters
     ----------
@@ -198,8 +206,26 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
     """
     if not is_compiled():
         return entry
-    from numba import njit
+    try:
+        return _compiled(entry, parts)
+    except Exception as error:
+        _FAILURES.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
+        warn(
+            f"the virtual clock runs interpreted, slowly: numba {_version()} cannot compile it "
+            f"({_FAILURES[0]}); {how_to_install('virtual')} brings one that can"
+        )
+        return entry
 
+
+def _version() -> str:
+    return str(import_module("numba").__version__)
+
+
+def _compiled(entry: F, parts: int) -> F:
+    """Return the entry with its machine code, from disk if it is there."""
+    from numba import njit, types
+
+    signature = (types.int64[::1], types.int64)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     folder = cache_folder(parts)
     if not has_kernel(folder):
@@ -211,9 +237,12 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
         found = _cached(addressed(entry, _text(module), folder, PARTS=parts), folder, options)
         # Where it must not write, numba takes another folder, whose name says nothing of rules.
         if Path(found.stats.cache_path).is_relative_to(folder):
-            return cast(F, compiled_once(found, folder))
+            compiled_once(found, folder).compile(signature)
+            return cast(F, found)
     warn(f"what is compiled is not kept: {CACHE} names no folder that can be written")
-    return cast(F, njit(**options)(with_globals(entry, PARTS=parts)))
+    made = njit(**options)(with_globals(entry, PARTS=parts))
+    made.compile(signature)
+    return cast(F, made)
 
 
 def _cached(entry: Callable[..., Any], folder: Path, options: dict[str, Any]) -> Any:

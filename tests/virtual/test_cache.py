@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import flowcontrol
-from flowcontrol.virtual import compiled, loop
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import compiled, loop, simulate
 from flowcontrol.virtual.compiled import cache_folder, is_compiled
 from flowcontrol.virtual.parts import EVERYTHING
 
@@ -322,3 +323,67 @@ def test_nothing_is_compiled_by_an_import() -> None:
     code = "import sys, flowcontrol.virtual; print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+PAIR = {
+    "schema": 1,
+    "name": "pair",
+    "duration_s": 1,
+    "round_ms": 10,
+    "stages": [{"name": "source", "emit_rate": 900}, {"name": "sink", "service_rate": 300}],
+    "edges": [{"from": "source", "to": "sink", "partitioner": "forward"}],
+}
+
+
+def of_no_type(memory: Any, end: int) -> int:
+    """An entry that numba refuses, and Python runs."""
+    return next(iter({end} | set()))
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return what is said; this process forgets afterwards that it cannot compile."""
+    said: list[str] = []
+    monkeypatch.setattr(compiled, "_FAILURES", [])
+    monkeypatch.setattr(compiled, "warn", said.append)
+    return said
+
+
+def test_an_entry_that_cannot_be_compiled_runs_interpreted(
+    failing: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FLOWCONTROL_CACHE", str(tmp_path))
+    assert compiled.compile_entry(of_no_type) is of_no_type
+    [sentence] = failing
+    assert "runs interpreted, slowly: numba 0." in sentence
+    assert "Error: " in sentence
+    assert "[virtual]" in sentence
+    assert "\n" not in sentence
+    assert not compiled.is_compiled()
+    assert compiled.compile_entry(of_no_type) is of_no_type
+    assert len(failing) == 1
+
+
+def test_a_run_whose_kernel_cannot_be_lowered_is_the_same(
+    failing: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flowcontrol.virtual import loop
+
+    scenario = parse_scenario(PAIR)
+    before = simulate(scenario)
+    assert compiled.is_compiled()
+
+    def fail() -> None:
+        raise AttributeError("module 'numba.core' has no attribute 'planted'")
+
+    monkeypatch.setattr(compiled, "_register", fail)
+    loop.kernel_with.cache_clear()
+    loop._kernel.cache_clear()
+    try:
+        after = simulate(scenario)
+    finally:
+        loop.kernel_with.cache_clear()
+        loop._kernel.cache_clear()
+    assert after.tables == before.tables
+    [sentence] = failing
+    assert "(AttributeError: module 'numba.core' has no attribute 'planted')" in sentence
