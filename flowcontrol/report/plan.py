@@ -1,6 +1,7 @@
 """The network memory that a scenario requires and gets, for a terminal of 80 columns."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
 
@@ -34,8 +35,8 @@ def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
     Returns
     -------
     str
-        A table per task manager for each moment at which a job starts or stops; the exact need
-        next to the classic rule; the option to change.
+        A table per task manager, or for several whose figures are equal, for each moment at which a
+        job starts or stops; the exact need next to the classic rule; the option to change.
     """
     scenario = plan.scenario
     count = scenario.cluster.task_managers
@@ -56,20 +57,25 @@ def _moment(moment: Moment) -> list[str]:
     lines = []
     if moment.events:
         lines = ["", f"at {number(moment.at_s)} s: {', '.join(moment.events)}"]
+    alike: dict[Hashable, list[ManagerPlan]] = {}
     for manager in moment.managers:
-        lines += _manager(manager)
+        figures = frozenset(Counter(map(_group, manager.grants)).items())
+        alike.setdefault((manager.total, figures), []).append(manager)
+    for managers in alike.values():
+        lines += _table(managers)
     return lines
 
 
-def _manager(plan: ManagerPlan) -> list[str]:
-    """Return the lines of a task manager; subtasks with equal figures share one."""
-    lines = ["", *_row(f"TASK MANAGER {plan.manager}", _HEADS)]
+def _table(managers: Sequence[ManagerPlan]) -> list[str]:
+    """Return the lines of task managers that are alike; subtasks with equal figures share one."""
+    plan = managers[0]
+    lines = ["", *_head([manager.manager for manager in managers])]
     if not plan.grants:
         return [*lines, "  nothing runs here"]
     ordered = sorted(plan.grants, key=_group)  # stable: subtasks stay in their order
     rows = {key: list(grants) for key, grants in groupby(ordered, key=_group)}
     for key in dict.fromkeys(_group(grant) for grant in plan.grants):
-        lines += _grants(rows[key])
+        lines += _grants(rows[key], is_one=len(managers) == 1)
     exclusive = sum(grant.demand.unpooled for grant in plan.grants)
     totals = ["", "", number(plan.required), number(plan.wanted), number(plan.granted)]
     lines += _row(f"total of {number(plan.total)}", [*totals, number(exclusive)])
@@ -77,6 +83,18 @@ def _manager(plan: ManagerPlan) -> list[str]:
     if missing > 0:
         lines.append(f"  {number(missing)} of the {number(plan.required)} required are missing")
     return lines
+
+
+def _head(managers: Sequence[int]) -> list[str]:
+    """Return the heads of a table below the numbers of its task managers."""
+    first, last, count = managers[0], managers[-1], len(managers)
+    if count == 1:
+        return _row(f"TASK MANAGER {first}", _HEADS)
+    numbers = ", ".join(map(str, managers))
+    if count > 2 and last - first == count - 1:
+        numbers = f"{first}-{last}"
+    *lines, name = wrap(f"TASK MANAGERS {numbers}", WIDTH)
+    return [*lines, *_row(name, _HEADS)]
 
 
 def _group(grant: Grant) -> tuple[object, ...]:
@@ -87,14 +105,15 @@ def _group(grant: Grant) -> tuple[object, ...]:
     return (demand.edge, demand.is_gate, *figures)
 
 
-def _grants(grants: Sequence[Grant]) -> list[str]:
+def _grants(grants: Sequence[Grant], *, is_one: bool) -> list[str]:
+    """Return the row of subtasks that are alike, by number if they are of one task manager."""
     grant = grants[0]
     demand, extra = grant.demand, grant.demand.unpooled
     most = "no limit" if demand.maximum is None else number(demand.maximum + extra)
     return _row(
         f"{'in ' if demand.is_gate else 'out'} {demand.edge}",
         [
-            _subtasks([one.demand.subtask for one in grants]),
+            _subtasks([one.demand.subtask for one in grants]) if is_one else f"{len(grants)} each",
             number(demand.channels),
             number(demand.required + extra),
             most,

@@ -43,6 +43,49 @@ def test_the_whole_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan(capsys, "skew", f'options."{BUFFERS}"=50') == (0, SKEW, "")
 
 
+WIDE = """\
+network memory of skew: 240 task managers, 5,000 buffers of 4 KiB each
+Rows count each subtask alone; a gate's figures hold its exclusive buffers.
+
+TASK MANAGER 0         SUBTASKS  CHANNELS  REQUIRED   WANTED  GRANTED  EXCLUSIVE
+out source->workers           0       480       481    3,848    3,848
+in  source->workers         0,1         1         1        8        8          0
+total of 5,000                                  483    3,864    3,864          0
+
+TASK MANAGERS 1-239    SUBTASKS  CHANNELS  REQUIRED   WANTED  GRANTED  EXCLUSIVE
+in  source->workers      2 each         1         9       16       16          8
+total of 5,000                                   18       32       32         16
+"""
+
+
+def placed(workers: list[int]) -> list[str]:
+    """Return what puts a worker on each of these task managers."""
+    return [
+        f"stages.workers.parallelism={len(workers)}",
+        f"stages.workers.placement={workers}",
+        "stages.workers.service_rate=400",
+    ]
+
+
+def test_task_managers_that_are_alike_share_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ["cluster.task_managers=240", f'options."{BUFFERS}"=5000']
+    _, out, _ = plan(capsys, "skew", *changes, *placed([at // 2 for at in range(480)]))
+    assert out.partition("\nexact need")[0] == WIDE
+
+
+def test_they_need_not_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    heads = []
+    for workers in ([1, 3, 2, 1, 3, 2], [1, 1, 2, 3, 3], [1, 2, 2, 3, 3, 3]):
+        _, out, _ = plan(capsys, "skew", "cluster.task_managers=4", *placed(workers))
+        rows = [line for line in out.splitlines() if line.startswith("TASK")]
+        heads.append([row.partition("SUBTASKS")[0].rstrip() for row in rows])
+    assert heads == [
+        ["TASK MANAGER 0", "TASK MANAGERS 1-3"],
+        ["TASK MANAGER 0", "TASK MANAGERS 1, 3", "TASK MANAGER 2"],
+        ["TASK MANAGER 0", "TASK MANAGER 1", "TASK MANAGER 2", "TASK MANAGER 3"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("buffers", "status", "verdict", "first"),
     [
