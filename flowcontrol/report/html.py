@@ -57,17 +57,12 @@ def write_report(
         From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
         The scenario that was run.
-
-    Raises
-    ------
-    RunError
-        If plotly, whose script the page carries, is not installed.
     """
     write_atomically(path, report_page(tables, summary, scenario))
 
 
 def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) -> str:
-    """Return the report page as text; parameters and errors as :func:`write_report`."""
+    """Return the report page as text; parameters as :func:`write_report`."""
     drawn = as_drawn(scenario, tables)
     run = RunData.of(tables, drawn, summary["bottleneck"])
     charts = [*scaling_charts(run, tables), *all_charts(run), *heat_charts(run)]

@@ -1,6 +1,7 @@
 """Parts of pages: charts, tables, key figures, scripts and styles."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from functools import cache
 from html import escape
@@ -10,8 +11,6 @@ from typing import Any, Final
 
 import yaml
 
-from flowcontrol.errors import RunError
-from flowcontrol.install import how_to_install
 from flowcontrol.report.figures import Chart
 
 _REPORT: Final = "flowcontrol.report"
@@ -96,18 +95,15 @@ def json_for_script(value: Any) -> str:
 
 
 def plotly_script() -> str:
-    """Return plotly's own script.
+    """Return plotly's own script, gzipped (RFC 1952), as base64; the page's script unpacks it.
 
-    Raises
-    ------
-    RunError
-        If plotly is not installed.
+    Notes
+    -----
+    The file is that of ``plotly.js-cartesian-dist-min`` on npm. It is part of this package, as
+    PyPI has all of plotly only, which is three times as large (``docs/design.md``).
     """
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise RunError(f"the report page needs plotly: {how_to_install('report')}") from error
-    return str(get_plotlyjs())
+    file = resources.files(_REPORT).joinpath("plotly-cartesian.min.js.gz")
+    return b64encode(file.read_bytes()).decode()
 
 
 def asset(package: str, name: str) -> str:
@@ -154,12 +150,8 @@ def page(
         Files of the package with further scripts; none by default.
     **parts : str
         Markup for the placeholders of the body.
-
-    Raises
-    ------
-    RunError
-        If plotly, whose script the page carries, is not installed.
     """
+    figures = {chart.id: chart.figure for chart in drawn if chart.figure["data"]}
     packages = dict.fromkeys([_REPORT, package])
     return Template(asset(_REPORT, "shell.html")).substitute(
         title=escape(title),
@@ -170,8 +162,8 @@ def page(
         noscript=escape(noscript),
         css="\n".join(_asset_if_any(name, "page.css") for name in packages),
         body=Template(asset(package, "page.html")).substitute(parts),
-        figures=json_for_script({c.id: c.figure for c in drawn if c.figure["data"]}),
-        plotly=plotly_script(),
+        figures=json_for_script(figures),
+        plotly=plotly_script() if figures else "",
         script="\n".join(
             [
                 *(_asset_if_any(name, "page.js") for name in packages),

@@ -130,7 +130,7 @@ class Browser:
         self.call("Page.navigate", url=path.as_uri())
         self.evaluate(
             "new Promise((done) => document.readyState === 'complete' ? done() "
-            ": addEventListener('load', done))"
+            ": addEventListener('load', done)).then(() => window.drawn)"
         )
 
     def evaluate(self, expression: str) -> Any:

@@ -36,11 +36,6 @@ def advice_page(found: Advice, scenario: Scenario) -> str:
         What was run.
     scenario : Scenario
         As it is.
-
-    Raises
-    ------
-    RunError
-        If plotly, whose script the page carries, is not installed.
     """
     chart = Chart("trade", "Throughput against latency", _EXPLAINED, _trade(found))
     runs = len(found.proposals) + 1

@@ -48,11 +48,6 @@ def compare_page(
         Of each system.
     limits : sequence of LimitPhase, or None
         The limit of the job.
-
-    Raises
-    ------
-    RunError
-        If plotly, whose script the page carries, is not installed.
     """
     ran = [outcome for outcome in outcomes if outcome.figures is not None]
     top = top_rate(ran, limits)

@@ -59,11 +59,6 @@ def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
         The plan of the sweep.
     metrics : sequence of Metric
         The metrics to draw.
-
-    Raises
-    ------
-    RunError
-        If plotly, whose script the page carries, is not installed.
     """
     charts = sweep_charts(table, plan, metrics)
     found = overview(table, plan, metrics)

@@ -1,21 +1,22 @@
 """Many varied keys at once: ribbons across a column a key, and the effect of each key by itself.
 
-Ribbons are plotly's parallel categories. Its parallel coordinates would need no classes of values,
-but make their shaders with ``eval``, which the page's policy forbids.
+Plotly's own kinds of such charts are in its whole bundle alone, which is four times the one that a
+page carries, so a ribbon is a line.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowcontrol.experiments.sweep.axes import key_axis, value_text
 from flowcontrol.experiments.sweep.heat import colour_axis
 from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.varied import Varied
-from flowcontrol.report.colours import GOOD_TO_BAD, line_style
+from flowcontrol.report.colours import GOOD_TO_BAD, GREY, line_style
 from flowcontrol.report.figures import Figure, axis, numbered, scatter
 from flowcontrol.report.numbers import number
 
@@ -31,8 +32,21 @@ _MOST_CLASSES: Final = 12
 _BANDS: Final = 5
 """Places in the column of the metric."""
 
-_RIGHT: Final = 0.88
-"""Right end of the columns, as a share of the width; room for the names of the last one."""
+_ROOM_PX: Final = 300
+"""Height that the ribbons of a column share."""
+
+_BEHIND: Final = 0.45
+"""Room for the names of the last column, in distances of columns."""
+
+_FILLED: Final = 0.84
+"""Part of a place's height that its ribbons take."""
+
+
+class _Column(NamedTuple):
+    """A column: the names of its places from the bottom, and the place of each point."""
+
+    names: list[str]
+    places: list[int]
 
 
 def parallel_figure(
@@ -60,71 +74,121 @@ def parallel_figure(
     drawn = valued.iloc[:: max(1, -(-len(valued) // _MOST_RIBBONS))]
     columns = [_key_column(drawn, varied) for varied in dims] + [_metric_column(drawn)]
     titles = [*map(two_lines, dims), metric.title.replace(" (", "\n(")]
-    ribbons = {
-        "type": "parcats",
-        "dimensions": columns,
-        "domain": {"x": [0, _RIGHT]},
-        "line": {"color": drawn["mean"].tolist(), "coloraxis": "coloraxis", "shape": "hspline"},
-        "hoverinfo": "skip",
-        "arrangement": "fixed",
-        "tickfont": {"size": 12},
-    }
+    colours = colour_axis(metric, GOOD_TO_BAD)
     layout = {
         "height": 440,
-        "margin": {"l": 100, "r": 20, "t": 50, "b": 20},
-        "coloraxis": colour_axis(metric, GOOD_TO_BAD),
-        "annotations": [_title(text, at / len(dims)) for at, text in enumerate(titles)],
+        "margin": {"l": 20, "r": 20, "t": 50, "b": 20},
+        "showlegend": False,
+        "coloraxis": colours,
+        "xaxis": {"visible": False, "range": [-_BEHIND, len(dims) + _BEHIND], "fixedrange": True},
+        "yaxis": {"visible": False, "range": [0, 1], "fixedrange": True},
+        "shapes": [_bar(at, *ends) for at, one in enumerate(columns) for ends in _ends(one)],
+        "annotations": [
+            *(_title(text, at, len(dims)) for at, text in enumerate(titles)),
+            *(note for at, column in enumerate(columns) for note in _names(at, column)),
+        ],
     }
-    data = [ribbons] if len(drawn) else []
-    return {"data": data, "layout": layout}, len(valued) - len(drawn)
+    if drawn.empty:
+        return {"data": [], "layout": layout}, 0
+    bands = columns[-1].places
+    shades = [colour for _, colour in colours["colorscale"]]
+    heights = [_heights(column) for column in columns]
+    ribbons = [
+        _ribbons([row for row, own in enumerate(bands) if own == band], heights, shades[band])
+        for band in sorted(set(bands))
+    ]
+    ends = drawn["mean"].iloc[[0, -1]].tolist()
+    look = {"color": ends, "coloraxis": "coloraxis", "opacity": 0}
+    scale = scatter("", [0, 0], [0, 0], mode="markers", marker=look, hoverinfo="skip")
+    return {"data": [*ribbons, scale], "layout": layout}, len(valued) - len(drawn)
 
 
-def _key_column(drawn: pd.DataFrame, varied: Varied) -> dict[str, Any]:
+def _key_column(drawn: pd.DataFrame, varied: Varied) -> _Column:
     """Return a column with a place for each value of a key, or for several neighbours."""
     size = -(-len(varied.values) // _MOST_CLASSES)
     classes = [varied.values[at : at + size] for at in range(0, len(varied.values), size)]
     place = {varied.typed(v): at for at, values in enumerate(classes) for v in values}
     names = [" to ".join(map(value_text, dict.fromkeys((v[0], v[-1])))) for v in classes]
-    return _column(drawn[varied.column].map(place).tolist(), names)
+    return _Column(names, drawn[varied.column].map(place).tolist())
 
 
-def _metric_column(drawn: pd.DataFrame) -> dict[str, Any]:
+def _metric_column(drawn: pd.DataFrame) -> _Column:
     """Return a column with bands of the metric."""
     low, high = (drawn["mean"].min(), drawn["mean"].max()) if len(drawn) else (0.0, 0.0)
     if low == high:
-        return _column([0] * len(drawn), [number(low)])
+        return _Column([number(low)], [0] * len(drawn))
     ends = [low + (high - low) * band / _BANDS for band in range(_BANDS + 1)]
     bands = ((drawn["mean"] - low) / (high - low) * _BANDS).astype(int).clip(upper=_BANDS - 1)
     names = [f"{number(begin)} to {number(end)}" for begin, end in pairwise(ends)]
-    return _column(bands.tolist(), names)
+    return _Column(names, bands.tolist())
 
 
-def _column(places: list[int], names: Sequence[str]) -> dict[str, Any]:
-    """Return a column whose places have names, the first one at the bottom.
-
-    A place without a point is left out: plotly fails on it, and the page ends there.
-    """
-    used = sorted(set(places), reverse=True)
-    return {
-        "label": "",
-        "values": places,
-        "categoryorder": "array",
-        "categoryarray": used,
-        "ticktext": [escape(names[place], quote=False) for place in used],
-    }
+def _ends(column: _Column) -> list[tuple[float, float]]:
+    """Return where each place of a column begins and ends, as shares of the height."""
+    count, apart = len(column.names), (1 - _FILLED) / 2
+    return [((at + apart) / count, (at + 1 - apart) / count) for at in range(count)]
 
 
-def _title(content: str, share: float) -> dict[str, Any]:
-    """Return the title above a column; plotly's own titles of columns have one line."""
+def _heights(column: _Column) -> list[float]:
+    """Return the height of each point in a column: those of a place one above the other."""
+    counts, ends = Counter(column.places), _ends(column)
+    below: Counter[int] = Counter()
+    heights = []
+    for place in column.places:
+        low, high = ends[place]
+        heights.append(round(low + (high - low) * (below[place] + 0.5) / counts[place], 4))
+        below[place] += 1
+    return heights
+
+
+def _ribbons(
+    rows: Sequence[int], heights: Sequence[Sequence[float]], colour: str
+) -> dict[str, Any]:
+    """Return some of the points as one trace with gaps, each a line through all columns."""
+    width = min(8.0, max(1.0, _ROOM_PX / len(heights[0])))
+    return scatter(
+        "",
+        [*range(len(heights)), None] * len(rows),
+        [y for row in rows for y in (*(column[row] for column in heights), None)],
+        mode="lines",
+        line={"color": colour, "width": width},
+        opacity=0.75,
+        hoverinfo="skip",
+    )
+
+
+def _bar(at: int, low: float, high: float) -> dict[str, Any]:
+    """Return the bar that marks a place of a column."""
+    corners = {"x0": at - 0.015, "x1": at + 0.015, "y0": low, "y1": high}
+    return {"type": "rect", **corners, "fillcolor": GREY, "line": {"width": 0}}
+
+
+def _names(at: int, column: _Column) -> list[dict[str, Any]]:
+    """Return the names of a column's places, to the right of their bars."""
+    return [
+        {
+            "text": escape(name, quote=False),
+            "x": at,
+            "y": (low + high) / 2,
+            "xanchor": "left",
+            "xshift": 6,
+            "font": {"size": 12, "shadow": "auto"},
+            "showarrow": False,
+        }
+        for name, (low, high) in zip(column.names, _ends(column), strict=True)
+    ]
+
+
+def _title(content: str, at: int, last: int) -> dict[str, Any]:
+    """Return the title above a column."""
     return {
         "text": _markup(content),
-        "x": share * _RIGHT,
+        "x": at,
         "y": 1,
-        "xref": "paper",
         "yref": "paper",
-        "xanchor": "left" if share == 1 else "center",  # to the right there is room
+        "xanchor": "left" if at == last else "center",  # to the right there is room
         "yanchor": "bottom",
-        "xshift": -16 if share == 1 else 0,
+        "xshift": -16 if at == last else 0,
         "yshift": 4,
         "showarrow": False,
     }

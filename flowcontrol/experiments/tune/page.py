@@ -32,11 +32,6 @@ def tuning_page(tuning: Tuning) -> str:
     ----------
     tuning : Tuning
         What it found.
-
-    Raises
-    ------
-    RunError
-        If plotly, whose script the page carries, is not installed.
     """
     charts = [front_chart(tuning), progress_chart(tuning)]
     verdict, goals = tuning.verdict, tuning.plan.goals

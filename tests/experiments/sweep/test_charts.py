@@ -185,23 +185,45 @@ def test_too_many_facets_become_lines(charts, count, kind):
     assert drawn[0].id.startswith(kind)
 
 
+def columns_of(chart):
+    """Return the names of the places of each column, from the bottom."""
+    found = {}
+    for note in chart.figure["layout"]["annotations"]:
+        if note.get("yref") != "paper":
+            found.setdefault(note["x"], []).append(note["text"])
+    return [names for _, names in sorted(found.items())]
+
+
+def ribbons_of(chart):
+    """Return the colour of each ribbon with the heights at which it passes the columns."""
+    found = []
+    for trace in chart.figure["data"][:-1]:
+        apart = trace["x"].index(None)
+        for at in range(0, len(trace["x"]), apart + 1):
+            assert trace["x"][at : at + apart + 1] == [*range(apart), None]
+            assert trace["y"][at + apart] is None
+            found.append((trace["line"]["color"], tuple(trace["y"][at : at + apart])))
+    return found
+
+
 def test_four_keys_are_ribbons_across_a_column_each(charts):
     vary = {SINK: [10, 20], MAP: [1, 2, 3], SOURCE: [5, 6], SIZE: "4kb,8kb"}
     chart, effects = charts(vary, lambda x, *_: x)
-    (ribbons,) = chart.figure["data"]
-    columns = ribbons["dimensions"]
-    assert [len(column["values"]) for column in columns] == [24] * 5
-    # From the top, the first value at the bottom, as on an axis.
-    assert [column["ticktext"] for column in columns[1:4]] == [
-        ["3", "2", "1"], ["6", "5"], ["8kb", "4kb"]
+    assert columns_of(chart)[:4] == [["10", "20"], ["1", "2", "3"], ["5", "6"], ["4kb", "8kb"]]
+    assert columns_of(chart)[4] == [
+        "10 to 12", "12 to 14", "14 to 16", "16 to 18", "18 to 20"
     ]  # fmt: skip
-    assert columns[1]["categoryarray"] == [2, 1, 0]
-    # No point lies between: plotly fails on a place that no point has, and draws nothing after it.
-    assert columns[4]["ticktext"] == ["18 to 20", "10 to 12"]
-    assert all(set(column["categoryarray"]) == set(column["values"]) for column in columns)
-    assert set(zip(columns[0]["values"], columns[4]["values"], strict=True)) == {(0, 0), (1, 4)}
-    assert sorted(set(ribbons["line"]["color"])) == [10, 20]
-    titles = [note["text"] for note in chart.figure["layout"]["annotations"]]
+    ribbons = ribbons_of(chart)
+    assert len(ribbons) == len(set(ribbons)) == 24
+    # The rate is that of the sink: its lower half ends in the lowest band, in the bad colour.
+    ways = {(colour, heights[0] > 0.5, int(5 * heights[-1])) for colour, heights in ribbons}
+    assert ways == {(VERMILLION, False, 0), (BLUE, True, 4)}
+    # Each third of the map's column has a third of them, one above the other.
+    mapped = sorted(heights[1] for _, heights in ribbons)
+    assert [int(3 * height) for height in mapped] == [0] * 8 + [1] * 8 + [2] * 8
+    assert len(set(mapped)) == 24
+    assert chart.figure["data"][-1]["marker"]["color"] == [10, 20]
+    titles = [n["text"] for n in chart.figure["layout"]["annotations"] if n.get("yref") == "paper"]
     assert titles[0] == "sink service_rate<br>(records/s per subtask)"
     assert titles[-1] == "sink.rate_in<br>(records/s)"
     assert len(effects.figure["data"]) == 4
@@ -212,15 +234,24 @@ def test_four_keys_are_ribbons_across_a_column_each(charts):
 
 def test_many_values_of_a_key_share_places_in_its_column(charts):
     chart, _ = charts({SINK: "1:50:50", MAP: [1, 2], SOURCE: [1, 2], SIZE: "4kb,8kb"})
-    column = chart.figure["data"][0]["dimensions"][0]
-    assert column["ticktext"][-1] == "1 to 5"
-    assert set(column["values"]) == set(range(10))
+    names = columns_of(chart)[0]
+    assert (len(names), names[0], names[-1]) == (10, "1 to 5", "46 to 50")
+    assert {int(10 * heights[0]) for _, heights in ribbons_of(chart)} == set(range(10))
 
 
 def test_a_smear_of_ribbons_is_thinned_and_said_so(charts):
     chart, _ = charts({SINK: "1:50:50", MAP: "1:50:50", SOURCE: "1:50:50"}, sample=4001)
-    assert len(chart.figure["data"][0]["line"]["color"]) == 1334
+    assert len(ribbons_of(chart)) == 1334
     assert "2,667 points are left out" in chart.explanation
+
+
+@pytest.mark.parametrize("mean", [None, 7.0])
+def test_points_that_are_all_alike_have_a_colour_and_none_draw_nothing(charts, mean):
+    chart, _ = charts({SINK: [1, 2], MAP: [1, 2], SOURCE: [5, 6], SIZE: "4kb,8kb"}, lambda *_: mean)
+    assert bool(chart.figure["data"]) == (mean is not None)
+    if mean is not None:
+        assert columns_of(chart)[-1] == ["7"]
+        assert len({colour for colour, _ in ribbons_of(chart)}) == 1
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])

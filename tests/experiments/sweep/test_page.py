@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import json
 import re
@@ -10,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from flowcontrol.errors import RunError
 from flowcontrol.experiments.sweep.metric import read_metrics
 from flowcontrol.experiments.sweep.overview import overview
 from flowcontrol.experiments.sweep.page import sweep_page
@@ -88,19 +86,6 @@ def test_the_page_replaces_the_one_before(made, tmp_path):
     write_atomically(path, sweep_page(*made({SINK: [1, 2]})))
     assert path.read_text().startswith("<!doctype html>")
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_without_plotly_it_says_what_to_install(made, monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **more):
-        if name.startswith("plotly"):
-            raise ImportError(name)
-        return real(name, *args, **more)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(RunError, match=r"pip install .*\[report\]"):
-        sweep_page(*made({SINK: [1, 2]}))
 
 
 # --------------------------------------------------------------------- overview
