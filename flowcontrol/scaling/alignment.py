@@ -44,7 +44,7 @@ def align_parallelism(
     Returns
     -------
     int
-        At least ``lower`` where that is possible, at most ``upper`` and ``max_parallelism``.
+        At most ``upper`` and ``max_parallelism``, and at least ``lower`` where N allows it.
 
     Raises
     ------
@@ -57,7 +57,9 @@ def align_parallelism(
     The first parallelism from the target upwards is taken that divides the N key groups or
     partitions or, but for ``evenly_spread``, leaves a subtask fewer of them. A scale-up looks as
     far as N and the limits allow, a scale-down as far as the current one. If there is none, head
-    keeps the target; 1.15 goes down to the smallest that leaves a subtask no more of them.
+    keeps the target; 1.15 goes down to the smallest that leaves a subtask no more of them. Head
+    takes no target above N, unless the mode is ``off`` (FLINK-40389): a subtask without a partition
+    is idle.
     """
     word = mode.strip().lower().replace("-", "_").replace("maximize", "maximise")
     _check(current, target, partitions, max_parallelism, lower, upper)
@@ -71,6 +73,8 @@ def align_parallelism(
     if word == "off" or wanted == current:
         return wanted
     units = partitions or max_parallelism
+    if version == "head":
+        wanted = min(wanted, units)
     last = min(units, most)
     if wanted < current:
         last = min(last, current)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from flowcontrol.scaling.alignment import align_parallelism
 from flowcontrol.scaling.evaluation import Evaluated, capacity, evaluate
 from flowcontrol.scaling.history import Delayed, Past, Restarts, Scaling, Waiting
-from flowcontrol.scaling.samples import SECOND, Sample, Window
+from flowcontrol.scaling.samples import SECOND, Sample, Window, round_metric
 from flowcontrol.scenario.autoscaler import AutoscalerSettings, read_autoscaler
 
 _LARGEST: Final = 2**31 - 1
@@ -221,6 +221,8 @@ class FlinkAutoscaler:
         if not own.partitions and "hash" not in own.inputs.values():
             return wanted
         mode, version = settings.alignment
+        if settings.version == "head" and mode != "off":  # FLINK-40389, under the old key as well
+            wanted = min(wanted, own.partitions or wanted)
         limits = own.partitions, own.max_parallelism, mode, lower, upper, version
         return align_parallelism(current, wanted, *limits)
 
@@ -238,9 +240,9 @@ def _changed(
     old: int, new: int, outside: bool, one: Evaluated, factor: float, settings: AutoscalerSettings
 ) -> Change:
     """Return a change with the rate that is expected of it."""
-    if settings.version == "1.15":
-        return Change(old, new, outside, one.true_rate * factor)
-    return Change(old, new, outside, one.true_rate / old * new)
+    is_capped = settings.version == "1.15"
+    expected = one.true_rate * factor if is_capped else one.true_rate / old * new
+    return Change(old, new, outside, round_metric(expected))
 
 
 def _why(name: str, one: Evaluated, change: Change) -> str:

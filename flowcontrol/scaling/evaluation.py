@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import floor, inf, isinf, isnan, nan
 
-from flowcontrol.scaling.samples import SECOND, Window
+from flowcontrol.scaling.samples import SECOND, Window, round_metric
 from flowcontrol.scenario.autoscaler import AutoscalerSettings
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What is known of a vertex.
+    """What is known of a vertex, each figure rounded as Flink rounds it.
 
     Attributes
     ----------
@@ -104,13 +104,14 @@ def evaluate(
     found: dict[str, Evaluated] = {}
     is_behind = _is_behind(window, settings)
     for vertex in _in_order(window):
-        target, catch_up = _wanted(window, settings, vertex, found)
+        target, catch_up = map(round_metric, _wanted(window, settings, vertex, found))
         if isnan(target) and not window.latest[vertex].inputs:
             return None
-        one = Evaluated(_true_rate(window, settings, vertex), target, catch_up)
+        true_rate = round_metric(_true_rate(window, settings, vertex))
+        one = Evaluated(true_rate, target, catch_up)
         low, high = (0.0, 1.0) if is_behind else settings.band
         found[vertex] = Evaluated(
-            one.true_rate,
+            true_rate,
             target,
             catch_up,
             capacity(one, settings, high, restart_us, with_restart=False),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import ceil, inf, isnan, nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scaling import FlinkAutoscaler
+from flowcontrol.scaling.samples import round_metric
 
 KEYS = {
     "metrics.window": "20 s",
@@ -82,8 +83,8 @@ STEPS = [
     (30, 0.5, 0, None),
     # samples of 20, 30 and 40: busy 0.6, 166.7: 2 x 1.26 -> 3, still in the band
     (40, 0.8, 0, None),
-    # 0.7333: 136.4 is below 143. 2 x 210/136.36 = 3.08 -> 4; 136.36/2 x 4 is expected
-    (50, 0.9, 0, (2, 4, True, 272.727273)),
+    # 0.7333: 136.364, rounded, is below 143. 2 x 210/136.36 = 3.08 -> 4; 136.364/2 x 4 is expected
+    (50, 0.9, 0, (2, 4, True, 272.728)),
     # it runs anew from 60 s: stable at 70, full at 90
     (60, 0.35, 0, None),
     (70, 0.35, 0, None),
@@ -245,6 +246,77 @@ def test_partitions_of_a_source_are_aligned_to():
     source = {"parallelism": 2, "partitions": 10, "busyTimeMsPerSecond": 900}
     # 2 x 1.89 -> 4; 10 // 4 = 2; 5 divides
     assert run(own, Chain(own), 30, source=source)["source"].new == 5
+
+
+@pytest.mark.parametrize(
+    ("keys", "most"),
+    [
+        ({}, 15),
+        ({"scaling__parallelism_alignment__mode": "EVENLY_SPREAD"}, 15),
+        ({"scaling__key_group__partitions__adjust__mode": "EVENLY_SPREAD"}, 15),
+        ({"scaling__parallelism_alignment__mode": "OFF"}, 200),
+    ],
+)
+def test_a_source_never_has_more_subtasks_than_partitions(keys, most):
+    """FLINK-40389. Without alignment it has what it would need: wanted 210 of 100 records/s."""
+    for subtasks in (10, 15, 30):
+        own = scaler(vertex__exclude__ids="map", scale_down__interval="0 s", **keys)
+        source = {"parallelism": subtasks, "partitions": 15, "busyTimeMsPerSecond": 1000}
+        found = run(own, Chain(own), 30, source=source)
+        assert (found["source"].new if found else subtasks) == min(ceil(subtasks * 2.1), most)
+
+
+@pytest.mark.parametrize("version", ["head", "1.15"])
+def test_metrics_are_rounded_to_three_decimals(version):
+    """80/s at 80 % are 100/s, and 100/s are wanted: v stays. w: 375 %, but not below 40 %."""
+    keys = {"target__utilization__boundary": 0.05, "catch_up__duration": "0 s"}
+    own = scaler(version, utilization__target=0.8, scale_down__interval="0 s", **keys)
+    found = {}
+    for t_s in range(0, 40, 10):
+        figures = {
+            "parallelism": 10,
+            "max_parallelism": 128,
+            "numRecordsIn": 80 * t_s,
+            "numRecordsOut": 80 * t_s,
+            "numRecordsInPerSecond": 80,
+            "pendingRecords": 0,
+            "backPressuredTimeMsPerSecond": 0,
+        }
+        own.observe(
+            t_s,
+            {
+                "source": {**figures, "inputs": {}, "busyTimeMsPerSecond": 100},
+                "v": {**figures, "inputs": {"source": "rebalance"}, "busyTimeMsPerSecond": 800},
+                "w": {**figures, "inputs": {"v": "rebalance"}, "busyTimeMsPerSecond": 300},
+            },
+        )
+        found = own.decide(t_s)
+    # 80/0.3 = 266.6667 is taken as 266.667, and 266.667/10 x 4 = 106.6668 as 106.667
+    expected = 80 / 0.3 * 0.4 if version == "1.15" else 106.667
+    assert found == {"w": (10, 4, True, pytest.approx(expected, abs=5e-4))}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (99.99999999999999, 100.0),
+        (0.0005, 0.001),
+        (2.0005, 2.001),
+        (2.0004999, 2.0),
+        (-2.0005, -2.001),
+        (0.0004999, 0.0004999),
+        (0.0, 0.0),
+        (inf, inf),
+        (1e300, 1e300),
+    ],
+)
+def test_a_metric_is_rounded_half_up_and_never_to_0(value, expected):
+    """``Precision.round`` of Commons Math, from the shortest decimal text of the double."""
+    assert round_metric(value) == expected
+
+
+def test_a_metric_that_is_not_known_stays_so():
+    assert isnan(round_metric(nan))
 
 
 def test_an_ineffective_scale_up_blocks_the_next_if_that_is_on():
