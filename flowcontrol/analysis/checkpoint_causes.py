@@ -125,7 +125,9 @@ def find_late(
     """
     expired = checkpoints[checkpoints["status"] == "expired"]
     missing: dict[str, list[int]] = {}
-    present = tasks.groupby(["checkpoint_id", "stage"]).size().to_dict()
+    ends = tasks["checkpoint_id"].map(expired.set_index("checkpoint_id")["ended_s"])
+    in_time = tasks[tasks["acknowledged_s"] <= ends]
+    present = in_time.groupby(["checkpoint_id", "stage"]).size().to_dict()
     for row in expired.to_dict("records"):
         absent = {
             one.name: one.parallelism - present.get((row["checkpoint_id"], one.name), 0)

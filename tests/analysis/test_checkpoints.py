@@ -296,6 +296,12 @@ def test_how_many_expired_for_one_stage_is_in_words(late: tuple[bool, ...], text
     assert summary(taken)["sentences"][1].startswith(f"{text} expired waited for")
 
 
+def test_who_reported_after_the_timeout_was_late() -> None:
+    taken = made.Taken().checkpoint(10, "expired", 9000.0, acknowledged=3)
+    taken.all((1, 0, 0, 0), (1, 0, 0, 0), (9000, 0, 0, 0), (9001, 0, 0, 0))
+    assert summary(taken)["sentences"][1].startswith("The one that expired waited for sink, which")
+
+
 def test_who_was_late_is_not_guessed_where_some_had_finished_before() -> None:
     taken = made.Taken().checkpoint(10, "expired", 9000.0, acknowledged=3)
     taken.task("map", 0, 1, 0, 0, 0)  # of the others two had finished, and one was late

@@ -45,6 +45,8 @@ class Checkpoint:
     ----------
     acknowledgements : dict
         By task what it reported, in the order of arrival, late ones included.
+    waiting : set
+        Tasks that had not acknowledged it when it ended, or have not yet.
     status : str
         "in_progress", "completed", "expired", "declined" or "aborted".
     ended : int or None
@@ -82,6 +84,11 @@ class Checkpoint:
         """Whether no task is waited for."""
         return not self.waiting
 
+    @property
+    def acknowledged(self) -> int:
+        """Tasks that acknowledged it while it was pending."""
+        return len(self.tasks) - len(self.waiting)
+
     def acknowledge(self, task: Hashable, report: TaskStatistics) -> str:
         """Take an acknowledgement in.
 
@@ -90,15 +97,16 @@ class Checkpoint:
         str
             "success"; "duplicate", the first one stands; "unknown", the task is not one that
             must acknowledge; "discarded", the checkpoint has ended: the task's state is of no
-            use, its figures are recorded if it has not reported before.
+            use, its figures are recorded if it has not reported before, but it does not count
+            as acknowledged (``CheckpointStatsTracker.reportIncompleteStats``).
         """
-        expected = task in self.waiting
+        expected = task in self.waiting and task not in self.acknowledgements
         if expected:
-            self.waiting.remove(task)
             self.acknowledgements[task] = report
         if not self.is_pending:
             return DISCARDED
         if expected:
+            self.waiting.remove(task)
             return SUCCESS
         return DUPLICATE if task in self.acknowledgements else UNKNOWN
 
@@ -123,7 +131,7 @@ class Checkpoint:
             triggered=self.triggered,
             ended=self.ended,
             subtasks=len(self.tasks) + self.finished,
-            acknowledged=len(reports) + self.finished,
+            acknowledged=self.acknowledged + self.finished,
             end_to_end=self._end_to_end(),
             **combined(reports),
         )

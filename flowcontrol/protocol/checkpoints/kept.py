@@ -93,6 +93,7 @@ def keep_checkpoint(checkpoint: Checkpoint, index: Mapping[Hashable, int]) -> di
         "acknowledgements": [
             [index[task], *report] for task, report in checkpoint.acknowledgements.items()
         ],
+        "acknowledged": checkpoint.acknowledged,
         "status": checkpoint.status,
         "ended": checkpoint.ended,
     }
@@ -111,9 +112,12 @@ def read_checkpoint(kept: Mapping[str, Any], tasks: Sequence[Hashable]) -> Check
         kept["finished"],
     )
     request.state = state
-    for place, *report in kept["acknowledgements"]:
+    in_time = kept["acknowledged"]
+    for place, *report in kept["acknowledgements"][:in_time]:
         checkpoint.acknowledge(tasks[place], TaskStatistics(*report))
     checkpoint.status, checkpoint.ended = kept["status"], kept["ended"]
+    for place, *report in kept["acknowledgements"][in_time:]:
+        checkpoint.acknowledge(tasks[place], TaskStatistics(*report))
     return checkpoint
 
 

@@ -55,11 +55,11 @@ class CheckpointStatistics(NamedTuple):
     subtasks : int
         Tasks of the job, those that had finished included.
     acknowledged : int
-        Tasks that have acknowledged, in time or late; those that had finished count.
+        Tasks that acknowledged before it ended; those that had finished count.
     end_to_end : int
         Latest acknowledgement - trigger, of a failed one failure - trigger; -1 before any.
     start_delay, alignment, sync, async_ : int
-        The longest of a task.
+        The longest of a task, late reports included, as in the sizes.
     checkpointed_size, full_size, processed, persisted : int
         Bytes of all tasks.
     unaligned : bool

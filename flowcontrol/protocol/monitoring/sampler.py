@@ -41,9 +41,9 @@ class _Taken:
 
 @dataclass
 class _Vertex:
-    """What is known of a vertex: the set under way, the result, and when it was last asked for."""
+    """What is known of a vertex: the set under way, the result, and when it was last accessed."""
 
-    asked_ms: int
+    accessed_ms: int
     start_ms: int | None = None
     taken: dict[int, _Taken] = field(default_factory=dict)
     result: Stats | None = None
@@ -61,7 +61,8 @@ class BackPressureSampler:
     refresh_ms : int, default 60,000
         Age, from the end of its set, at which a result makes the next question start a new set.
     cleanup_ms : int, default 600,000
-        Time without a question after which a result is forgotten.
+        Time after which a result is forgotten, from the last question or from its own arrival,
+        whichever is later (Guava's ``expireAfterAccess``: putting in is an access).
 
     Attributes
     ----------
@@ -120,13 +121,13 @@ class BackPressureSampler:
         -------
         Stats or None
             The result of the last set that was over before, however old; None if there is none,
-            or nobody asked for ``cleanup_ms``. A set that this question begins is not waited for.
+            or it was forgotten. A set that this question begins is not waited for.
         """
         known = self._vertices.setdefault(vertex, _Vertex(now_ms))
         self._close(known, now_ms)
-        if now_ms - known.asked_ms >= self.cleanup_ms:
+        if now_ms - known.accessed_ms >= self.cleanup_ms:
             known.result = None
-        known.asked_ms = now_ms
+        known.accessed_ms = now_ms
         is_fresh = known.result is not None and now_ms - known.result.end_ms < self.refresh_ms
         if known.start_ms is None and not is_fresh:
             known.start_ms, known.taken = now_ms, {}
@@ -185,4 +186,5 @@ class BackPressureSampler:
         level = pressure_level(max(ratios.values(), default=0.0))
         end_ms = known.start_ms + self.length_ms
         known.result = Stats(MappingProxyType(ratios), level, end_ms)
+        known.accessed_ms = max(known.accessed_ms, end_ms)
         known.start_ms = None

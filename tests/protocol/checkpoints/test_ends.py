@@ -43,13 +43,20 @@ TABLES = [
         ("ack 7 2 s", "discarded"),
         ("status 1", "completed 4 2/2"),
     ]),
-    Table("a late acknowledgement enters the statistics, not the duration", ENDURING, [
+    Table("a late acknowledgement does not count, and does not change the duration", ENDURING, [
         ("ask a 0", "started 1, trigger s 1"),
         ("decline 9 1 s", "abort st 1 -1"),
         ("ack 20 1 t", "discarded"),
-        ("status 1", "declined 9 1/2"),
+        ("status 1", "declined 9 0/2"),
         ("ack 21 1 t", "discarded"),
         ("ack 22 1 x", "discarded"),
+        ("status 1", "declined 9 0/2"),
+    ]),
+    Table("one in time counts, one as late as the decline does not", ENDURING, [
+        ("ask a 0", "started 1, trigger s 1"),
+        ("ack 9 1 s", "success"),
+        ("decline 9 1 t", "abort st 1 -1"),
+        ("ack 9 1 t", "discarded"),
         ("status 1", "declined 9 1/2"),
     ]),
     Table("the store keeps one, the oldest is subsumed", {}, [

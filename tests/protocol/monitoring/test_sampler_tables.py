@@ -55,6 +55,11 @@ TABLE: list[Ask | Offer] = [
     Ask(11461),  # 5,000 ms after the last question: forgotten; a set begins
     Offer(11461, 3, False),
     Ask(11700, {3: 0.0}, "OK", 11611),
+    Ask(13000, {3: 0.0}, "OK", 11611),  # 1,389 ms old: a set begins, and its result comes at 13,150
+    Offer(13000, 3, True),
+    Ask(18149, {3: 1.0}, "HIGH", 13150),  # 4,999 ms after it came, 5,149 after the last question
+    Offer(18149, 3, True),
+    Ask(23299),  # 5,000 ms after the result came at 18,299: forgotten
 ]
 
 
