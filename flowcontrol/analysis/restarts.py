@@ -24,6 +24,7 @@ def restart_summary(
     end_s: float,
     rates: Rates | None = None,
     planned: Sequence[tuple[float, str]] = (),
+    surviving: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """Return what ``summary.json`` says of failures.
 
@@ -38,6 +39,9 @@ def restart_summary(
         there is none.
     planned : sequence of (float, str)
         When what is to fail, in s and as the table names it.
+    surviving : mapping of str to float, optional
+        By what fails the share of the sources that emits until it is cancelled
+        (:func:`flowcontrol.job.restart_rates.surviving_sources`); by default none does.
 
     Returns
     -------
@@ -48,7 +52,7 @@ def restart_summary(
         ``expected_catch_up_s``, both null if there is none; and ``sentences``, of many failures
         only those of the first and one on the rest, and of those that hit nothing one each.
     """
-    found = [_with_figures(row, end_s, rates) for row in table.to_pylist()]
+    found = [_with_figures(row, end_s, rates, surviving or {}) for row in table.to_pylist()]
     caught = [one["catch_up_s"] for one in found if one["catch_up_s"] is not None]
     return {
         "count": len(found),
@@ -69,8 +73,10 @@ def expected_catch_up_s(reprocessed: int, downtime_s: float, rates: Rates) -> fl
 
     Notes
     -----
-    What is processed again and what came while the job was down, over what it can do more than
-    comes. A source without a log emits at its own rate, whatever it has lost.
+    What is processed again and what came while the sources stood still, over what the job can do
+    more than comes. What they emit between the failure and their end is processed again, and does
+    not count a second time as what came. A source without a log emits at its own rate, whatever it
+    has lost.
     """
     arrival, capacity, has_log = rates
     if not has_log:
@@ -79,12 +85,16 @@ def expected_catch_up_s(reprocessed: int, downtime_s: float, rates: Rates) -> fl
     return backlog / float(spare) if spare > 0 else None
 
 
-def _with_figures(row: Mapping[str, Any], end_s: float, rates: Rates | None) -> dict[str, Any]:
+def _with_figures(
+    row: Mapping[str, Any], end_s: float, rates: Rates | None, surviving: Mapping[str, float]
+) -> dict[str, Any]:
     running, caught = row["running_s"], row["caught_up_s"]
     down_s = (end_s if running is None else running) - row["failed_s"]
     expected = None
     if rates is not None and running is not None:
-        expected = expected_catch_up_s(row["records_reprocessed"], down_s, rates)
+        share = surviving.get(row["cause"].split(" and ")[0], 0.0)
+        stood_s = down_s - share * (row["detected_s"] - row["failed_s"])
+        expected = expected_catch_up_s(row["records_reprocessed"], stood_s, rates)
     return {
         **row,
         "downtime_s": round(down_s, 6),

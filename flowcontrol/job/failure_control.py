@@ -415,6 +415,9 @@ class FailureControl:
         """Have all tasks begin from what was restored."""
         own.running, rewinds = number, self._failover.sources
         keeps = [task for task in own.tasks if not rewinds.get(task, True)]
+        own.sources = {  # a source that did not fail has emitted until it was cancelled
+            task: (self._attempts.source(task)[0], lag) for task, (_, lag) in own.sources.items()
+        }
         own.reprocessed = sum(
             max(0, position - self._attempts.position(task, own.checkpoint))
             for task, (position, _) in own.sources.items()

@@ -26,8 +26,8 @@ class Restart:
     tasks : list of int
         Those that restart; not those that another failure took over before they ran.
     sources : dict of int to (int, int)
-        Of each of their sources at the failure: how far it was, and what waited in its log; -1: it
-        has none.
+        Of each of their sources how far it was at the failure, from ``running`` on where it
+        stopped; and what waited in its log at the failure, -1: it has none.
     in_flight : int
         Records in the channels at the failure.
     reprocessed : int

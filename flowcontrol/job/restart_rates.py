@@ -3,6 +3,7 @@
 from fractions import Fraction
 from typing import NamedTuple
 
+from flowcontrol.job.failover import Failover
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 
@@ -45,6 +46,18 @@ def restart_rates(job: Job) -> RestartRates | None:
     comes = sum((one.phases[0].rate for one in schedules if one is not None), Fraction(0))
     capacity = _capacity(job)
     return None if capacity is None else RestartRates(comes, capacity, source.reads_log)
+
+
+def surviving_sources(job: Job) -> dict[str, float]:
+    """Return by what is to fail which share of the sources emits until it is cancelled."""
+    failover = Failover(job)
+    found = {}
+    for failure in job.scenario.failures:
+        failed = [] if failure.job_manager else failover.victims(failure)
+        found[failure.victim] = 1 - sum(task in failover.sources for task in failed) / len(
+            failover.sources
+        )
+    return found
 
 
 def _capacity(job: Job) -> Fraction | None:

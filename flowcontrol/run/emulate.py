@@ -22,7 +22,7 @@ from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
 from flowcontrol.job.credit_window import window_warnings
 from flowcontrol.job.replay import NO_ROWS, Replayed
-from flowcontrol.job.restart_rates import restart_rates
+from flowcontrol.job.restart_rates import restart_rates, surviving_sources
 from flowcontrol.job.run import Run
 from flowcontrol.notices import PATIENCE_S, is_quiet
 from flowcontrol.notices import quiet as silenced
@@ -219,7 +219,8 @@ def _run(
         if "restarts" in run.tables:
             end_s, rates = end_of(run.tables), restart_rates(job)
             planned = [(float(one.at_s), one.victim) for one in job.scenario.failures]
-            found = restart_summary(run.tables["restarts"], end_s, rates, planned)
+            lives = surviving_sources(job)
+            found = restart_summary(run.tables["restarts"], end_s, rates, planned, lives)
             found["sentences"] += _refused(job, run)
             summary["restarts"] = found
         if "delivery" in run.tables:

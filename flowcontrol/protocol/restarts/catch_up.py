@@ -33,7 +33,8 @@ def records_reprocessed(age_us: int, arrival: Fraction | int, capacity: Fraction
     Parameters
     ----------
     age_us : int
-        From when the restored checkpoint's barrier left the source to the failure, microseconds.
+        From when the restored checkpoint's barrier left the source until the source stopped,
+        microseconds: at the failure if it failed, else when it was cancelled.
     arrival, capacity : Fraction or int
         Rates of the input and of the job, records/s; it emitted at the lower one.
     """
@@ -48,13 +49,13 @@ def backlog_at_restart(
     Parameters
     ----------
     lag : int or Fraction
-        Records that waited at the source when the job failed.
+        Records that waited at the source when it stopped.
     reprocessed : int or Fraction
         Records that are processed again.
     arrival : int or Fraction
         Records/s that came while it was down.
     downtime_us : int
-        From the failure until the job runs, microseconds.
+        From when the source stopped until the job runs, microseconds.
     """
     return Fraction(lag) + Fraction(reprocessed) + Fraction(arrival) * downtime_us / MICROSECONDS
 
