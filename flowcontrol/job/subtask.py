@@ -473,6 +473,9 @@ class Subtask(WindowedTask, CheckpointedTask, ComputingTask, SendingTask):
     def note_emitted(self, count: int) -> None:
         """Do nothing: the rows that a source emits are numbered by its count."""
 
+    def note_put_out(self, operator: int, count: int) -> None:
+        """Do nothing: operators count for themselves, and here nobody is chained."""
+
     def of_one_time(self, most: int) -> int:
         """Return how many records of the log may be read at once: rows have their own times."""
         return most

@@ -155,7 +155,7 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
             if worker.on_event() == 1:
                 return CAPACITY
             continue
-        count = 1 if task.partitions > 0 or task.has_window == 1 else task.left
+        count = task.left if task.partitions == 0 and task.operators == 0 else 1
         if task.marks > 0:
             count = worker.before_mark(count)
             if count == 0:
@@ -180,7 +180,9 @@ def run_operators(worker: Worker[W], task: StreamTask) -> None:
         fresh = records_in - operator.records_in
         if fresh > 0:
             operator.records_in = records_in
-            operator.records_out += on_records(operator, fresh)
+            count = on_records(operator, fresh)
+            operator.records_out += count
+            worker.note_put_out(i, count)
 
 
 def put_out_by(worker: Worker[W], task: StreamTask, operator: int) -> int:

@@ -93,6 +93,7 @@ def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> in
         task.stamp = stamp_of(store.result_ms, number)
         operator = worker.operator(0)
         operator.records_out += 1
+        worker.note_put_out(0, 1)
         worker.note_result()
         task.is_firing = 1 if windows.store.phase != RESTING or held.to_give > 0 else 0
         put_out(worker, task, may_write)

@@ -62,6 +62,9 @@ class Worker(Protocol[W]):
     def note_emitted(self, count: int) -> None:
         """Take notice that records were emitted."""
 
+    def note_put_out(self, operator: int, count: int) -> None:
+        """Take notice that an operator has put out records, or none."""
+
     def on_event(self) -> int:
         """Act on the event that the task has polled; return 1 if it then stands still.
 

@@ -1,8 +1,9 @@
 """Ages of records: runs in flight on a channel, and the log of what sinks took up."""
 
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
-from flowcontrol.virtual.views import age_rows, run_rows
+from flowcontrol.virtual.views import age_rows, chained_sinks, run_rows
 
 
 def run_at(m: KernelMemory, number: int) -> f.Run:
@@ -130,6 +131,30 @@ def take_ages(m: KernelMemory, out: f.KernelSubpartition, task: int, now: int, c
         head.count -= part
         if head.count == 0:
             _drop_head(m, runs)
+
+
+def log_put_out(m: KernelMemory, task: f.KernelTask, operator: int, count: int) -> None:
+    """Log the ages of records that an operator puts out to sinks that are chained behind it.
+
+    Such a sink begins with a record when the stages before it are done with it.
+    """
+    sinks = chained_sinks(m, task.sinks_at, task.sinks)
+    for i in range(task.sinks):
+        if sinks[i].operator == operator:
+            age = m.now - task.emitted + rounds_before(m, sinks[i])
+            log_age(m, 2 * m.tasks + sinks[i].number, age, count)
+
+
+def rounds_before(m: KernelMemory, sink: f.ChainedSink) -> int:
+    """Return how long the record in hand is in the stages before a chained sink, rounds."""
+    if sink.before_count == 0:
+        return 0
+    phases = rows(m, sink.before, sink.before_count, 2)
+    us, now_us = phases[0][1], m.now * m.round_us
+    for i in range(1, sink.before_count):
+        if phases[i][0] <= now_us:
+            us = phases[i][1]
+    return (us + m.round_us // 2) // m.round_us
 
 
 def log_age(m: KernelMemory, task: int, age: int, count: int) -> None:

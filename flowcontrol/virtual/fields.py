@@ -83,7 +83,9 @@ class KernelTask(StreamTask):
     has_sent: Level = 0
     """1: it sent something in this round."""
     sinks: Constant = 0
-    """Stages of the task that nothing leaves."""
+    """Stages chained behind its first one that nothing leaves."""
+    sinks_at: Constant = 0
+    """Where its rows of :class:`ChainedSink` are."""
     is_held: Level = 0
     """1: it has its senders stopped."""
     throttle: Constant = 0
@@ -367,6 +369,21 @@ class KernelSubpartition(Subpartition):
 
 
 @dataclass(slots=True)
+class ChainedSink:
+    """A stage that nothing leaves and that is chained behind the first one of its task."""
+
+    number: Constant = 0
+    """Its number among all chained sinks of the run's subtasks."""
+    operator: Constant = 0
+    """Operator whose output it takes, or TASK_INPUT."""
+    before: Constant = 0
+    """Where the time is that a record takes in the stages before it: rows (from when on, how long),
+    microseconds."""
+    before_count: Constant = 0
+    """How many there are."""
+
+
+@dataclass(slots=True)
 class Run:
     """Records of a channel that a source emitted in one round, or a mark between such."""
 
@@ -387,7 +404,7 @@ class Age:
     """Records that a sink took up, of one age."""
 
     task: Scratch = 0
-    """The task."""
+    """The task; behind all tasks those that saw markers, behind these the chained sinks."""
     age: Scratch = 0
     """Rounds since their emission."""
     count: Scratch = 0

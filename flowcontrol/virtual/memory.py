@@ -37,6 +37,7 @@ from flowcontrol.virtual.links import fill_link
 from flowcontrol.virtual.parts import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
 from flowcontrol.virtual.processor_memory import fill_processors
+from flowcontrol.virtual.sink_memory import fill_sinks
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import disks_of, fill_disks, fill_kinds
 from flowcontrol.virtual.time_memory import fill_times
@@ -259,6 +260,7 @@ def fill(
     for plan in job.stages:
         for index in range(plan.stage.parallelism):
             _fill_task(build, plan, index)
+    fill_sinks(build)
     for link in job.links:
         fill_link(build, link)
     fill_disks(build, disks, first_disk)
@@ -421,7 +423,6 @@ def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
         task["first_gate"] = places.gates[plan.inputs[0].name, index]
     if plan.outputs:
         task["first_partition"] = places.partitions[plan.outputs[0].name, index]
-    task["sinks"] = sum(member.is_sink for member in plan.members)
     places_of_operators = [build.put(cells_of(own)) for own in plan.new_operators()]
     task["operators"] = len(places_of_operators)
     task["operators_at"] = build.put(np.array(places_of_operators, np.int64))

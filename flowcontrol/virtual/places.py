@@ -32,6 +32,8 @@ class Places:
         By edge and subtask.
     outs, ins : dict of str to ndarray of int64, shape (channels of the edge,)
         Number at the sender and at the receiver of each channel of an edge, in its order.
+    sinks : dict of (str, int) to int
+        By stage and subtask, of sinks that are chained behind the first stage of their task.
     """
 
     tasks: dict[str, int] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class Places:
     partitions: dict[tuple[str, int], int] = field(default_factory=dict)
     outs: dict[str, Ints] = field(default_factory=dict)
     ins: dict[str, Ints] = field(default_factory=dict)
+    sinks: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass

@@ -81,7 +81,7 @@ class Tables:
         self._carried = np.zeros((5, len(rows)), np.int64)
         self._before = self._cumulative()
         self._ages: list[Log] = []
-        self._seers = _Seers(self._shown, memory.head.tasks)
+        self._seers = _Seers(self._shown, memory)
         self.results = WindowResults(memory)
         self._pending: list[Sample] = []
         self._times: list[float] = []
@@ -247,13 +247,17 @@ class Tables:
 class _Seers:
     """Who sees latencies: which rows the ages of a task stand for."""
 
-    def __init__(self, shown: SampleColumns, tasks: int) -> None:
-        self.count = 2 * tasks  # what tasks see of markers is logged behind all their ages
+    def __init__(self, shown: SampleColumns, memory: Memory) -> None:
+        # What tasks see of markers is logged behind all their ages, and chained sinks behind that.
+        tasks, chained = memory.head.tasks, memory.places.sinks
+        self.count = 2 * tasks + len(chained)
         found: list[list[tuple[str, str, int]]] = [[] for _ in range(self.count)]
         for row in shown.rows:
             name, subtask = row.member.stage.name, row.subtask
             if row.member.is_sink:
-                found[row.task].append((RECORD, name, subtask))
+                number = chained.get((name, subtask))
+                seer = row.task if number is None else 2 * tasks + number
+                found[seer].append((RECORD, name, subtask))
             if row.number > 0 or not row.member.stage.is_source:
                 found[row.task + tasks].append((MARKER, name, subtask))
         self._found = found

@@ -9,7 +9,7 @@ from typing import Any
 from flowcontrol.job import work
 from flowcontrol.job.routing import mix
 from flowcontrol.operators.source_log import written_by, written_round
-from flowcontrol.operators.states import Operator
+from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import SORTED
 from flowcontrol.protocol.partitioners import count_share, next_by_share
 from flowcontrol.protocol.rounds import (
@@ -23,7 +23,14 @@ from flowcontrol.protocol.sides import Partition
 from flowcontrol.systems.transports.record_rounds import write_records
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.ages import first_run, log_age, push_run, take_ages, take_run
+from flowcontrol.virtual.ages import (
+    first_run,
+    log_put_out,
+    push_run,
+    run_length,
+    take_ages,
+    take_run,
+)
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.checkpoint_worker import keep_cut
 from flowcontrol.virtual.cut_logs import log_channels, record_element
@@ -150,7 +157,10 @@ class KernelWorker(WindowedKernelWorker):
             log_windows(self.m, self, checkpoint)
 
     def note_taken(self, count: int) -> None:
-        """Note the ages of the records taken up; those of a sink are logged."""
+        """Note the ages of the records taken up; those of a sink are logged.
+
+        Several are taken up at once only where no operator follows.
+        """
         m, task = self.m, self.task
         g = v.gate_row(m, task.first_gate + task.gate)
         if m.debloat_us > 0:
@@ -158,21 +168,28 @@ class KernelWorker(WindowedKernelWorker):
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.has_window == 1:
             task.stamp = first_run(m, out.runs).stamp
-        if task.partitions == 0:
+        if task.partitions == 0 and task.sinks == 0:
             take_ages(m, out, self.number, m.now, count)
             m.arrived += count
-        else:
-            if task.is_timed == 1:
-                task.stamp = first_run(m, out.runs).stamp
-            task.emitted = take_run(m, out.runs, 1)
-            self.note_emitted(count)
+            return
+        if task.is_timed == 1 and task.partitions > 0:
+            task.stamp = first_run(m, out.runs).stamp
+        while count > 0:
+            part = min(count, run_length(m, out.runs))
+            task.emitted = take_run(m, out.runs, part)
+            self.note_emitted(part)
+            count -= part
 
     def note_emitted(self, count: int) -> None:
         """Log the ages of records that reach a sink in this very task."""
-        m, task = self.m, self.task
-        if task.sinks > 0:
-            log_age(m, self.number, m.now - task.emitted, count)
-            m.arrived += count
+        if self.task.sinks > 0:
+            self.m.arrived += count
+            log_put_out(self.m, self.task, TASK_INPUT, count)
+
+    def note_put_out(self, operator: int, count: int) -> None:
+        """Log the ages of records that an operator puts out to sinks in this very task."""
+        if self.task.sinks > 0 and count > 0:
+            log_put_out(self.m, self.task, operator, count)
 
     def of_one_time(self, most: int) -> int:
         """Say when the records were emitted that are read next; return how many there are of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -67,6 +68,7 @@ class ByHand:
         self.routed: list[tuple[int, int, int]] = []
         self.work = iter([5, 7, 100])
         self.emitted = 0
+        self.outputs: Counter[int] = Counter()
 
     def place(self, writer: RecordWriter) -> int:
         return next(i for i, own in enumerate(self.writers) if own is writer)
@@ -111,6 +113,9 @@ class ByHand:
 
     def note_emitted(self, count: int) -> None:
         self.emitted += count
+
+    def note_put_out(self, operator: int, count: int) -> None:
+        self.outputs[operator] += count
 
     def of_one_time(self, most: int) -> int:
         return most
@@ -157,6 +162,7 @@ def test_operators_take_what_their_input_puts_out() -> None:
     by_hand.task.taken += 4
     run_operators(by_hand, by_hand.task)
     assert [own.records_out for own in by_hand.operators] == [4, 12]
+    assert by_hand.outputs == {0: 4, 1: 12}  # whoever follows has heard of all of it
 
 
 def test_what_is_not_done_yet_is_routed_and_not_written() -> None:
