@@ -28,7 +28,7 @@ Spark's spark-submit; --master is local[*] unless given here, by SPARK_MASTER or
 file. With --clock virtual among the pipeline's arguments no Java is needed, nor for a pipeline
 that says so in a line of its own, "# needs no Java".
 
-FLOWCONTROL_VENV    folder of the environment (default: .venv beside this script)
+FLOWCONTROL_VENV    folder of the environment, of this checkout alone (default: .venv beside this script)
 FLOWCONTROL_PYTHON  the Python to make it from (default: the first of 3.11 or newer on the PATH)
 USAGE
 }

@@ -132,6 +132,7 @@ install_environment() { # STAMP EXTRAS
  found: install it (Debian: apt-get install python3 python3-venv) or set FLOWCONTROL_PYTHON"
     lock_environment "$python"
     if ! is_ready "$1" "$(environment_key "$2")"; then
+        refuse_others
         say "installing Python packages into $FC_VENV, usually a minute or two, once"
         make_venv "$python"
         mkdir -p "$FC_STATE"
@@ -146,6 +147,20 @@ install_environment() { # STAMP EXTRAS
         mark_ready "$1" "$(environment_key "$2")"
     fi
     exec 9>&-
+}
+
+# Refuse an environment of another checkout that is still there: each of the two would install itself
+# again at every start, under the running programs of the other.
+refuse_others() {
+    local file owner
+    for file in "$FC_VENV"/lib/python3*/site-packages/flowcontrol-checkout.pth; do
+        [[ -r $file ]] || continue
+        owner=$(<"$file")
+        [[ $owner == "$FC_ROOT" || ! -f $owner/scripts/env.sh ]] && continue
+        [[ $(cd "$FC_VENV" && pwd -P) == "$FC_ROOT"/* ]] && continue # a copy of a checkout, with its own
+        die "$FC_VENV is the environment of the checkout $owner, whose programs may be running: set\
+ FLOWCONTROL_VENV to another folder, or unset it to have .venv in this checkout"
+    done
 }
 
 # Put the checkout itself on the path: Spark lists the modules there to find data sources

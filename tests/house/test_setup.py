@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import configparser
+import dataclasses
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -127,6 +129,36 @@ def test_environment_can_stand_elsewhere(bare_checkout, tmp_path):
     assert outcome.status == 0
     assert (elsewhere / "flowcontrol" / "ready-run").exists()
     assert not bare_checkout.venv.exists()
+
+
+def copy_of(checkout, folder):
+    """Return a second checkout on the same machine, with all that the first one has."""
+    shutil.copytree(checkout.root, folder, symlinks=True)
+    return dataclasses.replace(checkout, root=folder)
+
+
+def test_two_checkouts_do_not_install_over_each_other(bare_checkout, tmp_path):
+    """Each would see the other's stamp, and install itself at every start."""
+    shared = {"FLOWCONTROL_VENV": str(tmp_path / "shared")}
+    other = copy_of(bare_checkout, tmp_path / "other")
+    assert bare_checkout.start("pipeline.py", **shared).status == 0
+    outcome = other.start("pipeline.py", **shared)
+    assert (outcome.status, tools(outcome)) == (1, [])
+    (line,) = outcome.err.splitlines()
+    assert f"{tmp_path / 'shared'} is the environment of the checkout {bare_checkout.root}" in line
+    assert "set FLOWCONTROL_VENV to another folder" in line
+    assert tools(bare_checkout.start("pipeline.py", **shared)) == ["pipeline"]
+
+
+def test_a_checkout_that_was_moved_or_copied_installs_itself(bare_checkout, tmp_path):
+    shared = {"FLOWCONTROL_VENV": str(tmp_path / "shared")}
+    bare_checkout.start("pipeline.py", **shared)
+    bare_checkout.start("pipeline.py")
+    copied = copy_of(bare_checkout, tmp_path / "copied")
+    assert tools(copied.start("pipeline.py")) == ["pip", "pipeline"]
+    moved = dataclasses.replace(bare_checkout, root=tmp_path / "moved")
+    bare_checkout.root.rename(moved.root)
+    assert tools(moved.start("pipeline.py", **shared)) == ["pip", "pipeline"]
 
 
 def test_python_that_cannot_run_is_passed_over(bare_checkout):
