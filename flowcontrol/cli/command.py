@@ -80,16 +80,15 @@ def exit_status(command: Callable[[], int], noun: str, interrupted: str = AGAIN)
     try:
         return command()
     except ScenarioError as error:
-        say(str(error))
-        return REFUSED
+        return refuse(str(error))
     except FlowControlError as error:
-        say(f"{noun} failed: {error}")
+        note(f"{noun} failed: {error}")
         return FAILED
     except OSError as error:  # a full disk, a folder that was removed meanwhile
-        say(f"{noun} failed: {' '.join(str(error).split())}")
+        note(f"{noun} failed: {' '.join(str(error).split())}")
         return FAILED
     except KeyboardInterrupt:
-        say(interrupted)
+        note(interrupted)
         return INTERRUPTED
 
 

@@ -7,11 +7,14 @@ A command is a module of this package with ``add``, which gives its parser argum
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from flowcontrol.cli.command import refuse
+from flowcontrol.cli.command import FAILED, INTERRUPTED, note, refuse
+from flowcontrol.cli.parser import Parser
+from flowcontrol.cli.pipes import unread_dropped
 from flowcontrol.errors import FlowControlError
 from flowcontrol.version import __version__
 
@@ -89,19 +92,24 @@ def pipeline(name: str, arguments: Sequence[str] | None = None) -> int:
     int
         As :func:`main`.
     """
-    parser = argparse.ArgumentParser(allow_abbrev=False, prog=sys.argv[0])
+    parser = Parser(prog=sys.argv[0])
     next(command for command in COMMANDS if command.name == name).add(parser)
     return _run(parser.parse_args(arguments))
 
 
 def _run(options: argparse.Namespace) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
-    try:
-        return run(options)
-    except FlowControlError as error:
-        return refuse(str(error))
-    except (KeyboardInterrupt, BrokenPipeError):  # Ctrl-C, or `| head` has read enough
-        return 0
+    with unread_dropped() if getattr(options, "drops_unread", True) else nullcontext():
+        try:
+            return run(options)
+        except FlowControlError as error:
+            return refuse(str(error))
+        except OSError as error:  # a file that must not be read, a full disk
+            note(" ".join(str(error).split()))
+            return FAILED
+        except KeyboardInterrupt:
+            note("interrupted")
+            return INTERRUPTED
 
 
 class _Help(argparse.HelpFormatter):
@@ -115,18 +123,17 @@ class _Help(argparse.HelpFormatter):
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of the whole; of its commands only the chosen one has arguments."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=_typed(sys.argv[0]),
         description="Backpressure in stream processing: emulate it, or put it into a pipeline.",
         epilog="`flowcontrol COMMAND --help` describes a command.",
-        allow_abbrev=False,
         formatter_class=_Help,
     )
     parser.add_argument("--version", action="version", version=f"flowcontrol {__version__}")
     chosen = next((word for word in words if not word.startswith("-")), None)
     found = parser.add_subparsers(required=True, metavar="COMMAND", title="commands")
     for command in COMMANDS:
-        own = found.add_parser(command.name, help=command.help, allow_abbrev=False)
+        own = found.add_parser(command.name, help=command.help)
         if command.name == chosen:
             command.add(own)
     return parser

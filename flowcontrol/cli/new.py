@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowcontrol.cli.command import REFUSED, say
+from flowcontrol.cli.command import refuse
 from flowcontrol.errors import Problem, ScenarioError
 
 if TYPE_CHECKING:
@@ -65,17 +65,12 @@ def run(options: argparse.Namespace) -> int:
         path = Path(options.out or f"{sketch.name}.yaml")
         check_new(path)
     except EOFError:
-        return _refuse("the answers ended; nothing is written")
+        return refuse("the answers ended; nothing is written")
     except ValueError as error:
-        return _refuse(str(error))
+        return refuse(str(error))
     _write(path, scenario_text(sketch))
     _say_what_next(path, sketch)
     return 0
-
-
-def _refuse(text: str) -> int:
-    say(f"flowcontrol: {text}")
-    return REFUSED
 
 
 def _write(path: Path, text: str) -> None:

@@ -43,7 +43,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         default="127.0.0.1",
         help="address to serve on; default 127.0.0.1, reachable from this machine only",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, drops_unread=False)  # what nobody reads is not shown for ever
 
 
 def _seconds(least: float, most: float) -> Callable[[str], float]:
@@ -89,6 +89,8 @@ def run(options: argparse.Namespace) -> int:
     except FlowControlError as error:
         note(str(error))
         return FAILED
+    except (KeyboardInterrupt, BrokenPipeError):  # Ctrl-C, or `| head` has read enough
+        return 0
     finally:
         if stop is not None:
             stop()

@@ -35,7 +35,6 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
             help=text,
             description=f"{text[0].upper()}{text[1:]}.",
             epilog=f"example: flowcontrol link {name} /lake/links/orders{example}",
-            allow_abbrev=False,
         )
         made.add_argument("path", metavar="PATH", help="folder of the link")
         made.set_defaults(act=act)
@@ -140,6 +139,8 @@ def _given(options: argparse.Namespace) -> dict[str, object]:
         name, sign, value = text.partition("=")
         if not sign:
             raise LinkError(f"--set {text}: needs NAME=VALUE, such as detach_after_bytes=1gb")
+        if name in given:
+            raise LinkError(f"--set {text}: {name} is set twice: set it once")
         given[name] = _value(name, value)
     return given
 

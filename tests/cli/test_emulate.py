@@ -182,10 +182,10 @@ def test_a_file_that_is_not_there_is_refused(
     ("arguments", "text"),
     [
         ([], "the following arguments are required: scenario"),
-        (["s.yaml", "--clock", "atomic"], "invalid choice: 'atomic'"),
-        (["s.yaml", "--over"], "unrecognized arguments: --over"),
+        (["s.yaml", "--clock", "atomic"], "--clock: unknown value 'atomic'"),
+        (["s.yaml", "--over"], "unknown option '--over'"),
         (["s.yaml", "--out"], "expected one argument"),
-        (["s.yaml", "t.yaml"], "unrecognized arguments: t.yaml"),
+        (["s.yaml", "t.yaml"], "'t.yaml' is one argument too many"),
     ],
 )
 def test_a_bad_command_is_refused(
@@ -269,7 +269,7 @@ def test_a_folder_in_use_is_refused(
     assert main([str(path), "--out", "results"]) == 2
     folder.close()
     said = capsys.readouterr().err
-    assert said.startswith("command is refused (1 problem):")
+    assert said.startswith("flowcontrol: command is refused (1 problem):")
     assert "another process runs in this folder" in said
 
 

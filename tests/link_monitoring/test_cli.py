@@ -73,7 +73,7 @@ def test_a_damaged_link_is_refused(tmp_path, capsys):
         (["--port", "65536"], "'65536' is out of range"),
         (["--port", "-1"], "out of range"),
         (["--port", "1e3"], "out of range"),
-        (["--onc"], "unrecognized arguments: --onc"),
+        (["--onc"], "unknown option '--onc'"),
     ],
 )
 def test_arguments_out_of_range_are_refused(path, arguments, said, capsys):
