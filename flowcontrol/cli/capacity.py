@@ -57,5 +57,5 @@ def _tolerance(text: str) -> float:
     if not FINEST <= value <= COARSEST:
         limits = f"at least {FINEST:g} and at most {COARSEST:g}"
         message = f"{text!r} is out of range: needs a number, {limits}"
-        raise ScenarioError([Problem("--tolerance", message)], "the command")
+        raise ScenarioError([Problem("--tolerance", message)], "command")
     return value

@@ -4,19 +4,11 @@ import argparse
 import os
 import sys
 
-from flowcontrol.cli.command import (
-    FAILED,
-    add_folder,
-    add_processes,
-    add_quiet,
-    add_scenario,
-    say,
-    set_run,
-)
+from flowcontrol.cli.command import FAILED, add_folder, add_quiet, add_scenario, say, set_run
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare import compare
-from flowcontrol.experiments.compare.plan import split_names
 from flowcontrol.experiments.follow import shown_late
+from flowcontrol.spark.session import is_launched
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +23,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--clock",
         choices=("virtual", "live"),
-        help="virtual: in processes of this machine, without Java; live: one system after the "
-        "other; default: the virtual clock, spread over Spark",
+        default="virtual",
+        help="virtual: systems side by side; live: one after the other, on Spark; default: virtual",
     )
     add_folder(parser, "comparison", "compare")
-    add_processes(parser, "virtual clock: ")
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="virtual clock: run in N processes of this machine, without Spark; default: one a "
+        "processor, or, where spark-submit started this, on Spark",
+    )
     add_quiet(parser)
     set_run(parser, _compare, "the comparison")
 
@@ -43,9 +41,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _compare(options: argparse.Namespace) -> int:
     result = compare(
         options.scenario,
-        systems=None if options.systems is None else split_names(options.systems),
+        systems=options.systems,
         overrides=options.set,
-        clock=options.clock or "virtual",
+        clock=options.clock,
         out=options.out,
         overwrite=options.overwrite,
         processes=_processes(options),
@@ -61,14 +59,11 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def _processes(options: argparse.Namespace) -> int | None:
-    """Return the number of local processes; None: run on Spark.
-
-    ``--clock virtual`` must not need Java: the start script starts no JVM for it.
-    """
+    """Return the number of local processes; None: run on Spark."""
     if options.processes is not None and options.clock == "live":
         text = f"{options.processes}: the live clock runs on Spark: leave it out"
         raise ScenarioError([Problem("--processes", text)], "command")
-    if options.processes is None and options.clock == "virtual":
+    if options.processes is None and options.clock == "virtual" and not is_launched():
         return os.cpu_count() or 1
     given: int | None = options.processes
     return given

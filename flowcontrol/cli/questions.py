@@ -206,4 +206,4 @@ def _checked(read: Callable[[V], T], value: V) -> T:
     try:
         return read(value)
     except PydanticCustomError as error:
-        raise ValueError(error.message().removesuffix(f.UNQUOTED)) from error
+        raise ValueError(error.message()) from error

@@ -3,7 +3,6 @@
 import argparse
 
 from flowcontrol.cli.command import add_quiet, add_scenario, set_run
-from flowcontrol.experiments.compare.plan import split_names
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +38,7 @@ def _step(options: argparse.Namespace) -> int:
         options.scenario,
         options.from_s,
         options.to_s,
-        systems=None if options.systems is None else split_names(options.systems),
+        systems=options.systems,
         overrides=options.set,
         out=options.out,
         quiet=options.quiet,

@@ -2,13 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 
 from flowcontrol.cli.command import add_folder, add_processes, add_quiet, add_scenario, say, set_run
-from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.follow import shown_late
 from flowcontrol.experiments.sweep import sweep
-from flowcontrol.experiments.sweep.varied import split_assignment
 
 VALUES = (
     "Values are a list, 1,2,4, a range START:STOP:COUNT of evenly spaced points, both ends "
@@ -55,7 +52,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def _sweep(options: argparse.Namespace) -> int:
     result = sweep(
         options.scenario,
-        assignments(options.vary),
+        options.vary,
         overrides=options.set,
         out=options.out,
         replications=options.replications,
@@ -71,16 +68,3 @@ def _sweep(options: argparse.Namespace) -> int:
     result.show()
     sys.stdout.write(f"table:  {result.results}\nreport: {result.path / 'report.html'}\n")
     return 0
-
-
-def assignments(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the keys and values of ``--vary``."""
-    found, problems = [], []
-    for text in texts:
-        try:
-            found.append(split_assignment(text))
-        except ValueError as error:
-            problems.append(Problem("--vary", str(error)))
-    if problems:
-        raise ScenarioError(problems, "command")
-    return found

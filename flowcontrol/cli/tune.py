@@ -13,7 +13,7 @@ from flowcontrol.cli.command import (
     say,
     set_run,
 )
-from flowcontrol.cli.sweep import VALUES, assignments
+from flowcontrol.cli.sweep import VALUES
 from flowcontrol.experiments.follow import shown_late
 from flowcontrol.experiments.tune import tune
 from flowcontrol.experiments.tune.plan import BATCH, RUNS
@@ -90,7 +90,7 @@ def _directed(direction: str) -> Callable[[str], tuple[str, str]]:
 def _tune(options: argparse.Namespace) -> int:
     result = tune(
         options.scenario,
-        assignments(options.vary),
+        options.vary,
         objectives=options.objectives,
         subject_to=options.subject_to,
         overrides=options.set,

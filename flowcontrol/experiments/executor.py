@@ -291,10 +291,10 @@ def _is_local(spark: SparkSession) -> bool:
         return False
 
 
-def check_processes(count: int | None, place: str) -> None:
+def check_processes(count: int | None) -> None:
     """Raise ScenarioError if the number of processes is below one."""
     if count is not None and count < 1:
-        raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], place)
+        raise ScenarioError([Problem("--processes", f"{count}: state at least 1")], "command")
 
 
 def make_executor(

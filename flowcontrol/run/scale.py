@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +18,7 @@ from flowcontrol.report.scaling import print_scalings
 from flowcontrol.run.emulate import RunResult, ShowRun, emulate
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.given import Base, Given, Overrides, as_base
+from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_base, as_list
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.scaling_models import POLICIES
 
@@ -95,7 +94,7 @@ class ScaleResult(Result):
 def scale(
     scenario: Given,
     *,
-    policies: Sequence[str] = (),
+    policies: Texts = (),
     overrides: Overrides = (),
     out: Path | str | None = None,
     overwrite: bool = False,
@@ -108,7 +107,7 @@ def scale(
     ----------
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file.
-    policies : sequence of str, default ()
+    policies : str or sequence of str, default ()
         ``ds2``, ``flink-autoscaler``; by default that of the scenario, or both if it has none. A
         policy that the scenario names has its keys there, another one its defaults.
     overrides : mapping or sequence of str, default ()
@@ -159,7 +158,7 @@ def scale(
     return result
 
 
-def _planned(base: Base, policies: Sequence[str]) -> dict[str, Scenario]:
+def _planned(base: Base, policies: Texts) -> dict[str, Scenario]:
     """Return the scenario under each policy, by its name, and first as it is without one.
 
     Raises
@@ -171,7 +170,7 @@ def _planned(base: Base, policies: Sequence[str]) -> dict[str, Scenario]:
     if stated is not None:
         base.scenario()  # what it states is refused as elsewhere
     own = stated["policy"] if stated else None
-    chosen = list(dict.fromkeys(policies or ([own] if own else POLICIES)))
+    chosen = list(dict.fromkeys(as_list(policies) or ([own] if own else POLICIES)))
     wrong = [name for name in chosen if name not in POLICIES]
     if wrong:
         text = known(str(wrong[0]), POLICIES, "policy")

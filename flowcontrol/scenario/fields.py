@@ -42,8 +42,10 @@ MAX_VARIATION: Final = 1000
 MAX_NAME: Final = 60
 """Most characters of a name, which becomes that of a folder."""
 
-UNQUOTED: Final = "; write it without quotes"
-"""Ends the refusal of a text where a number should be."""
+_THOUSANDS: Final = {"k": 1000, "K": 1000, "M": 1_000_000}
+"""What people write behind a rate; a file has the number itself."""
+
+_NUMBER_AND_MORE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([^\s0-9].*?)?\s*")
 
 UNIT: Final = "x-unit"
 """Key of a JSON schema that has a number's unit in words; validators pass over it."""
@@ -83,6 +85,18 @@ def write_number(value: Fraction | float) -> int | float:
         return value
     number = float(value)
     return int(number) if number.is_integer() else number
+
+
+def _instead(text: str) -> str:
+    """Return what to write in the place of a text where a number should be."""
+    found = _NUMBER_AND_MORE.fullmatch(text)
+    if found is None:
+        return ""
+    if found[2] is None:
+        return "; write it without quotes"
+    if found[2] in _THOUSANDS:
+        return f"; write {write_number(Fraction(found[1]) * _THOUSANDS[found[2]])}"
+    return "; write a number alone, in this unit"
 
 
 @dataclass(frozen=True)
@@ -127,7 +141,7 @@ class Number:
         """
         number = exact(value)
         if number is None:
-            hint = UNQUOTED if isinstance(value, str) else ""
+            hint = _instead(value) if isinstance(value, str) else ""
             what = "not a finite number" if isinstance(value, float) else "not a number"
             raise refuse(f"{show(value)} is {what}: needs {self.unit}, {self.limits}{hint}")
         is_above = number >= self.low if self.is_low_allowed else number > self.low

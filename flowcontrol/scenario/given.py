@@ -22,6 +22,15 @@ Overrides = Mapping[str, Any] | Sequence[str]
 """Changes: values by key, ``{"stages.sink.service_rate": 300}``, or ``KEY=VALUE`` as for --set."""
 
 
+Texts = str | Sequence[str]
+"""One text, or several."""
+
+
+def as_list(texts: Texts) -> list[str]:
+    """Return texts as a list; one alone is not taken for its letters."""
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
 @dataclass(frozen=True)
 class Base:
     """A scenario before it is checked, so that keys may be changed or missing.

@@ -90,6 +90,40 @@ def split_key(key: str, mapping: Mapping[str, Any] = _NOTHING) -> tuple[str, ...
     return ("options", option) if option in OPTIONS else (first, *rest)
 
 
+def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the path of a key in its one form: the same for all ways to write it.
+
+    Parameters
+    ----------
+    key : str
+        As ``--set`` takes it.
+    base : mapping
+        The scenario file; a stage may be given by its position.
+
+    Returns
+    -------
+    tuple of str
+        ``("stages", "sink", "service_rate")``; an option's key is one part.
+
+    Raises
+    ------
+    ValueError
+        If it is no path.
+    """
+    first, *rest = split_key(key, base)
+    items = base.get(first)
+    if first in ("stages", "operators") and rest and isinstance(items, list):
+        rest[0] = _name_at(items, rest[0])
+    return first, *rest
+
+
+def _name_at(items: Sequence[Any], key: str) -> str:
+    """Return the name of the stage at a position; anything else stays as it is."""
+    if key.isdecimal() and int(key) < len(items) and isinstance(items[int(key)], Mapping):
+        return str(items[int(key)].get("name", key))
+    return key
+
+
 def _names(mapping: Mapping[str, Any], kind: str) -> set[object]:
     stages = mapping.get(kind)
     found = stages if isinstance(stages, list) else []
@@ -122,14 +156,18 @@ def apply_overrides(
         The copy. A key that is not there yet is added (and refused later if unknown).
     """
     changed = copy.deepcopy(mapping)
+    seen: set[tuple[str, ...]] = set()
     for override in overrides:
         path, equals, text = override.partition("=")
         try:
             if not equals:
                 raise ValueError(f"{show(override)} is not of the form PATH=VALUE")
+            if (key := read_path(path.strip(), changed)) in seen:
+                raise ValueError("it is set twice: set it once")
+            seen.add(key)
             _set(changed, split_key(path.strip(), changed), read_yaml_value(text))
         except (ValueError, yaml.YAMLError) as error:
-            problems.append(Problem(path.strip(), f"cannot be set: {error}"))
+            problems.append(Problem(path.strip() or override, f"cannot be set: {error}"))
     return changed
 
 

@@ -59,7 +59,7 @@ def get_session(name: str, *, short_jobs: bool = False) -> SparkSession:
     builder = SparkSession.builder
     is_ours = SparkSession.getActiveSession() is None and not is_started()
     if is_ours:
-        if not LAUNCHERS & set(os.environ):
+        if not is_launched():
             builder = builder.appName(name)
             for key, value in prepare(short_jobs=short_jobs).items():
                 builder = builder.config(key, value)
@@ -86,6 +86,11 @@ def leave_out_checksums(spark: SparkSession) -> None:
     jvm: Any = context._jvm
     hadoop = context._jsc.hadoopConfiguration()
     jvm.org.apache.hadoop.fs.FileSystem.getLocal(hadoop).setWriteChecksum(False)
+
+
+def is_launched() -> bool:
+    """Tell whether somebody else has chosen Spark's settings: ``spark-submit``, a platform."""
+    return bool(LAUNCHERS & set(os.environ))
 
 
 def is_started() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -18,7 +17,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.notices import quiet as quietly
 from flowcontrol.report.result import Result, print_text
 from flowcontrol.run.jobs import job_for
-from flowcontrol.scenario.given import Base, Given, Overrides, as_base, as_texts
+from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_base, as_texts
 from flowcontrol.stepview.film import Film, film
 from flowcontrol.stepview.moments import US, Moments, moments, read_window
 from flowcontrol.stepview.page import MARK, step_page
@@ -129,7 +128,7 @@ def step(
     from_s: float | str,
     to_s: float | str,
     *,
-    systems: Sequence[str] | None = None,
+    systems: Texts | None = None,
     overrides: Overrides = (),
     out: str | Path | None = None,
     quiet: bool = False,
@@ -142,7 +141,7 @@ def step(
         A scenario, the mapping in its file, or the file.
     from_s, to_s : float
         What to show, seconds of the run.
-    systems : sequence of str, optional
+    systems : str or sequence of str, optional
         Presets to show side by side, as in :func:`flowcontrol.compare`; by default the scenario's
         own system.
     overrides : mapping or sequence of str, default ()
@@ -184,7 +183,7 @@ def step(
 
 
 def _jobs(
-    base: Base, scenario: Given, systems: Sequence[str] | None, overrides: Overrides
+    base: Base, scenario: Given, systems: Texts | None, overrides: Overrides
 ) -> dict[str, Job]:
     """Return the job under each system, by name."""
     if systems is None:

@@ -13,6 +13,7 @@ import yaml
 from flowcontrol.cli import compare as compare_cli
 from flowcontrol.cli.main import main as flowcontrol
 from flowcontrol.errors import RunError
+from flowcontrol.spark.session import LAUNCHERS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -75,7 +76,7 @@ def test_arguments_reach_the_comparison(file, monkeypatch):
     monkeypatch.setattr(compare_cli, "compare", fake)
     words = ["--systems", "flink, storm", "--set", "x=y", "--out", "o", "--overwrite"]
     assert main([str(file), *words]) == 1
-    assert (seen["systems"], seen["overrides"]) == (["flink", "storm"], ["x=y"])
+    assert (seen["systems"], seen["overrides"]) == ("flink, storm", ["x=y"])
     assert (seen["clock"], seen["out"], seen["overwrite"]) == ("virtual", "o", True)
     assert seen["scenario"] == file
 
@@ -83,16 +84,19 @@ def test_arguments_reach_the_comparison(file, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "clock", "processes"),
     [
-        ([], "virtual", None),
+        ([], "virtual", os.cpu_count()),
         (["--processes", "3"], "virtual", 3),
         (["--clock", "virtual"], "virtual", os.cpu_count()),
         (["--clock", "virtual", "--processes", "1"], "virtual", 1),
         (["--clock", "live"], "live", None),
     ],
 )
-def test_spark_unless_the_virtual_clock_was_asked_for(file, monkeypatch, words, clock, processes):
-    """With --clock virtual the start script starts no Java."""
+def test_where_it_runs_does_not_depend_on_a_default_that_is_stated(
+    file, monkeypatch, words, clock, processes
+):
     seen = {}
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
 
     def fake(_, **more):
         seen.update(more)
@@ -101,6 +105,9 @@ def test_spark_unless_the_virtual_clock_was_asked_for(file, monkeypatch, words, 
     monkeypatch.setattr(compare_cli, "compare", fake)
     assert main([str(file), *words]) == 1
     assert (seen["clock"], seen["processes"], seen["systems"]) == (clock, processes, None)
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    assert main([str(file), *words]) == 1
+    assert seen["processes"] == (processes if "--processes" in words else None)
 
 
 def test_a_failed_comparison_exits_with_1_and_a_stopped_one_with_130(file, monkeypatch, capsys):

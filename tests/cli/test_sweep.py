@@ -117,7 +117,7 @@ def test_arguments_reach_the_sweep(file, monkeypatch):
     words = ["--vary", "duration_s=1,2", "--vary", "seed=3", "--replications", "4", "--sample", "5"]
     words += ["--seed", "6", "--metric", "a.b", "--metric", "c.d", "--set", "x=y", "--out", "o"]
     assert main([str(file), *words, "--overwrite", "--processes", "2"]) == 1
-    assert seen["vary"] == [("duration_s", "1,2"), ("seed", "3")]
+    assert seen["vary"] == ["duration_s=1,2", "seed=3"]
     assert (seen["replications"], seen["sample"], seen["seed"]) == (4, 5, 6)
     assert (seen["metrics"], seen["overrides"]) == (["a.b", "c.d"], ["x=y"])
     assert (seen["out"], seen["overwrite"], seen["processes"]) == ("o", True, 2)

@@ -94,7 +94,7 @@ def test_arguments_reach_the_search(file, monkeypatch):
     words += ["--subject-to", "slots<=2", "--subject-to", "memory<=1mb", "--batch", "3"]
     words += ["--seed", "6", "--set", "x=y", "--out", "o", "--overwrite", "--processes", "2"]
     assert main([str(file), *words]) == 1
-    assert seen["vary"] == [("duration_s", "1,2")]
+    assert seen["vary"] == ["duration_s=1,2"]
     assert seen["objectives"] == [("maximise", "sink.rate_in"), ("minimise", "memory")]
     assert seen["subject_to"] == ["slots<=2", "memory<=1mb"]
     assert (seen["runs"], seen["batch"], seen["seed"]) == (7, 3, 6)

@@ -148,7 +148,7 @@ def needs_spark(command: str) -> bool:
         pipeline = next((word for word in command.split() if word.startswith("pipelines/")), "")
         return "# needs no Java" not in (ROOT / pipeline).read_text()
     words = pages.words_of(command)
-    return words[:1] == ["flowcontrol"] and words[1:2] in (["emulate"], ["sweep"], ["compare"])
+    return words[:1] == ["flowcontrol"] and words[1:2] in (["emulate"], ["sweep"])
 
 
 def shows(printed: str, promised: str) -> str:

@@ -100,7 +100,7 @@ FAULTS = [
           ("incremental_share", 1.5, "1.5 is out of range", "at most 1"),
           ("incremental_share", -0.1, "-0.1", "at least 0"),
           ("sync_ms", -1, "-1", "at least 0"),
-          ("sync_ms", "5ms", "'5ms' is not a number", "without quotes"),
+          ("sync_ms", "5ms", "'5ms' is not a number", "write a number alone, in this unit"),
           ("byte", 1, "unknown key 'byte'", "did you mean 'bytes'"),
       ]),
     row((STATE, 200), "stages[1].state", "200 is not a mapping"),
@@ -113,7 +113,7 @@ FAULTS = [
     *(row((f"cluster/{key}", 0), f"cluster.{key}", "0 is out of range", "more than 0")
       for key in ("upload_bytes_per_s", "restore_bytes_per_s")),
     *(row((f"cluster/{key}", "100mb"), f"cluster.{key}", "'100mb' is not a number",
-          "without quotes")
+          "write a number alone, in this unit")
       for key in ("upload_bytes_per_s", "restore_bytes_per_s")),
     row(("cluster/upload_slowdown", "50%"), "cluster.upload_slowdown", "'50%' is not a number",
         "at least 0 and at most 1"),
@@ -138,7 +138,7 @@ FAULTS = [
     row(("failures", [{"task_manager": 0}]), "failures[0].at_s", "is missing"),
     row(("failures", [{"at_s": 1}]), "failures[0]", "nothing fails", "job_manager"),
     row(("failures", [{"at_s": "34s", "task_manager": 0}]), "failures[0].at_s",
-        "'34s' is not a number", "a time in s", "without quotes"),
+        "'34s' is not a number", "a time in s", "write a number alone, in this unit"),
     row(("failures", [{"at_s": True, "task_manager": 0}]), "failures[0].at_s",
         "true is not a number"),
     row(("failures", [{"at_s": -1, "task_manager": 0}]), "failures[0].at_s", "-1", "at least 0"),

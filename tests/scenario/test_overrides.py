@@ -10,6 +10,8 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import load_scenario
 from flowcontrol.scenario.overrides import apply_overrides, split_key, split_path
 
+MEMORY = "taskmanager.network.memory."
+
 FILE = """
 schema: 1
 name: small
@@ -98,6 +100,23 @@ def test_values_are_yaml() -> None:
     assert mapping == {"a": 1}
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("seed=2", "seed=3"),
+        ("stages.b.x=2", "stages[1].x=3"),
+        ("stages.1.x=2", "b.x=3"),
+        ("buffers-per-channel=2", f'options."{MEMORY}buffers-per-channel"=3'),
+    ],
+)
+def test_a_key_is_set_once_however_it_is_written(first: str, second: str) -> None:
+    """Which of two values is meant, nobody knows."""
+    mapping = {"seed": 1, "stages": [{"name": "a"}, {"name": "b"}]}
+    _, problems = changed(mapping, first, "stages.a.x=2", second)
+    place = second.partition("=")[0]
+    assert problems == [Problem(place, "cannot be set: it is set twice: set it once")]
+
+
 def test_items_are_found_by_position_and_by_name() -> None:
     mapping = {"stages": [{"name": "a", "x": 1}, {"name": "b", "x": 1}]}
     before = copy.deepcopy(mapping)
@@ -116,6 +135,7 @@ def test_items_are_found_by_position_and_by_name() -> None:
         ("seed.x=1", "seed.x", "there is no 'x' in 1: write a mapping in its place, {x: ...}"),
         ("seed=[1", "seed", "cannot be set"),
         ("seed..x=1", "seed..x", "is no path"),
+        ("=3", "=3", "is no path"),
     ],
 )
 def test_changes_that_cannot_be_made(override: str, place: str, text: str) -> None:

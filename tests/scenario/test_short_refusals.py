@@ -30,6 +30,9 @@ TOTALS = [
     row([UNRATED, (TOTAL, [])], "stages[1].total_rate", "[] is no rate of all subtasks together"),
     row([UNRATED, (TOTAL, -1)], "stages[1].total_rate", "-1 is out of range", "at least 0"),
     row([UNRATED, (TOTAL, "5")], "stages[1].total_rate", "'5' is not a number", "without quotes"),
+    row([UNRATED, (TOTAL, "5k")], "stages[1].total_rate", "'5k' is not a number", "; write 5000"),
+    row([UNRATED, (TOTAL, "1.5M")], "stages[1].total_rate", "'1.5M'", "; write 1500000"),
+    row([UNRATED, (TOTAL, "5/s")], "stages[1].total_rate", "write a number alone, in this unit"),
     row([UNRATED, (TOTAL, [{"at_s": 1, "rate": 2}])], "stages[1].total_rate[0].at_s", "1 is not 0"),
 ]
 

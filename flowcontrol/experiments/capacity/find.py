@@ -160,7 +160,7 @@ def _checked_source(scenario: Scenario, source: str) -> Stage:
     names = ", ".join(stage.name for stage in sources)
     known = any(stage.name == source for stage in scenario.stages)
     what = "is no source: edges lead to it" if known else "is no stage of the scenario"
-    raise ScenarioError([Problem("--stage", f"{source!r} {what}; use one of {names}")])
+    raise ScenarioError([Problem("--stage", f"{source!r} {what}; use one of {names}")], "command")
 
 
 def _start(stage: Stage) -> Fraction:

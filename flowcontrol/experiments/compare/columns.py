@@ -174,8 +174,9 @@ def print_comparison(result: CompareResult, console: Console | None = None) -> N
     for text in starving_sentences(result.outcomes):
         console.print(Text(text))
     for outcome in result.outcomes:
-        if outcome.figures is None:
-            console.print(Text(f"{outcome.system} {outcome.state}: {outcome.reason}"))
+        if outcome.reason:
+            state = "" if outcome.state == "ran" else f" {outcome.state}"
+            console.print(Text(f"{outcome.system}{state}: {outcome.reason}"))
 
 
 def _table(ran: Sequence[Outcome], count: int, gap: int) -> RichTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -16,12 +16,14 @@ from flowcontrol.experiments.compare.page import compare_page
 from flowcontrol.experiments.compare.plan import Comparison, plan_comparison
 from flowcontrol.experiments.compare.result import CompareResult
 from flowcontrol.experiments.compare.run import (
+    LEFT_OUT,
     CompareWork,
     Outcome,
     check_one,
     read_outcomes,
     refusal,
     run_one,
+    suited,
     write_outcome,
 )
 from flowcontrol.experiments.executor import Executor, Simulate, check_processes, make_executor
@@ -40,7 +42,7 @@ from flowcontrol.job.run import Run
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
-from flowcontrol.scenario.given import Given, Overrides
+from flowcontrol.scenario.given import Given, Overrides, Texts
 from flowcontrol.virtual.parts import parts_of
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ LiveRunner = Callable[[Path], Simulate]
 
 def compare(
     scenario: Given,
-    systems: Sequence[str] | None = None,
+    systems: Texts | None = None,
     *,
     overrides: Overrides = (),
     clock: Clock = "virtual",
@@ -78,8 +80,8 @@ def compare(
     ----------
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file. Only its ``system`` is replaced.
-    systems : sequence of str, optional
-        Names of presets; by default all of them.
+    systems : str or sequence of str, optional
+        Names of presets, a list or a text with commas; by default all of them.
     clock : {"virtual", "live"}, default "virtual"
         On the virtual clock systems are spread over Spark, on the live clock they run in turn.
     out : Path or str, optional
@@ -119,13 +121,14 @@ def compare(
     >>> result.failed()  # doctest: +SKIP
     """
     comparison = plan_comparison(scenario, systems=systems, clock=clock, overrides=overrides)
-    check_processes(processes, "command")
+    check_processes(processes)
     jobs, refused = _check(comparison)
     folder = _open(comparison, out, overwrite=overwrite)
     try:
         paths = _paths(folder)
         missing = {system: jobs[system] for system in jobs if system not in _done(paths)}
         with silenced(quiet):
+            _say_first(comparison, jobs, refused)
             show = progress or shown_late("systems")
             with show(len(jobs), len(jobs) - len(missing)) as bar:
                 if clock == "live":
@@ -162,6 +165,17 @@ def _check(comparison: Comparison) -> tuple[dict[str, Job], dict[str, Outcome]]:
     if not jobs:
         raise ScenarioError(problems, comparison.base.source)
     return jobs, refused
+
+
+def _say_first(
+    comparison: Comparison, jobs: Mapping[str, Job], refused: Mapping[str, Outcome]
+) -> None:
+    """Say before anything runs which systems do not run the scenario, or not all of it."""
+    for outcome in refused.values():
+        notices.warn(f"{outcome.system} is not run: {outcome.reason}")
+    fewer = [system for system in jobs if suited(comparison.base, system) is not comparison.base]
+    if fewer:
+        notices.warn(f"{', '.join(fewer)}: {LEFT_OUT}")
 
 
 def _open(comparison: Comparison, out: Path | str | None, *, overwrite: bool) -> OwnedFolder:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from flowcontrol.experiments.base import varied_base
 from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
-from flowcontrol.scenario.given import Base, Given, Overrides, as_texts
+from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_texts
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import known
 
@@ -50,18 +49,13 @@ class Comparison:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def split_names(text: str) -> list[str]:
-    """Return the names of a list with commas, as ``--systems`` has it."""
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
+def read_systems(names: Texts | None) -> tuple[str, ...]:
     """Return the named systems; by default all presets.
 
     Parameters
     ----------
-    names : sequence of str, optional
-        Names of presets, or other names of theirs.
+    names : str or sequence of str, optional
+        Names of presets, or other names of theirs; in a text with commas between them.
 
     Returns
     -------
@@ -75,6 +69,8 @@ def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
     """
     if names is None:
         return tuple(PRESETS)
+    if isinstance(names, str):
+        names = [name.strip() for name in names.split(",") if name.strip()]
     problems = []
     found: list[str] = []
     for name in names:
@@ -95,7 +91,7 @@ def read_systems(names: Sequence[str] | None) -> tuple[str, ...]:
 def plan_comparison(
     scenario: Given,
     *,
-    systems: Sequence[str] | None = None,
+    systems: Texts | None = None,
     clock: Clock = "virtual",
     overrides: Overrides = (),
 ) -> Comparison:
@@ -105,7 +101,7 @@ def plan_comparison(
     ----------
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file.
-    systems : sequence of str, optional
+    systems : str or sequence of str, optional
         Names of presets; by default all of them.
     clock : {"live", "virtual"}, default "virtual"
         Which clock.

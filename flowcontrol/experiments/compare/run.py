@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import TypeAdapter
 
@@ -25,13 +25,34 @@ from flowcontrol.report.series import thinned
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base
+from flowcontrol.scenario.presets import PRESETS
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+LEFT_OUT: Final = "run without checkpoints, which need barriers"
+"""What is said of a system that runs a scenario as far as it can."""
+
+_INTERVAL: Final = "execution.checkpointing.interval"
+
+
+def suited(base: Base, system: str) -> Base:
+    """Return a scenario without its checkpoints if a system has no barriers for them."""
+    options = base.mapping.get("options")
+    takes = {"savepoints"} & base.mapping.keys()
+    if isinstance(options, Mapping):
+        takes |= {_INTERVAL} & options.keys()
+    if PRESETS[system].barriers or not takes:
+        return base
+    mapping = {key: value for key, value in base.mapping.items() if key not in takes}
+    if isinstance(options, Mapping):
+        mapping["options"] = {key: value for key, value in options.items() if key not in takes}
+    return replace(base, mapping=mapping)
+
+
 def scenario_of(base: Base, system: str) -> Scenario:
-    """Return a scenario under another system; nothing else in it changes.
+    """Return a scenario under another system, without checkpoints if that has no barriers.
 
     The latency of records from a log counts from their arrival there, whatever the scenario says:
     some systems read it in batches, and what waits for the next one is waiting all the same.
@@ -41,7 +62,7 @@ def scenario_of(base: Base, system: str) -> Scenario:
     ScenarioError
         If the system does not go with it.
     """
-    scenario = base.scenario([(("system",), system)])
+    scenario = suited(base, system).scenario([(("system",), system)])
     stages = (
         stage.model_copy(update={"latency_from": "arrival"}) if stage.reads_log else stage
         for stage in scenario.stages
@@ -84,7 +105,8 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
     except ScenarioError as error:
         return Outcome(system, "refused", refusal(error))
     try:
-        return _outcome(system, job, (runner or virtual_clock())(job.scenario))
+        found = _outcome(system, job, (runner or virtual_clock())(job.scenario))
+        return replace(found, reason="" if suited(base, system) is base else LEFT_OUT)
     except Exception as error:
         return Outcome(system, "failed", f"{type(error).__name__}: {error}")
 
@@ -160,7 +182,7 @@ class Outcome:
     state : {"ran", "refused", "failed"}
         Refused: the clock cannot run the system with this scenario.
     reason : str
-        Why it was refused or failed.
+        Why it was refused or failed; of one that ran, what was left out.
     figures, lines : Figures and Lines, or None
         Of one that ran.
     starved : tuple of Starved

@@ -47,6 +47,8 @@ def system_sentence(outcome: Outcome) -> str:
         return f"{'Not run' if outcome.state == 'refused' else 'Failed'}: {outcome.reason}."
     parts = [_through(figures), *_ahead(figures), *_swing(figures), *_changes(figures)]
     text = f"{_listed(parts)}."
+    if outcome.reason:
+        text += f" It was {outcome.reason}."
     if figures.lag_records is not None:
         left = number(figures.lag_end_records or 0)
         text += f" Its sources fell {_behind(figures)} behind their logs, {left} at the end."

@@ -10,6 +10,7 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.sweep.columns import FIGURES, SECOND_HALF, Figure, figure_named
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.given import Texts, as_list
 from flowcontrol.scenario.problems import known
 
 if TYPE_CHECKING:
@@ -99,12 +100,12 @@ class Metric:
         return self.figure.better == "higher"
 
 
-def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]:
+def read_metrics(texts: Texts, scenario: Scenario) -> tuple[Metric, ...]:
     """Return the requested metrics.
 
     Parameters
     ----------
-    texts : sequence of str
+    texts : str or sequence of str
         ``STAGE.COLUMN`` each, or ``COLUMN``: of the first sink, a lag of the first source that
         reads a log. None for throughput and latency of the first sink over the second half.
     scenario : Scenario
@@ -120,7 +121,9 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
     ScenarioError
         If there is no such stage or column, with the nearest one.
     """
-    wanted = texts or [f"{scenario.sinks[0].name}.{name}{SECOND_HALF}" for name in _DEFAULT]
+    wanted = as_list(texts) or [
+        f"{scenario.sinks[0].name}.{name}{SECOND_HALF}" for name in _DEFAULT
+    ]
     stages = [stage.name for stage in scenario.stages]
     columns = [figure.column.name for figure in FIGURES]
     problems: list[Problem] = []
@@ -144,7 +147,7 @@ def read_metrics(texts: Sequence[str], scenario: Scenario) -> tuple[Metric, ...]
         else:
             found.append(Metric(stage, figure))
     if problems:
-        raise ScenarioError(problems, "sweep")
+        raise ScenarioError(problems, "command")
     return tuple(dict.fromkeys(found))
 
 

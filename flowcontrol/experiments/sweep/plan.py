@@ -17,15 +17,19 @@ from flowcontrol.experiments.sweep.varied import (
     label_of,
     name_columns,
     plain_values,
-    read_path,
     read_values,
     show_value,
+    split_assignment,
 )
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Base
+from flowcontrol.scenario.overrides import read_path
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]
+
+Vary = str | Mapping[str, Any] | Sequence[str | tuple[str, Any]]
+"""Keys with their values, of a text or an iterable; or ``KEY=VALUES`` each."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,7 @@ class Plan:
 
 
 def make_plan(
-    base: Base,
-    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
-    *,
-    replications: int = 1,
-    sample: int | None = None,
-    seed: int = 1,
+    base: Base, vary: Vary, *, replications: int = 1, sample: int | None = None, seed: int = 1
 ) -> Plan:
     """Read the varied keys and their values.
 
@@ -109,8 +108,8 @@ def make_plan(
     ----------
     base : Base
         The scenario.
-    vary : mapping of str to values, or sequence of (str, values)
-        Keys with their values: a text as on the command line, or an iterable.
+    vary : mapping of str to values, or sequence of (str, values) or str
+        Keys with their values: a text as on the command line, or an iterable; or both in a text.
     replications : int, default 1
         Runs of each point.
     sample : int, optional
@@ -133,15 +132,12 @@ def make_plan(
     plan = Plan(base, varied, replications, sample, seed)
     problems += _refusals(plan, is_whole=is_whole)
     if problems:
-        raise ScenarioError(problems, "sweep")
+        raise ScenarioError(problems, "command")
     return plan
 
 
 def read_varied(
-    base: Base,
-    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
-    problems: list[Problem],
-    reserved: Collection[str] = FIXED,
+    base: Base, vary: Vary, problems: list[Problem], reserved: Collection[str] = FIXED
 ) -> tuple[tuple[Varied, ...], bool]:
     """Read the varied keys and their values.
 
@@ -149,8 +145,8 @@ def read_varied(
     ----------
     base : Base
         The scenario.
-    vary : mapping of str to values, or sequence of (str, values)
-        Keys with their values: a text as on the command line, or an iterable.
+    vary : mapping of str to values, or sequence of (str, values) or str
+        Keys with their values: a text as on the command line, or an iterable; or both in a text.
     problems : list of Problem
         Grows by what is wrong with them.
     reserved : collection of str, default those of a sweep
@@ -163,8 +159,9 @@ def read_varied(
     is_whole : bool
         Whether these are all of them.
     """
-    pairs = list(vary.items() if isinstance(vary, Mapping) else vary)
-    found = [_read_one(key, values, base, problems) for key, values in pairs]
+    given = [vary] if isinstance(vary, str) else vary
+    pairs = list(given.items() if isinstance(given, Mapping) else given)
+    found = [_read_one(pair, base, problems) for pair in pairs]
     read = [pair for pair in found if pair is not None]
     paths = [path for path, _ in read]
     problems += [
@@ -176,13 +173,15 @@ def read_varied(
 
 
 def _read_one(
-    key: str, values: Any, base: Base, problems: list[Problem]
+    pair: tuple[str, Any] | str, base: Base, problems: list[Problem]
 ) -> tuple[tuple[str, ...], tuple[Any, ...]] | None:
+    key = ""
     try:
+        key, values = split_assignment(pair) if isinstance(pair, str) else pair
         path = read_path(key, base.mapping)
         read = read_values(values) if isinstance(values, str) else plain_values(values)
     except (ValueError, TypeError) as error:
-        problems.append(Problem(f"--vary {key}", str(error)))
+        problems.append(Problem(f"--vary {key}".rstrip(), str(error)))
         return None
     return path, read
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from flowcontrol import notices
 from flowcontrol.errors import RunError
@@ -24,7 +24,7 @@ from flowcontrol.experiments.follow import (
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import SweepResult
 from flowcontrol.experiments.sweep.page import sweep_page
-from flowcontrol.experiments.sweep.plan import Plan, make_plan
+from flowcontrol.experiments.sweep.plan import Plan, Vary, make_plan
 from flowcontrol.experiments.sweep.shares import check_shared, cores, shares_of
 from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
 from flowcontrol.experiments.sweep.variants import Variant, check_variants, into_chunks
@@ -33,7 +33,7 @@ from flowcontrol.files import write_atomically
 from flowcontrol.folders import OwnedFolder
 from flowcontrol.notices import PATIENCE_S, announce_step
 from flowcontrol.notices import quiet as silenced
-from flowcontrol.scenario.given import Given, Overrides
+from flowcontrol.scenario.given import Given, Overrides, Texts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,14 +49,14 @@ _SLOW: Final = (
 
 def sweep(
     scenario: Given,
-    vary: Mapping[str, Iterable[Any] | str] | Sequence[tuple[str, Iterable[Any] | str]],
+    vary: Vary,
     *,
     overrides: Overrides = (),
     out: Path | str | None = None,
     replications: int = 1,
     sample: int | None = None,
     seed: int = 1,
-    metrics: Sequence[str] = (),
+    metrics: Texts = (),
     overwrite: bool = False,
     spark: SparkSession | None = None,
     processes: int | None = None,
@@ -71,8 +71,9 @@ def sweep(
     ----------
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file.
-    vary : mapping of str to values, or sequence of (str, values)
-        Values of each varied key: a list, or a text as on the command line (``"1000:10000:50"``).
+    vary : mapping of str to values, or sequence of (str, values) or str
+        Values of each varied key: a list, or a text as on the command line (``"1000:10000:50"``);
+        or ``KEY=VALUES`` each.
     overrides : mapping or sequence of str, default ()
         Changes of the scenario that hold for all variants: values by key, or ``KEY=VALUE`` each.
     out : Path or str, optional
@@ -81,7 +82,7 @@ def sweep(
         Runs of each combination, with the scenario's seed, the next one, and so on.
     sample, seed : int, optional
         Run only ``sample`` combinations, drawn with this seed (1).
-    metrics : sequence of str, default ()
+    metrics : str or sequence of str, default ()
         Metrics of the report, ``STAGE.COLUMN`` each, by default throughput and latency of a sink;
         points are ranked by the first one.
     overwrite : bool, default False
@@ -114,7 +115,7 @@ def sweep(
     >>> vary = {"stages.consumer.service_rate": [300, 600, 1200]}
     >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
     """
-    check_processes(processes, "sweep")
+    check_processes(processes)
     plan = make_plan(
         varied_base(scenario, overrides), vary, replications=replications, sample=sample, seed=seed
     )
@@ -129,7 +130,7 @@ def sweep(
             folder.close()
 
 
-def _checked(plan: Plan, metrics: Sequence[str]) -> tuple[list[Variant], tuple[Metric, ...]]:
+def _checked(plan: Plan, metrics: Texts) -> tuple[list[Variant], tuple[Metric, ...]]:
     """Return the variants of a plan, none of which is refused, and the metrics."""
     shares = len(shares_of(plan, cores()))
     usual_s = plan.size * plan.replications * _CHECK_S / shares

@@ -8,17 +8,17 @@ ten-thousandth of the step, or finer: 1000, 1183.67, 1367.35 ...
 import json
 import math
 import re
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
 import yaml
 
 from flowcontrol.records import Column, ColumnType
+from flowcontrol.scenario.fields import exact
 from flowcontrol.scenario.option_table import OPTIONS
-from flowcontrol.scenario.overrides import split_key
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.yaml_file import read_yaml_value
 
@@ -118,40 +118,6 @@ def show_value(value: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the path of a varied key in its one form.
-
-    Parameters
-    ----------
-    key : str
-        As ``--set`` takes it.
-    base : mapping
-        The scenario file; a stage may be given by its position.
-
-    Returns
-    -------
-    tuple of str
-        ``("stages", "sink", "service_rate")``; an option's key is one part.
-
-    Raises
-    ------
-    ValueError
-        If it is no path.
-    """
-    first, *rest = split_key(key, base)
-    stages = base.get("stages")
-    if first == "stages" and rest and isinstance(stages, list):
-        rest[0] = _stage_name(stages, rest[0])
-    return first, *rest
-
-
-def _stage_name(stages: Sequence[Any], key: str) -> str:
-    """Return the name of the stage at a position; anything else stays as it is."""
-    if key.isdecimal() and int(key) < len(stages) and isinstance(stages[int(key)], Mapping):
-        return str(stages[int(key)].get("name", key))
-    return key
 
 
 def name_columns(paths: Sequence[tuple[str, ...]], reserved: Collection[str]) -> list[str]:
@@ -322,12 +288,17 @@ def _points(text: str) -> list[int] | list[float]:
             f"{show(text)} is no range: write START:STOP:COUNT, COUNT points with both ends "
             "included, such as 1000:10000:50"
         )
-    start, stop, count = Fraction(match[1]), Fraction(match[2]), int(match[3])
+    start, stop = (exact(read_yaml_value(end)) for end in match.group(1, 2))
+    count = int(match[3])
+    if start is None or stop is None or max(abs(start), abs(stop)) > sys.float_info.max:
+        raise ValueError(
+            f"{show(text)}: an end is beyond {sys.float_info.max:.2g}: state a nearer one"
+        )
     if not 2 <= count <= MAX_POINTS:
         raise ValueError(f"{show(text)}: a range has 2 to {MAX_POINTS:,} points, not {count}")
-    if start == stop:
-        raise ValueError(f"{show(text)}: both ends are {match[1]}: state the value alone")
     step = (stop - start) / (count - 1)
+    if float(step) == 0:
+        raise ValueError(f"{show(text)}: both ends are {match[1]}: state the value alone")
     decimals = max(0, _STEP_DIGITS - math.floor(math.log10(abs(step))))
     inner = [round(start + index * step, decimals) for index in range(1, count - 1)]
     points = [start, *inner, stop]

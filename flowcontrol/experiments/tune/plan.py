@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.sweep.columns import FIXED
-from flowcontrol.experiments.sweep.plan import Plan, Point, read_varied
+from flowcontrol.experiments.sweep.plan import Plan, Point, Vary, read_varied
 from flowcontrol.experiments.sweep.varied import Varied, show_value
 from flowcontrol.experiments.tune.columns import RESERVED
 from flowcontrol.experiments.tune.goals import Goals, read_goals
@@ -87,7 +87,7 @@ class TunePlan:
 
 def make_tune_plan(
     base: Base,
-    vary: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    vary: Vary,
     objectives: Sequence[tuple[str, str]],
     constraints: Sequence[str],
     *,

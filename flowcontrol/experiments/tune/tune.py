@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flowcontrol import notices
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.executor import Simulate, check_processes, make_executor
 from flowcontrol.experiments.follow import ShowProgress, shown_late
+from flowcontrol.experiments.sweep.plan import Vary
 from flowcontrol.experiments.tune.best_file import best_text
 from flowcontrol.experiments.tune.explore import Outcome, explore
 from flowcontrol.experiments.tune.judge import Verdict, axes_of
@@ -23,18 +24,15 @@ from flowcontrol.experiments.tune.search import check_optuna
 from flowcontrol.experiments.tune.store import open_folder, tuning_rows
 from flowcontrol.files import write_atomically
 from flowcontrol.notices import quiet as silenced
-from flowcontrol.scenario.given import Given, Overrides
+from flowcontrol.scenario.given import Given, Overrides, Texts, as_list
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Texts = str | Sequence[str]
-"""One text, or several."""
-
 
 def tune(
     scenario: Given,
-    vary: Mapping[str, Iterable[Any] | str] | Sequence[tuple[str, Iterable[Any] | str]],
+    vary: Vary,
     *,
     minimise: Texts = (),
     maximise: Texts = (),
@@ -59,8 +57,8 @@ def tune(
     ----------
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file.
-    vary : mapping of str to values, or sequence of (str, values)
-        Values to choose from of each key: a list, or a text as for a sweep.
+    vary : mapping of str to values, or sequence of (str, values) or str
+        Values to choose from of each key, as for a sweep.
     minimise, maximise : str or sequence of str, default ()
         One or two figures in all: ``memory`` (network memory, bytes), ``slots``, or a metric of a
         sweep such as ``sink.latency_p99_ms``.
@@ -112,10 +110,10 @@ def tune(
     ...     "conf/three-stages.yaml", vary, minimise="memory", subject_to="sink.rate_in>=300"
     ... ).best  # doctest: +SKIP
     """
-    check_processes(processes, "the search")
+    check_processes(processes)
     check_optuna()
     aims = [*objectives, *_aims("minimise", minimise), *_aims("maximise", maximise)]
-    base, limits = varied_base(scenario, overrides), _texts(subject_to)
+    base, limits = varied_base(scenario, overrides), as_list(subject_to)
     with silenced(quiet):
         plan = make_tune_plan(base, vary, aims, limits, runs=runs, batch=batch, seed=seed)
         root = Path("out") / f"{plan.example.name}-tune" if out is None else out
@@ -132,11 +130,7 @@ def tune(
 
 
 def _aims(direction: str, figures: Texts) -> list[tuple[str, str]]:
-    return [(direction, text) for text in _texts(figures)]
-
-
-def _texts(given: Texts) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+    return [(direction, text) for text in as_list(figures)]
 
 
 def _searched(plan: TunePlan, runner: Runner, progress: ShowProgress) -> Tuning:

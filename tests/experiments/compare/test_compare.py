@@ -40,8 +40,9 @@ def frame(path):
     return DeltaTable(str(path)).to_pandas()
 
 
-def test_each_system_is_a_row_in_the_order_given(comparing):
+def test_each_system_is_a_row_in_the_order_given(comparing, capsys):
     result = comparing()
+    assert capsys.readouterr().err.startswith("heron is not run: ")
     table = frame(result.path / "results")
     assert list(table.columns) == list(RESULTS.names)
     table = table.set_index("system")
@@ -131,6 +132,8 @@ def test_if_every_system_is_refused_nothing_is_written(comparing, tmp_path):
         (["flink", "flink"], "'flink' is repeated"),
         (["storm", "storm-1"], "'storm-1' is repeated"),
         ([], "names no system"),
+        ("flnk, storm", "unknown system 'flnk'"),
+        (" ,", "names no system"),
     ],
 )
 def test_names_that_are_refused(names, text):
@@ -143,6 +146,11 @@ def test_names_that_are_refused(names, text):
 def test_without_names_all_presets_are_compared():
     assert read_systems(None) == tuple(PRESETS)
     assert read_systems(["storm", "flink"]) == ("storm-1", "flink")
+
+
+def test_a_text_is_names_and_not_letters():
+    assert read_systems("flink") == ("flink",)
+    assert read_systems("storm, flink") == ("storm-1", "flink")
 
 
 def test_a_scenario_that_is_wrong_is_refused_as_ever(chain, tmp_path):

@@ -32,7 +32,8 @@ def chain(fakes: ModuleType) -> dict[str, Any]:
 def plan(chain: dict[str, Any]) -> Callable[..., Plan]:
     """Return a function that plans a sweep of the chain."""
 
-    def make(vary: dict[str, Any], **more: Any) -> Plan:
-        return make_plan(varied_base(chain), list(vary.items()), **more)
+    def make(vary: Any, **more: Any) -> Plan:
+        pairs = list(vary.items()) if isinstance(vary, dict) else vary
+        return make_plan(varied_base(chain), pairs, **more)
 
     return make

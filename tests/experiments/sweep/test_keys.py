@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.experiments.sweep.varied import Varied, name_columns, read_path
+from flowcontrol.experiments.sweep.varied import Varied, name_columns
+from flowcontrol.scenario.overrides import read_path
 
 PER_CHANNEL = "taskmanager.network.memory.buffers-per-channel"
 BASE = {"stages": [{"name": "source"}, {"name": "a sink"}]}

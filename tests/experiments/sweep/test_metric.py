@@ -32,6 +32,11 @@ def test_a_sink_s_throughput_and_latency_are_looked_at_by_default(metric):
     assert names == [("sink.rate_in_second_half", True), ("sink.latency_p99_ms_second_half", False)]
 
 
+def test_a_metric_alone_is_not_taken_for_its_letters(chain):
+    (found,) = read_metrics("sink.rate_in", parse_scenario(chain))
+    assert found.name == "sink.rate_in"
+
+
 def test_a_metric_has_a_unit(metric):
     (found,) = metric("source.backpressured_ms_per_s")
     assert found.title == "source.backpressured_ms_per_s (ms/s)"

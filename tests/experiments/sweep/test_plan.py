@@ -16,6 +16,19 @@ def test_the_product_changes_its_last_key_fastest(plan):
     assert list(made.points()) == list(itertools.product([1, 2], [5, 6, 7]))
 
 
+@pytest.mark.parametrize(
+    "vary", ["sink.service_rate=1,2", ["sink.service_rate=1,2"], [("sink.service_rate", "1,2")]]
+)
+def test_a_key_may_be_varied_by_a_text_as_the_command_line_has_it(plan, vary):
+    assert list(plan(vary).points()) == [(1,), (2,)]
+
+
+@pytest.mark.parametrize("text", ["sink.service_rate", "=1,2", "sink.service_rate="])
+def test_a_text_that_varies_nothing_is_refused(plan, text):
+    with pytest.raises(ScenarioError, match="is not of the form KEY=VALUES"):
+        plan(["map.service_rate=1,2", text])
+
+
 def test_a_sample_draws_points_without_repetition(plan):
     vary = {"stages.sink.service_rate": "1:100:100", "stages.map.service_rate": "1:100:100"}
     drawn = list(plan(vary, sample=300).points())
