@@ -26,7 +26,7 @@ ALLOWED = {
     "folders": {"errors", "files", "ledger"},
     "notices": set(),
     "records": {"errors"},
-    "scenario": {"errors", "install", "records", "graphs"},
+    "scenario": {"errors", "install", "notices", "records", "graphs"},
     "protocol": {"errors"},
     "graphs": {"errors", "protocol"},
     "scaling": {"errors", "scenario"},

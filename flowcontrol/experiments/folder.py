@@ -88,9 +88,13 @@ def open_experiment(
         if overwrite or (found["finished"] and not named):
             return None
         state = "a finished" if found["finished"] else "an unfinished"
+        unlike = ""
+        is_other = found[kind.identity] != described[kind.identity]
+        if is_other and content(found) == content(described):
+            unlike = " with other values in its scenario, or begun under other rules"
         return (
-            f"{root} holds {state} {kind.noun} {content(found)}: name another folder, or replace "
-            "it with --overwrite"
+            f"{root} holds {state} {kind.noun} {content(found)}{unlike}: name another folder, or "
+            "replace it with --overwrite"
         )
 
     return open_owned(root, kind, described, is_continued=is_continued, why_kept=why_kept)

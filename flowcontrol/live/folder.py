@@ -14,9 +14,14 @@ from flowcontrol.folders import Kind, OwnedFolder, open_owned
 from flowcontrol.job import JobEdge
 from flowcontrol.job.rules_version import OF_LIVE_RUN, rules_version
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.given import differences
 
 QUERIES: Final = "queries"
 """Folder of what Spark keeps of the stages' queries."""
+
+SHOWN: Final = 3
+"""Keys by which a refusal tells two scenarios apart."""
 
 KIND: Final = Kind("run", "run.json", "run_id", frozenset({"scenario"}))
 
@@ -35,7 +40,9 @@ class RunFolder(OwnedFolder):
         return self.identity
 
 
-def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite: bool) -> RunFolder:
+def open_folder(
+    root: Path | str, scenario: Scenario, *, named: bool, overwrite: bool, clock: Clock = "live"
+) -> RunFolder:
     """Make a run's folder ready.
 
     Parameters
@@ -48,6 +55,8 @@ def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite:
         Whether the user named the folder: then a finished run in it is not replaced.
     overwrite : bool
         Replace any run in it; an unfinished one of this scenario is still resumed.
+    clock : {"live", "virtual"}, default "live"
+        Which clock runs it. A run on the virtual clock is never gone on with, but begun anew.
 
     Returns
     -------
@@ -69,6 +78,7 @@ def open_folder(root: Path | str, scenario: Scenario, *, named: bool, overwrite:
         "run_id": uuid.uuid4().hex[:12],
         "scenario": scenario.canonical(),
         "rules": rules_version(*OF_LIVE_RUN),
+        "clock": clock,
     }
     owned = open_owned(
         root,
@@ -94,6 +104,8 @@ def _why_kept(
 ) -> str | None:
     """Say why a run must not be replaced unless the user says so; None if it may be."""
     if _is_same(found, described):
+        if found.get("clock") == "virtual":
+            return None
         return (
             f"{root} holds an unfinished run of this scenario that was begun under other rules "
             f"(version {found.get('rules', 'unknown')}; these are {described['rules']}) and cannot "
@@ -101,7 +113,7 @@ def _why_kept(
         )
     if not found["finished"]:
         return (
-            f"{root} holds an unfinished run of another scenario, {_name(found)!r}; "
+            f"{root} holds an unfinished run of another scenario{_unlike(found, described)}; "
             "name another folder, or replace it with --overwrite"
         )
     if named:
@@ -109,9 +121,14 @@ def _why_kept(
     return None
 
 
-def _name(found: Mapping[str, Any]) -> str:
-    scenario = found["scenario"]
-    return str(scenario.get("name", "")) if isinstance(scenario, dict) else ""
+def _unlike(found: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+    """Say what tells the scenario in a folder from the one to run: its name, or some keys."""
+    there, here = found["scenario"], described["scenario"]
+    if not isinstance(there, dict) or there.get("name") != here["name"]:
+        return f", {there.get('name', '') if isinstance(there, dict) else ''!r}"
+    unlike = list(differences(there, here))
+    more = len(unlike) - SHOWN
+    return f": {', '.join(unlike[:SHOWN])}{f', and {more} more' if more > 0 else ''}"
 
 
 class RunPaths:

@@ -156,9 +156,9 @@ def emulate(
     >>> result.summary["bottleneck"]  # doctest: +SKIP
     'consumer'
     """
-    job = job_for(as_scenario(scenario, overrides), clock)
-    root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
     with silenced(quiet):
+        job = job_for(as_scenario(scenario, overrides), clock)
+        root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
         for remark in (*scenario_warnings(job.scenario), *window_warnings(job)):
             (warn or notices.warn)(remark)
         return _run(
@@ -186,7 +186,7 @@ def _run(
     from flowcontrol.live.folder import open_folder
 
     replayed = _rows(job, clock)
-    folder = open_folder(root, job.scenario, named=named, overwrite=overwrite)
+    folder = open_folder(root, job.scenario, named=named, overwrite=overwrite, clock=clock)
     try:
         begin = _CLOCKS[clock](job, spark, replayed)
         with progress(job) as shown:

@@ -13,6 +13,7 @@ from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, open_anew
+from flowcontrol.notices import quiet as silenced
 from flowcontrol.report.result import Result
 from flowcontrol.report.scaling import print_scalings
 from flowcontrol.run.emulate import RunResult, ShowRun, emulate
@@ -138,7 +139,8 @@ def scale(
     >>> scale("conf/ds2-word-count.yaml").sentence  # doctest: +SKIP
     'ds2 scaled the job once, ...'
     """
-    planned = _planned(as_base(scenario, overrides), policies)
+    with silenced(quiet):
+        planned = _planned(as_base(scenario, overrides), policies)
     root = Path("out", f"{planned[NONE].name}-scale") if out is None else Path(out)
     described = {_KIND.identity: planned[NONE].name, "policies": list(planned)}
     folder = open_anew(root, _KIND, described, named=out is not None, overwrite=overwrite)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flowcontrol import notices
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario.models import Scenario
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS
 from flowcontrol.scenario.overrides import apply_overrides
-from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.scenario.yaml_file import read_yaml
 
@@ -102,7 +104,18 @@ def as_base(given: Given, overrides: Overrides = ()) -> Base:
     else:
         file = Path(given)
         mapping, source, folder = read_yaml(file), str(file), file.resolve().parent
-    return Base(_changed(mapping, as_texts(overrides), source), source, str(folder.resolve()))
+    changed = _changed(mapping, as_texts(overrides), source)
+    for text in _unitless(changed.get("options")):
+        notices.warn(text)
+    return Base(changed, source, str(folder.resolve()))
+
+
+def _unitless(options: object) -> Iterator[str]:
+    """Yield a sentence for each time that an option states as a bare number, as ``30``."""
+    for key, value in options.items() if isinstance(options, Mapping) else ():
+        option, text = OPTIONS.get(str(ALIASES.get(key, key))), str(value).strip()
+        if option is not None and option.kind == "duration" and text.isdecimal() and int(text):
+            yield f"options.{key}: {text} is {text} ms, as Flink reads it; {text}s would be seconds"
 
 
 def as_texts(overrides: Overrides) -> list[str]:
@@ -112,6 +125,27 @@ def as_texts(overrides: Overrides) -> list[str]:
     if isinstance(overrides, str):
         raise ValueError(f"overrides is {overrides!r}: needs a mapping, or a list of KEY=VALUE")
     return list(overrides)
+
+
+def differences(there: Any, here: Any, at: tuple[str | int, ...] = ()) -> Iterator[str]:
+    """Yield each key that two scenarios, as plain JSON, state differently: ``KEY is X there ...``.
+
+    Stages and operators are told apart by their names, all else in a list by its position.
+    """
+    if isinstance(there, list) and isinstance(here, list):
+        there, here = _by_name(there), _by_name(here)
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in dict.fromkeys((*there, *here)):
+            yield from differences(there.get(key), here.get(key), (*at, key))
+    elif there != here:
+        yield f"{key_path(at)} is {show(there)} there and {show(here)} here"
+
+
+def _by_name(items: Sequence[Any]) -> dict[str | int, Any]:
+    return {
+        item["name"] if isinstance(item, Mapping) and "name" in item else number: item
+        for number, item in enumerate(items)
+    }
 
 
 def _changed(mapping: Mapping[str, Any], overrides: Sequence[str], source: str) -> dict[str, Any]:

@@ -168,8 +168,10 @@ def step(
     The states are those of :func:`flowcontrol.rounds` on the virtual clock, which are equal to the
     live clock's in every round.
     """
-    base = as_base(scenario, overrides)
-    jobs = _jobs(base, scenario, systems, overrides)
+    with quietly(quiet or systems is not None):  # what is said of the file is said once
+        base = as_base(scenario, overrides)
+    with quietly(quiet):
+        jobs = _jobs(base, scenario, systems, overrides)
     first = next(iter(jobs.values()))
     window = read_window(from_s, to_s, first.scenario.duration_s, base.source)
     found = moments(list(jobs.values()), *window, base.source)

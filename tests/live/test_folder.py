@@ -82,6 +82,7 @@ def test_a_folder_that_is_not_there_is_made(root: Path, opened: Opened) -> None:
         "finished": False,
         "scenario": SMALL.canonical(),
         "rules": rules_version(*OF_LIVE_RUN),
+        "clock": "live",
     }
 
 
@@ -146,6 +147,40 @@ def test_an_unfinished_run_of_another_scenario_is_kept(root: Path, named: bool) 
     with pytest.raises(ScenarioError, match="unfinished run of another scenario, 'longer'"):
         open_folder(root, SMALL, named=named, overwrite=False)
     assert tree(root) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"duration_s": 2}, "another scenario: duration_s is 2 there and 1 here; name another"),
+        (
+            {"stages": [MAPPING["stages"][0], {"name": "sink", "service_rate": 60}]},
+            "another scenario: stages.sink.service_rate[0][0].rate is 60 there and 50 here;",
+        ),
+        (
+            {"duration_s": 2, "seed": 5, "round_ms": 100, "sample_interval_s": 0.5},
+            "here, and 1 more; name another",
+        ),
+    ],
+)
+def test_of_an_unfinished_run_of_its_own_name_is_said_what_differs(
+    root: Path, changes: dict[str, Any], text: str
+) -> None:
+    leave_run(root, parse_scenario({**MAPPING, **changes}), finished=False)
+    with pytest.raises(ScenarioError) as caught:
+        open_folder(root, SMALL, named=False, overwrite=False)
+    assert text in str(caught.value)
+
+
+def test_an_unfinished_run_on_the_virtual_clock_is_begun_anew_after_an_upgrade(
+    root: Path, opened: Opened
+) -> None:
+    """It left nothing to go on from, so no other rules can read that differently."""
+    folder = open_folder(root, SMALL, named=True, overwrite=False, clock="virtual")
+    folder.close()
+    noted = json.loads((root / "run.json").read_text())
+    (root / "run.json").write_text(json.dumps({**noted, "rules": "of another version"}))
+    assert not opened(root).is_resumed
 
 
 def test_a_finished_run_in_a_folder_that_was_named_is_kept(root: Path) -> None:

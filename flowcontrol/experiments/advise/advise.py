@@ -88,7 +88,8 @@ def advise(
     if goal is not None and goal not in GOALS:
         text = f"{goal!r} is no goal: use one of {', '.join(GOALS)}"
         raise ScenarioError([Problem("--for", text)], "command")
-    base = varied_base(scenario, overrides)
+    with silenced(quiet):
+        base = varied_base(scenario, overrides)
     checked = job_for(base.scenario(), base.source).scenario
     folder = _open(checked, goal, out, overwrite=overwrite)
     try:

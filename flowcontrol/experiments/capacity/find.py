@@ -86,10 +86,10 @@ def capacity(
         raise ValueError(
             f"tolerance is {tolerance:g}: needs at least {FINEST:g} and at most {COARSEST:g}"
         )
-    checked = as_scenario(scenario, overrides)
-    stage = _checked_source(checked, source)
     simulate = simulate or virtual_clock()
     with silenced(quiet):
+        checked = as_scenario(scenario, overrides)
+        stage = _checked_source(checked, source)
         seeker = _Seeker(checked, source, tolerance / 2, simulate, progress or _shown_late())
         below, above = search(seeker.holds, _start(stage), tolerance / 2)
         limit, force = _limit(seeker, below, above)

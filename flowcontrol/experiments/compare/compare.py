@@ -120,7 +120,8 @@ def compare(
     >>> result = compare("conf/experiment.yaml", systems=["flink", "storm-1"])  # doctest: +SKIP
     >>> result.failed()  # doctest: +SKIP
     """
-    comparison = plan_comparison(scenario, systems=systems, clock=clock, overrides=overrides)
+    with silenced(quiet):
+        comparison = plan_comparison(scenario, systems=systems, clock=clock, overrides=overrides)
     check_processes(processes)
     jobs, refused = _check(comparison)
     folder = _open(comparison, out, overwrite=overwrite)

@@ -116,10 +116,9 @@ def sweep(
     >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
     """
     check_processes(processes)
-    plan = make_plan(
-        varied_base(scenario, overrides), vary, replications=replications, sample=sample, seed=seed
-    )
     with silenced(quiet):
+        base = varied_base(scenario, overrides)
+        plan = make_plan(base, vary, replications=replications, sample=sample, seed=seed)
         variants, chosen = _checked(plan, metrics)
         folder = _open(plan, variants, out, overwrite=overwrite)
         try:

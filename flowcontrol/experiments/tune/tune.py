@@ -113,8 +113,8 @@ def tune(
     check_processes(processes)
     check_optuna()
     aims = [*objectives, *_aims("minimise", minimise), *_aims("maximise", maximise)]
-    base, limits = varied_base(scenario, overrides), as_list(subject_to)
     with silenced(quiet):
+        base, limits = varied_base(scenario, overrides), as_list(subject_to)
         plan = make_tune_plan(base, vary, aims, limits, runs=runs, batch=batch, seed=seed)
         root = Path("out") / f"{plan.example.name}-tune" if out is None else out
         folder = open_folder(root, plan, named=out is not None, overwrite=overwrite)

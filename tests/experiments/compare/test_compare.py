@@ -107,8 +107,10 @@ def test_what_failed_is_tried_again_and_what_ran_is_kept(comparing, systems, tmp
 def test_another_unfinished_one_is_kept(comparing, systems, tmp_path):
     systems.broken.add("unbounded")
     comparing(out=tmp_path / "x")
-    with pytest.raises(ScenarioError, match="holds an unfinished comparison"):
+    with pytest.raises(ScenarioError, match=r"unfinished comparison .* with other values in its"):
         comparing(out=tmp_path / "x", overrides=["duration_s=30"])
+    with pytest.raises(ScenarioError, match=r"unfinished comparison \(chain, .*\): name another"):
+        comparing(out=tmp_path / "x", systems=["flink"])
 
 
 def test_a_folder_with_something_else_is_refused(comparing, tmp_path):
