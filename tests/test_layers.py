@@ -48,7 +48,7 @@ ALLOWED = {
     "analysis": BASE | {"protocol"},
     "diagnosis": {"protocol", "analysis", "calibration"},
     "report": BASE | {"files", "graphs", "deployment", "job", "analysis"},
-    "experiments": CORE | {"folders", "virtual", "spark", "report"},
+    "experiments": CORE | {"folders", "virtual", "spark", "analysis", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/advise": KIT | {"graphs"},

@@ -3,7 +3,7 @@
 The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
 while something upstream of it is blocked. Here it is judged for each sample interval apart, for
 a job's bottleneck may come and go with the phases of its schedule; the run's bottleneck is what
-limited it for the longest time. Seven cases beyond the rule:
+limited it for the longest time. Eight cases beyond the rule:
 
 - Nothing is blocked: no bottleneck, the sources run at their own rate.
 - A stage is blocked although what follows it has nothing to do: then no stage limits but the
@@ -17,6 +17,8 @@ limited it for the longest time. Seven cases beyond the rule:
 - Nothing is blocked, but a source that reads a log is never idle and records wait there: then it
   limits itself, be it that it reads too slowly or that it stands still.
 - Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
+- An exchange limits only because rounds are longer than the network's latency: then there is no
+  verdict on the job, whatever limited at other times (:mod:`.round_trips`).
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ from typing import Any
 
 from flowcontrol.analysis.frames import Tables, end_of, panel_of, panels_of
 from flowcontrol.analysis.limits import Interval, Limits, find_limits
+from flowcontrol.analysis.round_trips import ROUND, round_us_of
 from flowcontrol.analysis.subtasks import Limiting, limiting_subtasks
-from flowcontrol.analysis.wording import Evidence, describe, throttle_name
+from flowcontrol.analysis.wording import Evidence, describe, round_sentence, throttle_name
 from flowcontrol.scenario import Scenario
 
 LASTING = 0.05
@@ -56,6 +59,8 @@ class Bottleneck:
         Names the bottleneck and the evidence.
     throttle : str or None
         The throttle that limited, if neither a stage nor an exchange did.
+    is_of_round : bool
+        Whether the length of the rounds limited, and so nothing can be told of the job.
     """
 
     stage: str | None
@@ -65,6 +70,7 @@ class Bottleneck:
     total_s: float
     sentence: str
     throttle: str | None = None
+    is_of_round: bool = False
 
     def detail(self) -> dict[str, Any]:
         """Return everything but the stage and the sentence as plain JSON."""
@@ -74,10 +80,13 @@ class Bottleneck:
             "limited_s": self.limited_s,
             "share_of_run": self.limited_s / self.total_s if self.total_s > 0 else 0.0,
             **({} if self.throttle is None else {"throttle": self.throttle}),
+            **({"is_of_round": True} if self.is_of_round else {}),
         }
 
 
-def find_bottleneck(tables: Tables, scenario: Scenario, limits: Limits | None = None) -> Bottleneck:
+def find_bottleneck(
+    tables: Tables, scenario: Scenario, limits: Limits | None = None, round_us: int | None = None
+) -> Bottleneck:
     """Find the bottleneck of a run.
 
     Parameters
@@ -88,12 +97,15 @@ def find_bottleneck(tables: Tables, scenario: Scenario, limits: Limits | None = 
         The scenario that was run.
     limits : sequence, optional
         Those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
+    round_us : int, optional
+        Length of the rounds, microseconds; by default what the scenario states.
 
     Returns
     -------
     Bottleneck
         The limit that lasted longest, if it lasted for at least 5 % of the run, and a sentence
-        with its figures.
+        with its figures. Where the length of the rounds limited for as long, it is that alone:
+        it falsifies the figures of the other times, too, such as how long a log takes to be read.
 
     Notes
     -----
@@ -102,9 +114,16 @@ def find_bottleneck(tables: Tables, scenario: Scenario, limits: Limits | None = 
     """
     tables = panels_of(tables)
     found: dict[str, list[Interval]] = defaultdict(list)
-    for interval, names in limits if limits is not None else find_limits(tables, scenario):
+    if limits is None:
+        limits = find_limits(tables, scenario, round_us)
+    for interval, names in limits:
         for name in names[:1]:
             found[name].append(interval)
+    of_round_s = sum(interval.length_s for interval, names in limits if ROUND in names)
+    if of_round_s >= LASTING * end_of(tables) > 0:
+        us = round_us_of(scenario, round_us) or 0
+        sentence = round_sentence(of_round_s, end_of(tables), scenario, us)
+        return Bottleneck(None, None, (), of_round_s, end_of(tables), sentence, is_of_round=True)
     return _verdict(found, tables, scenario)
 
 

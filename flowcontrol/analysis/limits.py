@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from flowcontrol.analysis.frames import Tables, panels_of
 from flowcontrol.analysis.panel import Array, Panel
+from flowcontrol.analysis.round_trips import ROUND, is_of_round, round_us_of, stretches
 from flowcontrol.analysis.subtasks import NEVER_IDLE
 from flowcontrol.analysis.wording import throttle_name
 from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
@@ -49,6 +50,8 @@ class Interval:
         Edges with more records in flight than at the sample before.
     behind : frozenset of str
         Sources with a subtask that is never idle while records wait in its log.
+    stretched : mapping of str to float
+        By edge with channels that wait for a round trip: how much longer that is than in the job.
     """
 
     t_s: float
@@ -58,13 +61,14 @@ class Interval:
     hungry: frozenset[str]
     growing: frozenset[str]
     behind: frozenset[str] = frozenset()
+    stretched: Mapping[str, float] = field(default_factory=dict)
 
 
 Limits = Sequence[tuple[Interval, Sequence[str]]]
-"""What limited in each interval: names of stages, edges or the throttle, that of the job first."""
+"""What limited in each interval: names of stages, edges, the throttle or ROUND; the job's first."""
 
 
-def find_limits(tables: Tables, scenario: Scenario) -> Limits:
+def find_limits(tables: Tables, scenario: Scenario, round_us: int | None = None) -> Limits:
     """Return what limited a run, interval by interval.
 
     Parameters
@@ -73,16 +77,21 @@ def find_limits(tables: Tables, scenario: Scenario) -> Limits:
         ``stages`` and ``channels`` of the run.
     scenario : Scenario
         What was run.
+    round_us : int, optional
+        Length of its rounds, microseconds; by default what the scenario states.
 
     Returns
     -------
     list of (Interval, list of str)
         In the order of time, with the names of stages, edges or the throttle: the one that limits
-        the job first, then those of other parts of it; none if nothing limits.
+        the job first, then those of other parts of it; none if nothing limits. ``ROUND`` stands
+        for an exchange that limits only because of the length of the rounds.
     """
     panels = panels_of(tables)
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
-    intervals = _intervals(panels.panel("stages"), panels.panel("channels"))
+    channels = panels.panel("channels")
+    stretched = stretches(channels, scenario, round_us_of(scenario, round_us))
+    intervals = _intervals(panels.panel("stages"), channels, stretched)
     return [(interval, _limits(interval, scenario, order)) for interval in intervals]
 
 
@@ -103,7 +112,9 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
     return list(found | dict.fromkeys(sorted(free, key=lambda name: order[name])))
 
 
-def _intervals(samples: Panel, channels: Panel) -> list[Interval]:
+def _intervals(
+    samples: Panel, channels: Panel, stretched: Mapping[float, Mapping[str, float]]
+) -> list[Interval]:
     """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
     hungry = _by_sample(channels, "edge", _is_hungry)
     growing = _by_sample(channels, "edge", _is_growing)
@@ -127,6 +138,7 @@ def _intervals(samples: Panel, channels: Panel) -> list[Interval]:
             hungry=hungry.get(t_s, nothing),
             growing=growing.get(t_s, nothing),
             behind=behind.get(t_s, nothing),
+            stretched=stretched.get(t_s, {}),
         )
         for t_s, length_s in zip(each["t_s"].tolist(), each["interval_s"].tolist(), strict=True)
     ]
@@ -208,7 +220,10 @@ def _limit(
     if blocked <= LOW_ABOVE:
         return None  # the tail of a phase that has ended
     was_blocked_in_vain = busy < blocked  # for part of the time the receiver had nothing to do
-    return edge.name if was_blocked_in_vain or edge.name in interval.hungry else edge.receiver
+    if not was_blocked_in_vain and edge.name not in interval.hungry:
+        return edge.receiver
+    stretch = interval.stretched.get(edge.name, 1.0)
+    return ROUND if is_of_round(stretch, blocked, busy) else edge.name
 
 
 def _overrun(interval: Interval, scenario: Scenario) -> list[Edge]:

@@ -120,7 +120,7 @@ def summarise(
         "wall_s": wall_s,
         "emulated_s": end,
         "windows": {name: {"from_s": a, "until_s": b} for name, (a, b) in windows.items()},
-        **_findings(tables, scenario, with_causes=with_causes),
+        **_findings(tables, scenario, round(round_ms * 1000), with_causes=with_causes),
         "stages": _stages(tables, scenario, windows),
         "edges": _edges(tables, scenario, windows),
     }
@@ -128,15 +128,18 @@ def summarise(
         summary["checkpoints"] = checkpoint_summary(tables, scenario, round_ms)
     if "time" in tables:
         summary["event_time"] = event_time_summary(tables, scenario, round_ms)
-        summary["sentence"] = " ".join([summary["sentence"], *summary["event_time"]["matter"]])
+        if "is_of_round" not in summary["bottleneck_detail"]:
+            summary["sentence"] = " ".join([summary["sentence"], *summary["event_time"]["matter"]])
     rounded: dict[str, Any] = _rounded(summary)
     return rounded
 
 
-def _findings(tables: Tables, scenario: Scenario, *, with_causes: bool) -> dict[str, Any]:
+def _findings(
+    tables: Tables, scenario: Scenario, round_us: int, *, with_causes: bool
+) -> dict[str, Any]:
     """Return what limits a run and why, whose logs grow, and which subtasks are hot."""
-    limits = find_limits(tables, scenario)
-    found = find_bottleneck(tables, scenario, limits)
+    limits = find_limits(tables, scenario, round_us)
+    found = find_bottleneck(tables, scenario, limits, round_us)
     causes = find_causes(tables, scenario, limits) if with_causes else ()
     lags, hot = find_lags(tables, scenario), find_hot(tables, scenario)
     return {

@@ -212,6 +212,17 @@ def _more_bandwidth(evidence: Evidence, edge: Edge, times: frozenset[float]) -> 
     )
 
 
+def round_sentence(limited_s: float, total_s: float, scenario: Scenario, round_us: int) -> str:
+    """Return why nothing can be told of a job whose run the length of its rounds limited."""
+    latency_us = scenario.cluster.network_latency_us
+    trip_us = 2 * max(1, -(-latency_us // round_us)) * round_us
+    return (
+        f"No verdict: rounds of {round_us / 1000:g} ms limited this run "
+        f"{_length(limited_s, total_s)}, not its job. A round trip took {trip_us / 1000:g} ms, in "
+        f"whole rounds, where the network takes {2 * latency_us / 1000:g} ms."
+    )
+
+
 def throttle_name(scenario: Scenario) -> str:
     """Return the name of a scenario's throttle in a sentence; no stage or edge has such a name."""
     return f"the throttle {scenario.system.throttle}"
@@ -339,10 +350,14 @@ def _also(evidence: Evidence, name: str) -> str:
 
 def _when(evidence: Evidence, name: str) -> str:
     """Return the part of the run in which something limited."""
-    limited = evidence.limited_s[name]
-    if limited >= _ALWAYS * evidence.total_s:
-        return f"in all {seconds(evidence.total_s)} s"
-    return f"in {seconds(limited)} of {seconds(evidence.total_s)} s"
+    return _length(evidence.limited_s[name], evidence.total_s)
+
+
+def _length(limited_s: float, total_s: float) -> str:
+    """Return a part of a run in words."""
+    if limited_s >= _ALWAYS * total_s:
+        return f"in all {seconds(total_s)} s"
+    return f"in {seconds(limited_s)} of {seconds(total_s)} s"
 
 
 def _subtasks(subtasks: Sequence[int]) -> str:

@@ -55,3 +55,8 @@ def varied_base(given: Given, overrides: Overrides = ()) -> Base:
     # Of many runs nobody reads the messages or the samples, and a system may have none.
     left_out = {"trace", "monitoring"}
     return replace(base, mapping={k: v for k, v in base.mapping.items() if k not in left_out})
+
+
+def with_chosen_round(base: Base) -> Base:
+    """Return a scenario without its ``round_ms``, so that the clock chooses."""
+    return replace(base, mapping={k: v for k, v in base.mapping.items() if k != "round_ms"})

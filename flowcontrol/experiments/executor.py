@@ -15,11 +15,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.analysis import find_bottleneck
 from flowcontrol.errors import Problem, RunError, ScenarioError
-from flowcontrol.notices import COMPILING_USUALLY, announce_step
+from flowcontrol.experiments.base import job_for
+from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
 from flowcontrol.scenario import Scenario
 from flowcontrol.spark.session import get_session
 from flowcontrol.virtual.compiled import is_compiled, is_kept
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flowcontrol.experiments.folder import Paths
+    from flowcontrol.job import Job
     from flowcontrol.job.run import Run
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
@@ -49,6 +53,43 @@ def virtual_clock() -> Simulate:
     from flowcontrol.virtual import simulate
 
     return simulate
+
+
+def judging_clock(fits: Callable[[Job], bool] = lambda _: True) -> Simulate:
+    """Return the function that runs a scenario on the virtual clock to judge its job.
+
+    Where the length of the rounds that a scenario states limits the run, and not its job, it runs
+    it again with rounds of the clock's choice.
+
+    Parameters
+    ----------
+    fits : callable, optional
+        Given the job with those rounds, tells whether it may be run; else the function raises
+        RunError.
+    """
+    from flowcontrol.virtual import simulate
+
+    def run(scenario: Scenario) -> Run:
+        found = simulate(scenario)
+        if scenario.round_ms is None or not find_bottleneck(found.tables, scenario).is_of_round:
+            return found
+        job = job_for(scenario.model_copy(update={"round_ms": None}), scenario.name)
+        stated, chosen = f"{scenario.round_ms:g} ms", f"{job.round_us / 1000:g} ms"
+        if not fits(job):
+            raise RunError(f"rounds of {stated} limit it, and with {chosen} it would be too long")
+        _say_again(stated, chosen)
+        return simulate(job.scenario)
+
+    return run
+
+
+@cache
+def _say_again(stated: str, chosen: str) -> None:
+    """Say once that rounds of the clock's choice take the place of the stated ones."""
+    warn(
+        f"round_ms: rounds of {stated} limit a run, and not its job. Such runs are made again with "
+        f"{chosen}, which the clock chooses; leave round_ms out to have that at once."
+    )
 
 
 @dataclass(frozen=True)

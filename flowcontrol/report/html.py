@@ -28,6 +28,7 @@ from flowcontrol.report.keyfigures import (
     lag_sentences,
     partition_section,
     run_line,
+    says_nothing_of_the_job,
 )
 from flowcontrol.report.markup import chart_section, page
 from flowcontrol.report.messages import message_section, message_sentences
@@ -100,7 +101,7 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         + sampling_section(summary)
         + "".join(map(chart_section, of_sampling)),
         table=stage_table(run, summary)
-        + _pools(tables, scenario)
+        + ("" if says_nothing_of_the_job(summary) else _pools(tables, scenario))
         + partition_section(summary)
         + message_section(summary),
         advice=advice_section(summary.get("advice")),
@@ -110,6 +111,8 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return the other sentences: on scalings, logs, checkpoints, failures, messages and jobs."""
+    if says_nothing_of_the_job(summary):
+        return []
     return [
         *scaling_sentences(summary),
         *lag_sentences(summary),

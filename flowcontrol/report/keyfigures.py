@@ -31,6 +31,11 @@ def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
     )
 
 
+def says_nothing_of_the_job(summary: Mapping[str, Any]) -> bool:
+    """Tell whether the length of the rounds limited a run, so that it shows nothing of its job."""
+    return bool(summary["bottleneck_detail"].get("is_of_round"))
+
+
 def _repeated(summary: Mapping[str, Any]) -> str:
     """Say how many of the rounds repeat others, so that nothing had to be run for them."""
     count = summary.get("rounds_jumped", 0)

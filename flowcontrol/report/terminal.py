@@ -25,6 +25,7 @@ from flowcontrol.report.keyfigures import (
     job_sentences,
     lag_sentences,
     partition_lines,
+    says_nothing_of_the_job,
 )
 from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
@@ -189,6 +190,8 @@ def print_summary(
 ) -> None:
     """Print the table, the bottleneck, and the state of each job if there are several.
 
+    If the length of the rounds limited the run, nothing but that follows the table.
+
     Parameters
     ----------
     summary : mapping
@@ -201,6 +204,8 @@ def print_summary(
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
+    if says_nothing_of_the_job(summary):
+        return
     for sentence in [
         *cause_lines(summary),
         *scaling_sentences(summary),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.advise.adviser import Adviser
+from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.follow import shown_late
-from flowcontrol.scenario.given import as_base
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,5 +45,5 @@ def add_advice(summary: dict[str, Any], job: Job, tables: Mapping[str, pa.Table]
     def fits(other: Job) -> bool:
         return other.steps <= MOST_STEPS and parts_of(other) | own == own
 
-    adviser = Adviser(as_base(job.scenario), job.scenario, tables, None, fits, None)
+    adviser = Adviser(varied_base(job.scenario), job.scenario, tables, None, fits, None)
     summary["advice"] = adviser.advice(shown_late("changes")).summary

@@ -105,7 +105,7 @@ def emulate(
     progress: ShowRun | None = None,
     warn: Callable[[str], None] | None = None,
     quiet: bool = False,
-    advice: bool = False,
+    advice: bool | None = None,
 ) -> RunResult:
     """Run a scenario and write its results.
 
@@ -134,9 +134,10 @@ def emulate(
         line on standard error.
     quiet : bool, default False
         Show no progress and no warnings, and do not say what takes long.
-    advice : bool, default False
-        Try out what would help, some thirty runs more, and put it into summary and page; virtual
-        clock only. The command does that.
+    advice : bool, optional
+        True: try out what would help, some thirty runs more, and put it into summary and page, as
+        the command does; virtual clock only. False: run the scenario and nothing else. By default
+        what would help slow checkpoints, and the other guarantees of a job that fails, are tried.
 
     Returns
     -------
@@ -181,7 +182,7 @@ def _run(
     named: bool,
     overwrite: bool,
     progress: ShowRun,
-    advice: bool,
+    advice: bool | None,
 ) -> RunResult:
     from flowcontrol.live.folder import open_folder
 
@@ -229,8 +230,10 @@ def _run(
             summary["scaling"] = scaling_summary(run.tables, job.scenario)
             for name, width in summary["scaling"]["end"].items():
                 summary["stages"][name]["parallelism"] = width
-        is_whole = clock == "virtual" and run.is_finished
-        if is_whole and job.scenario.scaling is None:
+        is_whole = clock == "virtual" and run.is_finished and job.scenario.scaling is None
+        if summary["bottleneck_detail"].get("is_of_round"):
+            summary["sentence"] += f" {_other_rounds(job)}"
+        elif is_whole and advice is not False:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
             if advice:
@@ -296,6 +299,19 @@ def _round_error(job: Job) -> dict[str, Any]:
         "round_error_ms": error.latency_ms,
         "round_error_share": error.throughput,
     }
+
+
+def _other_rounds(job: Job) -> str:
+    """Return how to run a job with rounds that do not limit it."""
+    from flowcontrol.virtual import choose_round_us
+
+    round_us = choose_round_us(job.scenario.model_copy(update={"round_ms": None}))
+    if round_us >= job.round_us:
+        return f"State a round_ms below {job.round_us / 1000:g}."
+    return (
+        f"Leave round_ms out (--set round_ms=null), and the virtual clock takes rounds of "
+        f"{round_us / 1000:g} ms."
+    )
 
 
 def _refused(job: Job, run: Run) -> list[str]:

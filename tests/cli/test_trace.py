@@ -15,7 +15,7 @@ from flowcontrol.experiments.base import varied_base
 from flowcontrol.job.message_table import overhead, read_messages
 from flowcontrol.records import MESSAGES
 from flowcontrol.scenario import load_scenario
-from flowcontrol.virtual import run_job
+from flowcontrol.virtual import clock, run_job
 
 run_emulate = import_module("flowcontrol.run.emulate")
 """The module; the package has the function of that name."""
@@ -98,3 +98,21 @@ def test_no_trace_no_table(file: Path) -> None:
 def test_a_sweep_and_a_comparison_leave_it_out(file: Path) -> None:
     assert load_scenario(file).trace is not None
     assert varied_base(str(file)).scenario([(("system",), "arroyo")]).trace is None
+
+
+def test_only_the_run_itself_is_traced(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the changes of which advice is made, nor the rates that a capacity is found by."""
+    traced = []
+
+    def noted(job: Any, *rest: Any, **named: Any) -> Any:
+        traced.append(job)
+        return record(job, *rest, **named)
+
+    record = clock.record
+    monkeypatch.setattr(clock, "record", noted)
+    command = ["emulate", str(file), "--clock", "virtual", "--out", "out", "--quiet"]
+    assert main([*command, "--set", "round_ms=1"]) == 0
+    assert json.loads(Path("out/summary.json").read_text())["advice"]["proposals"]
+    assert len(traced) == 1
+    assert main(["capacity", str(file), "--stage", "source", "--tolerance", "0.5"]) == 0
+    assert len(traced) == 1

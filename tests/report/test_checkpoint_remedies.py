@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from flowcontrol import emulate
+from flowcontrol.job import Job
+from flowcontrol.job.run import Run
 from flowcontrol.run.remedies import checkpoint_remedies
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.virtual import simulate
+from flowcontrol.virtual import clock, simulate
 
 OPTION = "execution.checkpointing."
 MEMORY = "taskmanager.network.memory."
@@ -149,3 +151,25 @@ def test_the_page_of_a_virtual_run_has_them_if_checkpoints_are_slow(
         assert "<td>unaligned checkpoints</td><td>9 of 9</td>" in page
     else:
         assert "remedies" not in found
+
+
+def test_a_run_without_advice_runs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for slow checkpoints nor for the guarantees of a job that fails."""
+    ran: list[Job] = []
+    run_job = clock.run_job
+
+    def noted(job: Job, **rest: Any) -> Run:
+        ran.append(job)
+        return run_job(job, **rest)
+
+    monkeypatch.setattr(clock, "run_job", noted)
+    mapping = scenario(30).canonical()
+    mapping["stages"][1]["guarantee"] = "exactly-once"
+    mapping["failures"] = [{"at_s": 5, "stage": "sink", "subtask": 0}]
+    emulate(mapping, clock="virtual", out=tmp_path / "alone", advice=False, quiet=True)
+    assert len(ran) == 1
+    found = emulate(mapping, clock="virtual", out=tmp_path / "more", quiet=True).summary
+    assert len(found["checkpoints"]["remedies"]) + len(found["delivery"]["guarantees"]) == 7
+    assert len(ran) == 2 + 3 + 3

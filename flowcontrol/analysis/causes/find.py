@@ -13,6 +13,7 @@ from flowcontrol.analysis.causes.run import Run, Times
 from flowcontrol.analysis.causes.stages import LASTING, stage_causes
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.limits import Limits, find_limits
+from flowcontrol.analysis.round_trips import ROUND
 from flowcontrol.analysis.wording import throttle_name
 from flowcontrol.scenario import Scenario
 
@@ -35,12 +36,14 @@ def find_causes(tables: Tables, scenario: Scenario, limits: Limits | None = None
     -------
     list of Cause
         The strongest first: what limited for longest. One with the cause ``none`` or ``source`` if
-        nothing limited.
+        nothing limited; none if the length of the rounds limited, which says nothing of the job.
     """
     run = Run(tables, scenario, find_limits(tables, scenario) if limits is None else limits)
     stages = {stage.name for stage in scenario.stages}
     disturbed = {name: disturbances_of(run, name) for name in run.limited if name in stages}
     found: list[Cause] = []
+    if run.length(run.limited.get(ROUND, ())) >= LASTING * run.total_s > 0:
+        return []
     for name, times in run.limited.items():
         if run.length(times) >= LASTING * run.total_s:
             found.extend(_causes_of(run, name, times, disturbed))

@@ -15,8 +15,8 @@ from flowcontrol.experiments.advise.figures import GOALS, Goal
 from flowcontrol.experiments.advise.page import advice_page
 from flowcontrol.experiments.advise.result import Advice
 from flowcontrol.experiments.advise.rules import RULES, Rule
-from flowcontrol.experiments.base import job_for, varied_base
-from flowcontrol.experiments.executor import Simulate, virtual_clock
+from flowcontrol.experiments.base import job_for, varied_base, with_chosen_round
+from flowcontrol.experiments.executor import Simulate, judging_clock
 from flowcontrol.experiments.folder import open_experiment
 from flowcontrol.experiments.follow import ShowProgress, shown_late
 from flowcontrol.files import write_atomically
@@ -94,7 +94,10 @@ def advise(
     folder = _open(checked, goal, out, overwrite=overwrite)
     try:
         with silenced(quiet):
-            run = (simulate or virtual_clock())(checked)
+            run = (simulate or judging_clock())(checked)
+            if checked.round_ms is not None and run.round_us != checked.live_round_us:
+                base = with_chosen_round(base)
+                checked = base.scenario()
             adviser = Adviser(base, checked, run.tables, goal, lambda _: True, simulate, rules)
             found = adviser.advice(progress or shown_late("changes"))
         return _written(folder, found, checked)

@@ -21,7 +21,7 @@ from flowcontrol.experiments.advise.tried import (
     seen_in,
     tried,
 )
-from flowcontrol.experiments.executor import Simulate, virtual_clock, warm_up
+from flowcontrol.experiments.executor import Simulate, judging_clock, warm_up
 from flowcontrol.experiments.follow import Progress, ShowProgress
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Adviser:
         self.rules = rules
         self.base, self.scenario, self.fits = base, scenario, fits
         self.is_own = simulate is None
-        self.simulate = simulate or virtual_clock()
+        self.simulate = simulate or judging_clock(fits)
         self.found: list[Proposal] = []
         self.not_run: list[NotRun] = []
         self.before = figures_of(tables, scenario)

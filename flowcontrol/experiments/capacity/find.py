@@ -18,7 +18,7 @@ from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe, at_rate, exa
 from flowcontrol.experiments.capacity.result import Capacity
 from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
 from flowcontrol.experiments.capacity.wording import describe_probe
-from flowcontrol.experiments.executor import Simulate, virtual_clock
+from flowcontrol.experiments.executor import Simulate, judging_clock
 from flowcontrol.notices import PATIENCE_S
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario, Schedule, Stage
@@ -86,13 +86,17 @@ def capacity(
         raise ValueError(
             f"tolerance is {tolerance:g}: needs at least {FINEST:g} and at most {COARSEST:g}"
         )
-    simulate = simulate or virtual_clock()
+    # Of many runs nobody reads the messages or the samples.
+    unread = {"trace": None, "monitoring": None}
     with silenced(quiet):
-        checked = as_scenario(scenario, overrides)
+        checked = as_scenario(scenario, overrides).model_copy(update=unread)
         stage = _checked_source(checked, source)
         seeker = _Seeker(checked, source, tolerance / 2, simulate, progress or _shown_late())
-        below, above = search(seeker.holds, _start(stage), tolerance / 2)
-        limit, force = _limit(seeker, below, above)
+        below, above, limit, force = _found(seeker, stage)
+        if seeker.is_of_round:  # which may limit too little at the rates near by to be seen there
+            chosen = checked.model_copy(update={"round_ms": None})
+            seeker = _Seeker(chosen, source, tolerance / 2, simulate, seeker.progress)
+            below, above, limit, force = _found(seeker, stage)
     return Capacity(
         name=checked.name,
         source=source,
@@ -127,17 +131,23 @@ class _Seeker:
         scenario: Scenario,
         source: str,
         allowance: float,
-        simulate: Simulate,
+        simulate: Simulate | None,
         progress: Callable[[Probe], None],
     ) -> None:
         self.scenario, self.source, self.allowance = scenario, source, allowance
-        self.simulate, self.progress = simulate, progress
+        self.is_own, self.simulate = simulate is None, simulate or judging_clock()
+        self.progress = progress
         self.probes: dict[Fraction, Probe] = {}
         self.window = (0.0, 0.0)
+        self.is_of_round = False
 
     def run(self, rate: Fraction) -> Run:
         """Run the scenario at a rate."""
-        return self.simulate(at_rate(self.scenario, self.source, rate))
+        scenario = at_rate(self.scenario, self.source, rate)
+        run = self.simulate(scenario)
+        if self.is_own and scenario.round_ms is not None:
+            self.is_of_round |= run.round_us != scenario.live_round_us
+        return run
 
     def holds(self, rate: Fraction) -> bool:
         """Tell whether a rate is sustained."""
@@ -168,6 +178,14 @@ def _start(stage: Stage) -> Fraction:
     schedules: tuple[Schedule, ...] = getattr(stage, paced_by(stage)) or ()
     rates = [phase.rate for schedule in schedules for phase in schedule.phases]
     return min(max([*rates, 4 * LOWEST]), HIGHEST) if any(rates) else Fraction(1)
+
+
+def _found(
+    seeker: _Seeker, stage: Stage
+) -> tuple[Fraction | None, Fraction | None, Bottleneck | None, tuple[Fraction, Fraction] | None]:
+    """Return the rates on both sides of the highest one, what limits it, and the rate in force."""
+    below, above = search(seeker.holds, _start(stage), seeker.allowance)
+    return below, above, *_limit(seeker, below, above)
 
 
 def _limit(

@@ -15,7 +15,7 @@ from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.compare.figures import Figures, figures_of
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.starving import Starved, find_starved
-from flowcontrol.experiments.executor import Simulate, Work, virtual_clock
+from flowcontrol.experiments.executor import Simulate, Work, judging_clock
 from flowcontrol.experiments.folder import Paths
 from flowcontrol.files import write_atomically
 from flowcontrol.job import Job
@@ -105,7 +105,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
     except ScenarioError as error:
         return Outcome(system, "refused", refusal(error))
     try:
-        found = _outcome(system, job, (runner or virtual_clock())(job.scenario))
+        found = _outcome(system, job, (runner or judging_clock())(job.scenario))
         return replace(found, reason="" if suited(base, system) is base else LEFT_OUT)
     except Exception as error:
         return Outcome(system, "failed", f"{type(error).__name__}: {error}")

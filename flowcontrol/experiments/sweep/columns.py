@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from flowcontrol.analysis.checkpoints import FAILED
+from flowcontrol.analysis.round_trips import ROUND
 from flowcontrol.records import STAGES, Column, Table
 from flowcontrol.scenario import Scenario
 
@@ -213,8 +214,8 @@ _AFTER: Final = (
         "bottleneck",
         "string",
         "",
-        "What limited the variant: a stage, or an edge whose buffers are too few; empty if "
-        "nothing did for long. The same in all rows of a variant.",
+        "What limited the variant: a stage, or an edge whose buffers are too few, or only the "
+        "length of a round; empty if nothing did for long. The same in all rows of a variant.",
     ),
     Column("rounds", "int64", "rounds", "Rounds of the virtual clock."),
     Column("round_ms", "float64", "ms", "Emulated time of a round."),
@@ -299,8 +300,10 @@ def variant_rows(
 
 
 def _bottleneck(summary: Mapping[str, Any]) -> str:
-    """Return the stage or the edge that limited; empty for none."""
+    """Return the stage, the edge, the throttle or ROUND that limited; empty for none."""
     detail = summary["bottleneck_detail"]
+    if "is_of_round" in detail:
+        return ROUND
     return str(summary["bottleneck"] or detail.get("edge") or detail.get("throttle") or "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from flowcontrol.analysis.round_trips import ROUND
 from flowcontrol.experiments.sweep.axes import value_text
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune.explore import Outcome
@@ -65,8 +66,19 @@ def misses_of(tuning: Tuning, outcome: Outcome) -> list[str]:
 def conclusion(tuning: Tuning) -> str:
     """Return the result of a search in a few sentences."""
     best = tuning.verdict.best
-    parts = list(_found(tuning, best) if best is not None else _not_found(tuning))
-    return " ".join(parts)
+    parts = _found(tuning, best) if best is not None else _not_found(tuning)
+    return "\n".join([*_of_rounds(tuning), " ".join(parts)])
+
+
+def _of_rounds(tuning: Tuning) -> Iterator[str]:
+    """Yield that the length of the rounds limited runs, which says nothing of the job."""
+    ran = [one for one in (tuning.given, *tuning.verdict.ran) if one is not None]
+    count = sum(one.bottleneck == ROUND for one in ran)
+    if count:
+        yield (
+            f"{count:,} of {len(ran):,} runs were limited by the length of their rounds, and not "
+            "by the job, so what follows may not hold for it: leave round_ms out."
+        )
 
 
 def counts(tuning: Tuning) -> str:
