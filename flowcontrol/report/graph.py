@@ -17,12 +17,25 @@ from flowcontrol.report.graph_states import (
     in_flight_column,
     stage_slots,
 )
-from flowcontrol.report.layout import NODE_HEIGHT, NODE_WIDTH, Point, layered
+from flowcontrol.report.layout import (
+    CLOSE,
+    DOWN,
+    NODE_HEIGHT,
+    NODE_WIDTH,
+    WIDE,
+    Layout,
+    Measures,
+    Point,
+    layered,
+)
 from flowcontrol.report.markup import asset
 from flowcontrol.scenario import Edge, Scenario, Stage
 
-_LEAST_SCALE = 0.8
-"""Smallest scale of the graph on a narrow page, which then scrolls."""
+_LEAST_SCALE = 0.5
+"""Smallest scale of the graph: what is wider still scrolls."""
+
+_MOST_WIDE_PX = 1424.0
+"""Width of a graph from left to right: on a page of 1,280 px its scale is at least 0.8."""
 
 _NAME_LETTERS = 20
 """Characters of a name that fit into a box; the whole name is in its tooltip."""
@@ -36,11 +49,34 @@ _STEEP = 24.0
 _FROM_CURVE = {"middle": 0.0, "start": 6.0, "end": -6.0}
 """Distance of a text from the middle of the curve, by its anchor."""
 
+_SLANT, _MOST_BESIDE = 0.4, 60.0
+"""How far right of the middle of a slanted curve its texts stand in a graph from top to bottom:
+this part of what it moves aside, px at most."""
+
+_ACROSS_Y, _BESIDE_Y = (-6, 15, 29), (-9, 6, 20)
+"""Heights of the three texts of an edge from the middle of its curve, on which, or right of which,
+they stand."""
+
 _BAR_ABOVE = 9
 """Distance of the bar of a stage's time from the lower edge of its box."""
 
 
-def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:
+def job_graphs(summary: Mapping[str, Any], scenario: Scenario) -> str:
+    """Return the job graph from left to right, if that fits, and from top to bottom.
+
+    The page shows the first where it has the room, and the other one elsewhere; parameters as
+    :func:`job_graph`.
+    """
+    ways = [way for way in (WIDE, CLOSE) if _laid_out(scenario, way).width <= _MOST_WIDE_PX][:1]
+    return "\n".join(job_graph(summary, scenario, way) for way in (*ways, DOWN))
+
+
+def _laid_out(scenario: Scenario, measures: Measures) -> Layout:
+    ends = [(edge.sender, edge.receiver) for edge in scenario.edges]
+    return layered([stage.name for stage in scenario.topological()], ends, measures)
+
+
+def job_graph(summary: Mapping[str, Any], scenario: Scenario, measures: Measures = WIDE) -> str:
     """Return the job graph with the figures of the whole run.
 
     Parameters
@@ -48,18 +84,18 @@ def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:
     summary : mapping
         From :func:`flowcontrol.analysis.summarise`.
     scenario : Scenario
-        Its stages and edges are drawn, from left to right by depth.
+        Its stages and edges are drawn by depth.
+    measures : Measures, default WIDE
+        Sizes and direction.
 
     Returns
     -------
     str
         An ``svg`` element; it needs the classes of ``page.css``.
     """
-    stages = scenario.topological()
-    ends = [(edge.sender, edge.receiver) for edge in scenario.edges]
-    layout = layered([stage.name for stage in stages], ends)
+    layout, way = _laid_out(scenario, measures), "down" if measures.is_down else "across"
     edges = [
-        _edge(edge, index, summary, scenario, route)
+        _edge(edge, index, summary, scenario, route, way)
         for index, (edge, route) in enumerate(zip(scenario.edges, layout.edges, strict=True))
     ]
     nodes = [
@@ -69,6 +105,7 @@ def job_graph(summary: Mapping[str, Any], scenario: Scenario) -> str:
     return _drawn(
         "graph.svg",
         name=escape(scenario.name),
+        way=way,
         width=f"{layout.width:.6g}",
         height=f"{layout.height:.6g}",
         least_width=f"{_LEAST_SCALE * layout.width:.0f}",
@@ -112,36 +149,55 @@ def _node(
 
 
 def _edge(
-    edge: Edge, index: int, summary: Mapping[str, Any], scenario: Scenario, route: list[Point]
+    edge: Edge,
+    index: int,
+    summary: Mapping[str, Any],
+    scenario: Scenario,
+    route: list[Point],
+    way: str,
 ) -> str:
-    """Return the curve of one edge, with its partitioner above and its figures below."""
-    (x, y), *rest = route
-    path = f"M{x:.6g} {y:.6g}"
-    for to_x, to_y in rest:
-        middle = (x + to_x) / 2
-        path += f" C{middle:.6g} {y:.6g} {middle:.6g} {to_y:.6g} {to_x:.6g} {to_y:.6g}"
-        x, y = to_x, to_y
+    """Return the curve of one edge with its partitioner and its figures."""
     held = summary["edges"][edge.name]["whole"][in_flight_column(scenario)]
     emitted = summary["stages"][edge.sender]["whole"]["rate_out"]
     (left, start), (right, end) = route[:2]
     middle, centre = (start + end) / 2, (left + right) / 2
     above, below = _beside_curve(end - start)
+    lines = _ACROSS_Y
+    if way == "down":
+        above, below, lines = "start", "start", _BESIDE_Y
+        centre += min(_MOST_BESIDE, _SLANT * abs(right - left))
     return _drawn(
         "graph_edge.svg",
         name=escape(edge.name),
         partitioner=escape(edge.partitioner),
-        path=path,
+        way=way,
+        path=_path(route, way),
         kind="edge limit" if edge.name == summary["bottleneck_detail"]["edge"] else "edge",
         above_x=f"{centre + _FROM_CURVE[above]:.6g}",
         above=above,
         below_x=f"{centre + _FROM_CURVE[below]:.6g}",
         below=below,
-        y=f"{middle - 6:.6g}",
-        rate_y=f"{middle + 15:.6g}",
-        held_y=f"{middle + 29:.6g}",
+        y=f"{middle + lines[0]:.6g}",
+        rate_y=f"{middle + lines[1]:.6g}",
+        held_y=f"{middle + lines[2]:.6g}",
         slot=f"e{index}",
         **edge_slots(edge, emitted, held, scenario),
     )
+
+
+def _path(route: list[Point], way: str) -> str:
+    """Return a curve through points that leaves and reaches each in the direction of the graph."""
+    (x, y), *rest = route
+    path = f"M{x:.6g} {y:.6g}"
+    for to_x, to_y in rest:
+        if way == "down":
+            middle = (y + to_y) / 2
+            path += f" C{x:.6g} {middle:.6g} {to_x:.6g} {middle:.6g} {to_x:.6g} {to_y:.6g}"
+        else:
+            middle = (x + to_x) / 2
+            path += f" C{middle:.6g} {y:.6g} {middle:.6g} {to_y:.6g} {to_x:.6g} {to_y:.6g}"
+        x, y = to_x, to_y
+    return path
 
 
 def _beside_curve(drop: float) -> tuple[str, str]:

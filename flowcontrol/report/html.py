@@ -20,7 +20,7 @@ from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_senten
 from flowcontrol.report.deliveries import delivery_charts, delivery_section, delivery_sentences
 from flowcontrol.report.event_time import event_time_figures, event_time_section
 from flowcontrol.report.event_time_charts import event_time_charts
-from flowcontrol.report.graph import job_graph
+from flowcontrol.report.graph import job_graphs
 from flowcontrol.report.heat import heat_charts
 from flowcontrol.report.keyfigures import (
     job_sentences,
@@ -86,7 +86,7 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join([*key_figures(summary, drawn), *event_time_figures(summary)]),
         player=player(run),
-        graph=job_graph(summary, drawn),
+        graph=job_graphs(summary, drawn),
         in_flight=f"{_counted(scenario)} in flight",
         player_note=player_note(run),
         step_note=step_note(run),

@@ -13,18 +13,44 @@ NODE_WIDTH = 196.0
 """The band in ``graph_node.svg`` is drawn for this width."""
 
 NODE_HEIGHT = 136.0
-_COLUMN_GAP = 144.0
 _ROW_GAP = 30.0
-_WAYPOINT_HEIGHT = 40.0
-_PORT_SPREAD = 52.0
-"""Height over which the ends of several edges are spread at one stage."""
-
 _MARGIN = 10.0
 _SWEEPS = 6
 
 Point = tuple[float, float]
 Item = str | tuple[int, int]
 """A stage by name, or the waypoint (edge, column)."""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Sizes of a drawing, px, as of one from left to right.
+
+    Attributes
+    ----------
+    width, height : float
+        Of a stage.
+    gap : float
+        Between two columns: what is written at an edge stands there.
+    waypoint : float
+        Height that is kept free for an edge that passes a column.
+    ports : float
+        Height over which the ends of several edges are spread at one stage.
+    is_down : bool
+        Whether the drawing is turned: then it runs from top to bottom, and a height is a width.
+    """
+
+    width: float
+    height: float
+    gap: float
+    waypoint: float
+    ports: float
+    is_down: bool = False
+
+
+WIDE = Measures(NODE_WIDTH, NODE_HEIGHT, 144.0, 40.0, 52.0)
+CLOSE = Measures(NODE_WIDTH, NODE_HEIGHT, 100.0, 40.0, 52.0)
+DOWN = Measures(NODE_HEIGHT, NODE_WIDTH, 76.0, 90.0, 90.0, is_down=True)
 
 
 @dataclass(frozen=True)
@@ -39,7 +65,8 @@ class Layout:
         Upper left corner of each stage's box.
     edges : list of list of (x, y)
         For each edge the points that its curve passes, from the sender's right side to the
-        receiver's left side; between two of a pair at the same height it runs straight.
+        receiver's left side, or from its lower to its upper side; between two of a pair that face
+        each other it runs straight.
     """
 
     width: float
@@ -48,8 +75,10 @@ class Layout:
     edges: list[list[Point]]
 
 
-def layered(stages: Sequence[str], edges: Sequence[tuple[str, str]]) -> Layout:
-    """Place a graph without cycles from left to right.
+def layered(
+    stages: Sequence[str], edges: Sequence[tuple[str, str]], measures: Measures = WIDE
+) -> Layout:
+    """Place a graph without cycles from left to right, or from top to bottom.
 
     Parameters
     ----------
@@ -57,6 +86,8 @@ def layered(stages: Sequence[str], edges: Sequence[tuple[str, str]]) -> Layout:
         Names, senders before receivers.
     edges : sequence of (str, str)
         Sender and receiver of each edge.
+    measures : Measures, default WIDE
+        Sizes and direction.
 
     Returns
     -------
@@ -67,10 +98,19 @@ def layered(stages: Sequence[str], edges: Sequence[tuple[str, str]]) -> Layout:
     columns, links = _columns(stages, edges, depth)
     for sweep in range(_SWEEPS):
         _sort_by_neighbours(columns, links, forward=sweep % 2 == 0)
-    centres, height = _centres(columns)
-    nodes = {stage: (_left(depth[stage]), centres[stage] - NODE_HEIGHT / 2) for stage in stages}
-    width = _left(len(columns) - 1) + NODE_WIDTH + _MARGIN
-    return Layout(width, height, nodes, _routes(edges, depth, centres))
+    centres, height = _centres(columns, measures)
+    lefts = [_MARGIN + at * (measures.width + measures.gap) for at in range(len(columns))]
+    nodes = {stage: (lefts[depth[stage]], centres[stage] - measures.height / 2) for stage in stages}
+    width = lefts[-1] + measures.width + _MARGIN
+    layout = Layout(width, height, nodes, _routes(edges, depth, centres, lefts, measures))
+    return _turned(layout) if measures.is_down else layout
+
+
+def _turned(layout: Layout) -> Layout:
+    """Return a layout from left to right as one from top to bottom."""
+    nodes = {stage: (y, x) for stage, (x, y) in layout.nodes.items()}
+    edges = [[(y, x) for x, y in route] for route in layout.edges]
+    return Layout(layout.height, layout.width, nodes, edges)
 
 
 def _depths(stages: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
@@ -117,21 +157,31 @@ def _sort_by_neighbours(
         columns[index].sort(key=means.__getitem__)
 
 
-def _centres(columns: Sequence[Sequence[Item]]) -> tuple[dict[Item, float], float]:
+def _centres(
+    columns: Sequence[Sequence[Item]], measures: Measures
+) -> tuple[dict[Item, float], float]:
     """Return the height of each item's middle, each column centred, and the whole height."""
-    heights = [sum(map(_item_height, column)) + _ROW_GAP * (len(column) - 1) for column in columns]
+
+    def tall(item: Item) -> float:
+        return measures.height if isinstance(item, str) else measures.waypoint
+
+    heights = [sum(map(tall, column)) + _ROW_GAP * (len(column) - 1) for column in columns]
     tallest = max(heights, default=0.0)
     centres: dict[Item, float] = {}
     for column, height in zip(columns, heights, strict=True):
         y = _MARGIN + (tallest - height) / 2
         for item in column:
-            centres[item] = y + _item_height(item) / 2
-            y += _item_height(item) + _ROW_GAP
+            centres[item] = y + tall(item) / 2
+            y += tall(item) + _ROW_GAP
     return centres, tallest + 2 * _MARGIN
 
 
 def _routes(
-    edges: Sequence[tuple[str, str]], depth: Mapping[str, int], centres: Mapping[Item, float]
+    edges: Sequence[tuple[str, str]],
+    depth: Mapping[str, int],
+    centres: Mapping[Item, float],
+    lefts: Sequence[float],
+    measures: Measures,
 ) -> list[list[Point]]:
     """Return the points of each edge; several ends at one stage are spread out."""
     stops = [_stops(index, edge, depth) for index, edge in enumerate(edges)]
@@ -141,12 +191,13 @@ def _routes(
         arriving = [n for n, edge in enumerate(edges) if edge[1] == receiver]
         leaving.sort(key=lambda n: centres[stops[n][1]])
         arriving.sort(key=lambda n: centres[stops[n][-2]])
-        start = (_left(depth[sender]) + NODE_WIDTH, centres[sender] + _port(leaving, index))
-        end = (_left(depth[receiver]), centres[receiver] + _port(arriving, index))
+        out, into = (_port(ends, index) * measures.ports for ends in (leaving, arriving))
+        start = (lefts[depth[sender]] + measures.width, centres[sender] + out)
+        end = (lefts[depth[receiver]], centres[receiver] + into)
         crossed = [
-            (_left(depth[sender] + 1 + number) + across, centres[stop])
+            (lefts[depth[sender] + 1 + number] + across, centres[stop])
             for number, stop in enumerate(stops[index][1:-1])
-            for across in (0.0, NODE_WIDTH)
+            for across in (0.0, measures.width)
         ]
         routes.append([start, *crossed, end])
     return routes
@@ -160,15 +211,5 @@ def _stops(index: int, edge: tuple[str, str], depth: Mapping[str, int]) -> list[
 
 
 def _port(edges: Sequence[int], edge: int) -> float:
-    """Return how far from a stage's middle one of its edges ends."""
-    if len(edges) < 2:
-        return 0.0
-    return _PORT_SPREAD * (edges.index(edge) / (len(edges) - 1) - 0.5)
-
-
-def _left(column: int) -> float:
-    return _MARGIN + column * (NODE_WIDTH + _COLUMN_GAP)
-
-
-def _item_height(item: Item) -> float:
-    return NODE_HEIGHT if isinstance(item, str) else _WAYPOINT_HEIGHT
+    """Return how far from a stage's middle one of its edges ends, between -0.5 and 0.5."""
+    return edges.index(edge) / (len(edges) - 1) - 0.5 if len(edges) > 1 else 0.0

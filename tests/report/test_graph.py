@@ -8,7 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flowcontrol.report.graph import job_graph
+from flowcontrol.report.graph import job_graph, job_graphs
+from flowcontrol.report.layout import CLOSE, DOWN, WIDE, Measures
+from flowcontrol.scenario import parse_scenario
 
 
 def parsed(run: Any) -> ElementTree.Element:
@@ -60,6 +62,54 @@ def test_an_exchange_that_limits_is_marked(experiment: Any) -> None:
     root = ElementTree.fromstring(job_graph(summary, experiment.scenario))
     assert classes(root, "rect") == ["node", "node"]
     assert "edge limit" in classes(root, "path")
+
+
+@pytest.mark.parametrize("measures", [WIDE, CLOSE, DOWN])
+@pytest.mark.parametrize("name", ["fan", "large"])
+def test_each_way_shows_the_same_in_other_places(
+    measures: Measures, name: str, request: pytest.FixtureRequest
+) -> None:
+    run = request.getfixturevalue(name)
+    drawn = ElementTree.fromstring(job_graph(run.summary, run.scenario, measures))
+    assert sorted("".join(drawn.itertext()).split()) == sorted(
+        "".join(parsed(run).itertext()).split()
+    )
+    ends = [path.get("marker-end") for path in drawn.iter("path") if path.get("class") == "edge"]
+    [marker] = drawn.iter("marker")
+    assert set(ends) == {f"url(#{marker.get('id')})"}
+
+
+def chain_of(run: Any, count: int) -> str:
+    """Return the graphs of a chain of stages, each with the figures of a run's one."""
+    stages = [
+        {"name": f"s{n}", "service_rate": 9} if n else {"name": "s0", "emit_rate": 1}
+        for n in range(count)
+    ]
+    edges = [
+        {"from": f"s{n}", "to": f"s{n + 1}", "partitioner": "forward"} for n in range(count - 1)
+    ]
+    given = {"schema": 1, "name": "chain", "duration_s": 1, "stages": stages, "edges": edges}
+    scenario = parse_scenario(given)
+    [stage, *_], [edge] = run.summary["stages"].values(), run.summary["edges"].values()
+    summary = run.summary | {
+        "stages": {one.name: stage for one in scenario.stages},
+        "edges": {one.name: edge for one in scenario.edges},
+    }
+    return job_graphs(summary, scenario)
+
+
+@pytest.mark.parametrize(("count", "ways"), [(4, 2), (5, 2), (6, 1)])
+def test_a_graph_from_left_to_right_is_there_where_it_can_be_read(
+    experiment: Any, count: int, ways: int
+) -> None:
+    """On a page of 1,280 px it has 1,139; from top to bottom a chain has room on a telephone."""
+    drawn = [
+        ElementTree.fromstring(f"{text}</svg>")
+        for text in chain_of(experiment, count).split("</svg>")[:-1]
+    ]
+    assert [one.get("class") for one in drawn] == ["graph across", "graph down"][-ways:]
+    assert float(drawn[-1].get("width", 0)) < 364
+    assert all(1139 / float(one.get("width", 0)) >= 0.79 for one in drawn)
 
 
 def test_every_edge_with_its_partitioner(fan: Any) -> None:

@@ -177,11 +177,20 @@ def test_a_sample_has_its_pressure_and_colour(
     assert browser.evaluate("document.getElementById('subtasks')") is None
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-def test_the_page_is_never_wider_than_its_window(browser: Any, page: Path, width: int) -> None:
+@pytest.mark.parametrize(("width", "way"), [(390, "down"), (420, "down"), (1280, "across")])
+def test_the_page_and_its_graph_are_never_wider_than_the_window(
+    browser: Any, page: Path, width: int, way: str
+) -> None:
     browser.show(width)
     browser.open(page)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    seen = "[...document.querySelectorAll('.graph')].filter((one) => one.getClientRects().length)"
+    assert browser.evaluate(f"{seen}.map((one) => one.classList[1])") == [way]
+    for edge in browser.evaluate(
+        "[...document.querySelectorAll('#job-graph .scroll rect')]"
+        ".map((box) => box.getBoundingClientRect().right)"
+    ):
+        assert edge <= width
 
 
 def test_without_scripts_the_rows_of_the_subtasks_are_shown(browser: Any, page: Path) -> None:

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.report.layout import NODE_HEIGHT, NODE_WIDTH, Layout, layered
+from flowcontrol.report.layout import DOWN, NODE_HEIGHT, NODE_WIDTH, Layout, layered
 
 
 @st.composite
@@ -83,6 +83,24 @@ def test_edges_run_from_box_to_box_and_through_none(
             for left, top in layout.nodes.values():
                 inside = left == x and to_x == left + NODE_WIDTH
                 assert not (inside and top <= y <= top + NODE_HEIGHT)
+
+
+@given(jobs())
+def test_a_graph_from_top_to_bottom_is_drawn_as_properly(
+    job: tuple[list[str], list[tuple[str, str]]],
+) -> None:
+    layout = layered(*job, DOWN)
+    for x, y in layout.nodes.values():
+        assert 0 <= x <= layout.width - NODE_WIDTH
+        assert 0 <= y <= layout.height - NODE_HEIGHT
+    for (ax, ay), (bx, by) in combinations(layout.nodes.values(), 2):
+        assert abs(ax - bx) >= NODE_WIDTH or abs(ay - by) >= NODE_HEIGHT
+    for (sender, receiver), route in zip(job[1], layout.edges, strict=True):
+        for stage, (x, y), offset in ((sender, route[0], NODE_HEIGHT), (receiver, route[-1], 0)):
+            left, top = layout.nodes[stage]
+            assert y == top + offset
+            assert left < x < left + NODE_WIDTH
+        assert all(to_y > y for (_, y), (_, to_y) in pairwise(route))
 
 
 @given(jobs())
