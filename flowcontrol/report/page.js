@@ -1,6 +1,6 @@
 "use strict";
 (function () {
-  const figures = JSON.parse(document.getElementById("figures").textContent);
+  let figures = {};
   const config = { responsive: true, displayModeBar: false };
 
   function themed(layout) {
@@ -43,23 +43,25 @@
     });
   }
 
-  // Plotly stands in the page packed: that is a third of its size.
-  async function unpack(text) {
+  // Plotly and the figures stand in the page packed: that is a fraction of their size.
+  async function unpacked(id) {
+    const text = document.getElementById(id).textContent;
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const script = document.createElement("script");
-    script.textContent = await new Response(stream).text();
-    document.head.append(script);
+    return new Response(stream).text();
   }
 
   async function start() {
-    if (Object.keys(figures).length === 0) return;
+    const places = document.querySelectorAll(".chart:not(.empty)");
+    if (places.length === 0) return;
     if (typeof DecompressionStream === "undefined") {
-      const text = "The charts need a browser of 2023 or later.";
-      for (const id of Object.keys(figures)) document.getElementById(id).textContent = text;
+      for (const place of places) place.textContent = "The charts need a browser of 2023 or later.";
       return;
     }
-    await unpack(document.getElementById("plotly").textContent);
+    const script = document.createElement("script");
+    script.textContent = await unpacked("plotly");
+    document.head.append(script);
+    figures = JSON.parse(await unpacked("figures"));
     draw();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   }
