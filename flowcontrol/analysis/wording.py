@@ -325,6 +325,8 @@ def _in_front(stage: str, limiting: Limiting) -> str:
 
 def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
     """Return the advice for a limiting stage."""
+    if evidence.scenario.stage(stage).external:
+        return f"the service behind {stage} sets the pace: make it quicker or send it less"
     if not subtasks:
         return f"give {stage} more parallelism or speed"
     count = evidence.scenario.stage(stage).parallelism

@@ -183,6 +183,8 @@ def _source_problems(stage: Stage) -> Iterable[tuple[str, str]]:
     if stage.selectivity_exact != 1:
         text = f"{stage.selectivity:g} is not 1: {name!r} is a source and takes no records"
         yield "selectivity", text
+    if stage.external:
+        yield "external", f"true: {name!r} is a source and calls nothing: take it out"
 
 
 def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:

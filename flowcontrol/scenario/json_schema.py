@@ -71,6 +71,7 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
         _if("service_time_cv", _STATED, _is("service_time", "lognormal")),
         *(_if(key, _STATED, {"anyOf": [*map(_states, _READS)]}) for key in _ARRIVES),
         _if("total_arrival_rate", _STATED, _none_of("arrival_rate")),
+        _if("external", {"const": True}, _states("total_rate")),
         _if("latency_from", {"const": "arrival"}, {"anyOf": [*map(_states, _ARRIVES)]}),
         _if("watermark", _STATED, _states("event_time")),
     ],

@@ -57,7 +57,7 @@ class Stage(_Model):
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
-            *("event_time", "watermark", "window", "cpu"),
+            *("event_time", "watermark", "window", "cpu", "external"),
         }
     )
 
@@ -118,6 +118,12 @@ class Stage(_Model):
         "part of a record's service time, from 0 to 1, that needs a processor (cluster.cores); in "
         "the rest it waits for something outside, a call or a lock: the task is busy and no "
         "processor is; default 1, of a source, whose time is 1/emit_rate, 0"
+    )
+    external: bool = Field(
+        default=False,
+        strict=True,
+        description="of a stage with a total_rate: whether a service outside the job sets that "
+        "rate, a database or an API, so that more subtasks make it no quicker; default false",
     )
     state: State | None = f.or_none(
         "what each subtask keeps, and a checkpoint writes; default none"
@@ -189,6 +195,9 @@ class Stage(_Model):
         for key in ("emit_rate", "service_rate"):
             if getattr(self, key) is not None and self.total_rate is not None:
                 yield "total_rate", f"total_rate and {key} are given: keep one of them"
+        if self.external and self.total_rate is None:
+            text = "true: state the records/s that the service takes of all subtasks as total_rate"
+            yield "external", text
         if self.arrival_rate is not None and self.total_arrival_rate is not None:
             text = "total_arrival_rate and arrival_rate are given: keep one of them"
             yield "total_arrival_rate", text

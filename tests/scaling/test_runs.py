@@ -14,7 +14,7 @@ from flowcontrol.errors import RunError
 from flowcontrol.job import build_physical_graph
 from flowcontrol.scaling.runs import scaled
 from flowcontrol.scaling.runs.controllers import Decision
-from flowcontrol.scaling.runs.derive import arrivals
+from flowcontrol.scaling.runs.derive import arrivals, derive
 from flowcontrol.scaling.runs.scaled import run_epochs, run_scaled, scalings_table
 from flowcontrol.scenario import parse_scenario
 
@@ -261,6 +261,17 @@ def test_a_parallelism_that_does_not_fit_fails_the_run(monkeypatch):
         error.value
     )
     assert "map: 60" in str(error.value)
+
+
+@pytest.mark.parametrize(("external", "each"), [(False, 150), (True, 100)])
+def test_a_new_subtask_is_as_fast_as_the_others_unless_a_service_sets_the_total(external, each):
+    """Two subtasks of 300 records/s together become three: 450, or the 300 of the service."""
+    one = scenario()
+    mapping = one.canonical()
+    mapping["stages"][1] |= {"total_rate": 300, "service_rate": None, "external": external}
+    found = derive(parse_scenario(mapping), {"source": 2, "map": 3, "sink": 1}, {}, 0, 0)
+    stage = found.scenario.stage("map")
+    assert [schedule.rate_at(0) for schedule in stage.service_rate] == [each] * 3
 
 
 def test_nothing_happens_without_a_decision(monkeypatch):

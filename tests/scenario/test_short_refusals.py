@@ -33,6 +33,14 @@ TOTALS = [
     row([UNRATED, (TOTAL, "5k")], "stages[1].total_rate", "'5k' is not a number", "; write 5000"),
     row([UNRATED, (TOTAL, "1.5M")], "stages[1].total_rate", "'1.5M'", "; write 1500000"),
     row([UNRATED, (TOTAL, "5/s")], "stages[1].total_rate", "write a number alone, in this unit"),
+    row(("stages/1/external", True), "stages[1].external", "true: state", "total_rate"),
+    row(
+        [("stages/0/emit_rate", MISSING), ("stages/0/total_rate", 5), ("stages/0/external", True)],
+        "stages[0].external",
+        "is a source and calls nothing",
+        "take it out",
+    ),
+    row([UNRATED, (TOTAL, 5), ("stages/1/external", "yes")], "stages[1].external", "true or false"),
     row([UNRATED, (TOTAL, [{"at_s": 1, "rate": 2}])], "stages[1].total_rate[0].at_s", "1 is not 0"),
 ]
 

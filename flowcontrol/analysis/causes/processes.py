@@ -23,7 +23,8 @@ class Work:
     Attributes
     ----------
     kind : {"cpu", "external", "operator"}
-        They share full processors, wait for something else, or compute (operator: also unknown).
+        They share full processors, wait for something else (also: as the scenario states), or
+        compute (also: unknown).
     sentence : str
         With the figures; empty if no process was measured.
     is_measured : bool
@@ -49,6 +50,8 @@ def work_of(run: Run, stage: str, subtasks: Sequence[int], times: Times) -> Work
     times : frozenset of float, s
         Samples in whose intervals they do.
     """
+    if run.scenario.stage(stage).external:
+        return Work("external")
     processes = run.frame("processes")
     if processes is None:
         return Work("operator")

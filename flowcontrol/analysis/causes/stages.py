@@ -24,6 +24,8 @@ _OVER: Final = 1.05
 _CLEAR: Final = 0.2
 """Blocked share before a stage from which there is no doubt that it limits."""
 
+_SERVICE: Final = "make the service quicker, or send it less: more subtasks share what it takes"
+
 ADVICE: Final[dict[Word, str]] = {
     "operator": "give it more parallelism, or make it quicker",
     "key_skew": "spread the hot keys, or aggregate before the shuffle",
@@ -217,8 +219,10 @@ def _slow(
         cause=work.kind,
         evidence=tuple(evidence),
         confidence=round(sure, 2),
-        reason=_how_sure(work.is_measured, blocked, beside is not None),
-        advice=ADVICE[work.kind],
+        reason="the scenario says that a service outside sets its rate"
+        if run.scenario.stage(stage).external
+        else _how_sure(work.is_measured, blocked, beside is not None),
+        advice=_SERVICE if run.scenario.stage(stage).external else ADVICE[work.kind],
         limited_s=run.length(times),
     )
 

@@ -34,8 +34,8 @@ def parallelism_changes(subject: Subject) -> Iterator[Change]:
     """More subtasks where they are busy, fewer where they are not."""
     scenario, seen = subject.scenario, subject.seen
     for stage in scenario.stages:
-        if stage.is_source:
-            continue  # rates are a subtask's: more subtasks would be more to do
+        if stage.is_source or stage.external:
+            continue  # it would have more to do, or shares what a service takes
         p, busy = stage.parallelism, seen.busiest[stage.name]
         if stage.name == seen.limits or busy > _BUSY:
             offered = 1 / (1 - min(seen.held_back, _MOST_HELD))

@@ -199,6 +199,33 @@ def _named(
     )
 
 
+def divided_totals(base: Base, varied: Sequence[Varied]) -> Iterator[str]:
+    """Yield a sentence for each stage whose subtasks are varied while its ``total_rate`` stays.
+
+    The total is divided among them, so that more subtasks carry no more, and less where records
+    are uneven. Sources have it so, and a stage that says so itself: ``external``.
+    """
+    paths = {one.path for one in varied}
+    edges = base.mapping.get("edges")
+    receivers = {edge.get("to") for edge in edges or () if isinstance(edge, Mapping)}
+    for kind, name, key in (path for path in paths if len(path) == 3):
+        items = base.mapping.get(kind)
+        own: Mapping[str, Any] = next((one for one in items or () if _is_named(one, name)), {})
+        total, count = own.get("total_rate"), own.get("parallelism", 1)
+        is_told = own.get("external") or (kind, name, "total_rate") in paths
+        if key != "parallelism" or total is None or is_told or name not in receivers:
+            continue
+        text = f"{name}: its total_rate is divided, so that more subtasks are each slower"
+        if isinstance(total, int | float) and isinstance(count, int):
+            text += f"; if each keeps its speed, add --set {name}.total_rate=null "
+            text += f"--set {name}.service_rate={total / count:g}"
+        yield f"{text}; if a service outside sets it, add --set {name}.external=true"
+
+
+def _is_named(item: object, name: str) -> bool:
+    return isinstance(item, Mapping) and item.get("name") == name
+
+
 def _refusals(plan: Plan, *, is_whole: bool) -> Iterator[Problem]:
     """Yield the problems of a plan's numbers; of its size only if all keys were read."""
     if not plan.varied and is_whole:

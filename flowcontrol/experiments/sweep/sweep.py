@@ -24,7 +24,7 @@ from flowcontrol.experiments.follow import (
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import SweepResult
 from flowcontrol.experiments.sweep.page import sweep_page
-from flowcontrol.experiments.sweep.plan import Plan, Vary, make_plan
+from flowcontrol.experiments.sweep.plan import Plan, Vary, divided_totals, make_plan
 from flowcontrol.experiments.sweep.shares import check_shared, cores, shares_of
 from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
 from flowcontrol.experiments.sweep.variants import Variant, check_variants, into_chunks
@@ -119,6 +119,8 @@ def sweep(
     with silenced(quiet):
         base = varied_base(scenario, overrides)
         plan = make_plan(base, vary, replications=replications, sample=sample, seed=seed)
+        for text in divided_totals(base, plan.varied):
+            (warn or notices.warn)(text)
         variants, chosen = _checked(plan, metrics)
         folder = _open(plan, variants, out, overwrite=overwrite)
         try:

@@ -12,7 +12,7 @@ from flowcontrol import notices
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.executor import Simulate, check_processes, make_executor
 from flowcontrol.experiments.follow import ShowProgress, shown_late
-from flowcontrol.experiments.sweep.plan import Vary
+from flowcontrol.experiments.sweep.plan import Vary, divided_totals
 from flowcontrol.experiments.tune.best_file import best_text
 from flowcontrol.experiments.tune.explore import Outcome, explore
 from flowcontrol.experiments.tune.judge import Verdict, axes_of
@@ -116,6 +116,8 @@ def tune(
     with silenced(quiet):
         base, limits = varied_base(scenario, overrides), as_list(subject_to)
         plan = make_tune_plan(base, vary, aims, limits, runs=runs, batch=batch, seed=seed)
+        for text in divided_totals(base, plan.space.varied):
+            (warn or notices.warn)(text)
         root = Path("out") / f"{plan.example.name}-tune" if out is None else out
         folder = open_folder(root, plan, named=out is not None, overwrite=overwrite)
         executor = partial(make_executor, spark, processes, is_kept=True)

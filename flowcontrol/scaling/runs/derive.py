@@ -158,10 +158,14 @@ def _mapping(scenario: Scenario, widths: Mapping[str, int], origin_us: int) -> d
 
 
 def _put_times(row: dict[str, Any], stage: Stage, width: int, origin_us: int) -> None:
-    """Give the row of a stage its rates and stalls, from the origin on."""
+    """Give the row of a stage its rates and stalls, from the origin on.
+
+    A new subtask is as fast as the others, unless all share what an external service takes.
+    """
     rates = stage.service_rate if stage.emit_rate is None else stage.emit_rate
     key = "service_rate" if stage.emit_rate is None else "emit_rate"
-    if rates is not None and stage.is_total_divided and stage.total_rate is not None:
+    is_shared = stage.is_source or stage.external or width == stage.parallelism
+    if is_shared and rates is not None and stage.is_total_divided and stage.total_rate is not None:
         row["total_rate"] = _written(stage.total_rate.after(origin_us))
     elif rates is not None:
         own = rates if width == stage.parallelism else (rates[0],) * width

@@ -83,6 +83,13 @@ def test_a_total_rate_grows_with_the_subtasks(total: Any, expected: Any) -> None
     assert change.caution == "Each subtask is taken to be as fast as now."
 
 
+def test_an_external_service_is_not_given_more_subtasks() -> None:
+    chain = with_stage(2, total_rate=600, external=True)
+    del chain["stages"][2]["service_rate"]
+    found = documents(changes(chain, SLOW_SINK), "parallelism")
+    assert found == [{"stages.map.parallelism": 1, "edges[1].partitioner": "rebalance"}]
+
+
 def test_places_go_on_in_turn() -> None:
     found = documents(changes(with_stage(2, placement=[1, 1]), SLOW_SINK), "parallelism")
     three = next(one for one in found if one.get("stages.sink.parallelism") == 3)

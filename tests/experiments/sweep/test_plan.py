@@ -7,6 +7,8 @@ import itertools
 import pytest
 
 from flowcontrol.errors import ScenarioError
+from flowcontrol.experiments.base import varied_base
+from flowcontrol.experiments.sweep.plan import divided_totals, make_plan
 from flowcontrol.experiments.sweep.varied import MAX_POINTS
 
 
@@ -27,6 +29,39 @@ def test_a_key_may_be_varied_by_a_text_as_the_command_line_has_it(plan, vary):
 def test_a_text_that_varies_nothing_is_refused(plan, text):
     with pytest.raises(ScenarioError, match="is not of the form KEY=VALUES"):
         plan(["map.service_rate=1,2", text])
+
+
+TOTAL = ["stages.sink.total_rate=600", "stages.sink.service_rate=null"]
+SENTENCE = (
+    "sink: its total_rate is divided, so that more subtasks are each slower; if each keeps its "
+    "speed, add --set sink.total_rate=null --set sink.service_rate=600; if a service outside sets "
+    "it, add --set sink.external=true"
+)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "vary", "said"),
+    [
+        (TOTAL, ["sink.parallelism=1,2"], [SENTENCE]),
+        (TOTAL, ["stages[2].parallelism=1,2", "seed=1,2"], [SENTENCE]),
+        (TOTAL, ["map.parallelism=1,2"], []),
+        (TOTAL, ["sink.parallelism=1,2", "sink.total_rate=600,1200"], []),
+        ([*TOTAL, "stages.sink.external=true"], ["sink.parallelism=1,2"], []),
+        ([], ["sink.parallelism=1,2"], []),
+        (["source.total_rate=600", "source.emit_rate=null"], ["source.parallelism=1,2"], []),
+    ],
+)
+def test_more_subtasks_of_a_total_are_said_to_be_slower(chain, overrides, vary, said):
+    base = varied_base(chain, overrides)
+    assert list(divided_totals(base, make_plan(base, vary).varied)) == said
+
+
+def test_a_total_that_changes_has_its_remedy_in_words(chain):
+    phases = "stages.sink.total_rate=[{at_s: 0, rate: 600}, {at_s: 5, rate: 60}]"
+    base = varied_base(chain, [phases, "stages.sink.service_rate=null"])
+    (text,) = divided_totals(base, make_plan(base, "sink.parallelism=1,2").varied)
+    assert text.startswith("sink: its total_rate is divided")
+    assert "service_rate" not in text
 
 
 def test_a_sample_draws_points_without_repetition(plan):
