@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -151,7 +152,19 @@ def test_what_is_refused_is_refused_alike(name: str, here: Path) -> None:
             call(given, overrides={"duration_s": -1})
     with pytest.raises(ValueError, match="needs a mapping, or a list of KEY=VALUE"):
         call("small.yaml", overrides="duration_s=2")
+    with pytest.raises(ValueError, match="needs a mapping, or a list of KEY=VALUE"):
+        call("small.yaml", overrides=[("duration_s", 2)])
+    with pytest.raises(ValueError, match=r"overrides has .* for duration_s: needs a value"):
+        call("small.yaml", overrides={"duration_s": object()})
     assert [path.name for path in here.iterdir()] == ["small.yaml"]
+
+
+def test_changes_may_be_numbers_of_numpy(here: Path) -> None:
+    changes = {"duration_s": np.int64(2), "stages.source.emit_rate": np.float64(5)}
+    scenario = load_scenario("small.yaml", overrides=changes)
+    assert scenario == load_scenario("small.yaml", overrides=["duration_s=2", "source.emit_rate=5"])
+    with pytest.raises(ValueError, match="needs a mapping, or a list of KEY=VALUE"):
+        load_scenario("small.yaml", overrides="duration_s=2")
 
 
 def test_rounds_take_changes_too(here: Path) -> None:

@@ -12,17 +12,15 @@ from flowcontrol import notices
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.option_table import ALIASES, OPTIONS
+from flowcontrol.scenario.overrides import Overrides as Overrides
 from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.overrides import as_texts as as_texts
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.scenario.yaml_file import read_yaml
 
 Given = Scenario | Mapping[str, Any] | str | Path
 """A scenario, the mapping in its file, or the file."""
-
-Overrides = Mapping[str, Any] | Sequence[str]
-"""Changes: values by key, ``{"stages.sink.service_rate": 300}``, or ``KEY=VALUE`` as for --set."""
-
 
 Texts = str | Sequence[str]
 """One text, or several."""
@@ -116,15 +114,6 @@ def _unitless(options: object) -> Iterator[str]:
         option, text = OPTIONS.get(str(ALIASES.get(key, key))), str(value).strip()
         if option is not None and option.kind == "duration" and text.isdecimal() and int(text):
             yield f"options.{key}: {text} is {text} ms, as Flink reads it; {text}s would be seconds"
-
-
-def as_texts(overrides: Overrides) -> list[str]:
-    """Return changes as ``KEY=VALUE`` each."""
-    if isinstance(overrides, Mapping):
-        return [f"{key}={json.dumps(value)}" for key, value in overrides.items()]
-    if isinstance(overrides, str):
-        raise ValueError(f"overrides is {overrides!r}: needs a mapping, or a list of KEY=VALUE")
-    return list(overrides)
 
 
 def differences(there: Any, here: Any, at: tuple[str | int, ...] = ()) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Changes to a scenario from a command line: ``stages.sink.service_rate=3000``."""
 
 import copy
+import json
 import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,6 +14,9 @@ from flowcontrol.scenario.models import ScenarioHead
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.yaml_file import read_yaml_value
+
+Overrides = Mapping[str, Any] | Sequence[str]
+"""Changes: values by key, ``{"stages.sink.service_rate": 300}``, or ``KEY=VALUE`` as for --set."""
 
 _KEYS: Final = {field.alias or name for name, field in ScenarioHead.model_fields.items()}
 """Keys of the top of a scenario."""
@@ -134,6 +138,30 @@ def _whole_option(key: str) -> str:
     """Return the one option whose key ends so; the key as it is if there is none, or several."""
     found = [known for known in OPTIONS if known.endswith(f".{key}")]
     return found[0] if len(found) == 1 and key not in OPTIONS else key
+
+
+def as_texts(overrides: Overrides) -> list[str]:
+    """Return changes as ``KEY=VALUE`` each.
+
+    Raises
+    ------
+    ValueError
+        If they are a text, or one of them is none, or a value that no file can state.
+    """
+    if isinstance(overrides, Mapping):
+        return [f"{key}={_json(key, value)}" for key, value in overrides.items()]
+    if isinstance(overrides, str) or not all(isinstance(one, str) for one in overrides):
+        raise ValueError(f"overrides is {overrides!r}: needs a mapping, or a list of KEY=VALUE")
+    return list(overrides)
+
+
+def _json(key: str, value: Any) -> str:
+    """Return a value as JSON, those of numpy too."""
+    try:
+        return json.dumps(value, default=lambda one: one.tolist())
+    except (AttributeError, TypeError, ValueError) as error:
+        text = f"overrides has {show(value)} for {key}: needs a value that a file can state"
+        raise ValueError(text) from error
 
 
 def apply_overrides(

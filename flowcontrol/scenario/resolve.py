@@ -41,7 +41,7 @@ from flowcontrol.scenario.monitoring_models import monitoring_problems
 from flowcontrol.scenario.operator_models import Operator
 from flowcontrol.scenario.operators import lower, read_operators, slots_of
 from flowcontrol.scenario.options import read_options
-from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.overrides import Overrides, apply_overrides, as_texts
 from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.scaling_models import scaling_problems
@@ -58,15 +58,15 @@ DEFAULT_VARIATION: Final = 1.0
 ItemT = TypeVar("ItemT", Stage, Edge)
 
 
-def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenario:
+def load_scenario(path: str | Path, *, overrides: Overrides = ()) -> Scenario:
     """Read and check a scenario file.
 
     Parameters
     ----------
     path : str or Path
         The YAML file. Paths of inputs in it are relative to its folder.
-    overrides : sequence of str, optional
-        Changes, ``PATH=VALUE`` each: ``stages.sink.service_rate=3000``,
+    overrides : mapping or sequence of str, optional
+        Changes: values by key, or ``PATH=VALUE`` each: ``stages.sink.service_rate=3000``,
         ``options."taskmanager.memory.segment-size"=4kb``.
 
     Returns
@@ -82,7 +82,7 @@ def load_scenario(path: str | Path, *, overrides: Sequence[str] = ()) -> Scenari
     file = Path(path)
     mapping = read_yaml(file)
     problems: list[Problem] = []
-    changed = apply_overrides(mapping, overrides, problems)
+    changed = apply_overrides(mapping, as_texts(overrides), problems)
     if problems:
         raise ScenarioError(problems, str(file))
     return parse_scenario(changed, str(file), file.resolve().parent)
