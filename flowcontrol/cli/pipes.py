@@ -6,24 +6,34 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 
 @contextmanager
 def unread_dropped() -> Iterator[None]:
-    """Drop what a command writes to a pipe that nobody reads any more.
+    """Drop what a command writes to a pipe that nobody reads any more, or to no stream at all.
 
     Without it rich ends the process with status 1, and what a command does behind the line that
-    could not be written is left undone.
+    could not be written is left undone. A character that the stream's encoding lacks becomes "?".
     """
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, _Unread(stream)) for stream in before)
+    sys.stdout, sys.stderr = (cast(TextIO, _Unread(_usable(stream))) for stream in before)
     try:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         sys.stdout, sys.stderr = before
+
+
+def _usable(stream: TextIO | None) -> TextIO:
+    if stream is None:  # closed by the shell: >&-
+        return Path(os.devnull).open("w", encoding="utf-8")
+    if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="replace")
+    return stream
 
 
 class _Unread:

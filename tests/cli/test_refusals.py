@@ -126,6 +126,17 @@ def test_the_status_is_that_of_the_work_whoever_reads(words, status):
         assert closed_pipe(words, stream).returncode == status
 
 
+def test_a_stream_that_is_closed_or_lacks_a_character_is_no_failure(small, tmp_path):
+    words = f"{sys.executable} -m flowcontrol emulate {small} --clock virtual --quiet --no-advice"
+    words += " --set duration_s=40 --set sink.service_rate=20"
+    ascii = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words.split(), env=ascii, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Bottleneck: sink ? it was busy" in done.stdout  # a dash
+    done = subprocess.run(f"{words} >&-", shell=True, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_what_a_link_is_told_is_done_though_nobody_reads_that_it_begins(tmp_path):
     """It says a line, acts, and says another."""
     place = str(tmp_path / "link")
