@@ -36,8 +36,8 @@ nothing was written |
 
 What takes longer than two seconds says so on standard error; `--quiet` or `FLOWCONTROL_QUIET=1`
 silences it. A folder of results is refused while another process runs in it. A run that was
-stopped, by Ctrl-C or worse, is resumed by the same command and the same version. A reader that leaves, as
-`| head` does, changes neither what is done nor the status.
+stopped, by Ctrl-C or worse, is resumed by the same command and the same version. A reader that
+leaves, as `| head` does, changes neither what is done nor the status.
 """
 
 SUBMITTED = """\
