@@ -77,11 +77,18 @@ def has_ended(phases: Rows, us: int, taken: int, limit: int) -> int:
         The moment, microseconds since the start.
     taken, limit : int
         Records emitted, and those that it has; -1: no end.
+
+    Notes
+    -----
+    A rate that comes to 0 is how a schedule says that the input ends. One that was never anything
+    else is a partition that nobody writes to: Flink's source waits for it, and its watermark with
+    it.
     """
     if limit >= 0 and taken >= limit:
         return 1
     last = phases[len(phases) - 1]
-    return 1 if last[PHASE_RATE] == 0 and us >= last[PHASE_START] else 0
+    is_over = last[PHASE_RATE] == 0 and us >= last[PHASE_START]
+    return 1 if is_over and last[PHASE_BASE] > 0 else 0
 
 
 def stands_still(spans: Rows, us: int) -> int:

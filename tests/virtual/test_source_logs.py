@@ -122,6 +122,31 @@ def test_a_log_that_is_read_out_and_not_written_any_more_ends_the_source() -> No
     assert ends[0] == 63  # 400 records, of which 200 are read from 5 s on, 150 a second
 
 
+@pytest.mark.parametrize("key", ["arrival_rate", "emit_rate"])
+@pytest.mark.parametrize("nothing", [0, [{"at_s": 0, "rate": 0}, {"at_s": 1, "rate": 0}]])
+@pytest.mark.parametrize("idle_after_s", [None, 1])
+def test_a_partition_that_nobody_writes_to_has_not_ended(
+    key: str, nothing: Any, idle_after_s: float | None, clocks: ModuleType
+) -> None:
+    """Its watermark stands, and no window fires; with an idle time nobody waits for it."""
+    source = {
+        "parallelism": 2, "emit_rate": 200, "arrival_rate": [100, nothing],
+        "event_time": {}, "watermark": {"delay_s": 0, "idle_after_s": idle_after_s},
+    }  # fmt: skip
+    if key == "emit_rate":
+        source |= {"arrival_rate": None, "emit_rate": [100, nothing]}
+    given = mapping(source, duration_s=8)
+    given["stages"][1]["window"] = {"kind": "tumbling", "size_s": 1}
+    given["edges"][0] |= {"partitioner": "hash", "key_distribution": {"kind": "uniform", "keys": 2}}
+    made = build_physical_graph(parse_scenario(given))
+    clocks.compare(made)
+    times = simulate(parse_scenario(given)).tables["time"].to_pandas()
+    last = times[times.t_s == 8].set_index(["stage", "subtask"])
+    assert (last.fired["sink"].sum() > 0) == (idle_after_s is not None)
+    assert last.is_idle["source", 1] == (idle_after_s is not None)
+    assert last.watermark_s.isna()["source", 1]
+
+
 # ---------------------------------------------------------------- latency
 
 
