@@ -105,8 +105,8 @@ class InsufficientBuffersError(FlowControlError):
             f"Insufficient number of network buffers: required {required}, but only "
             f"{available} available. The total number of network buffers is currently set to "
             f"{total} of {buffer_bytes} bytes each. You can increase this number by setting the "
-            "options 'taskmanager.memory.network.fraction', 'taskmanager.memory.network.min', "
-            "and 'taskmanager.memory.network.max'."
+            "configuration keys 'taskmanager.memory.network.fraction', "
+            "'taskmanager.memory.network.min', and 'taskmanager.memory.network.max'."
         )
 
 

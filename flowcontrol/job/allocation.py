@@ -152,7 +152,7 @@ class Allocation:
         return (
             "Timeout triggered when requesting exclusive buffers: The total number of network "
             f"buffers is currently set to {options.network_buffers} of {options.segment_bytes} "
-            "bytes each. You can increase this number by setting the options "
+            "bytes each. You can increase this number by setting the configuration keys "
             "'taskmanager.memory.network.fraction', 'taskmanager.memory.network.min', and "
             "'taskmanager.memory.network.max', or you may increase the timeout which is "
             f"{options.buffers_request_timeout_us // 1000}ms by setting the key "

@@ -154,6 +154,7 @@ def test_the_text_of_a_timeout_has_flinks_figures() -> None:
     text = Allocation(scenario.options, 2).timeout_text()
     assert text.startswith("Timeout triggered when requesting exclusive buffers: The total number")
     assert "currently set to 12 of 32768 bytes each" in text
+    assert "by setting the configuration keys 'taskmanager.memory.network.fraction', '" in text
     assert text.endswith(f"the timeout which is 5000ms by setting the key '{TIMEOUT}'.")
 
 

@@ -182,7 +182,7 @@ def test_each_channel_asks_for_its_own_exclusive_buffers(
     assert problem.message.startswith(
         f"Insufficient number of network buffers: required {required}, but only {available} "
         f"available. The total number of network buffers is currently set to {buffers} of 4096 "
-        "bytes each. You can increase this number by setting the options"
+        "bytes each. You can increase this number by setting the configuration keys"
     )
     assert problem.message.endswith("raise that or leave it out.")
     enough = {**options, jobs.BUFFERS: 1 + 3 * each}

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.states import InputChannel
+from flowcontrol.scenario import parse_scenario
 from flowcontrol.systems.transports import bdp_window
 from flowcontrol.systems.transports import cumulative_credit as c
 from flowcontrol.systems.transports import half_return_credit as p
@@ -155,7 +156,16 @@ def test_jets_window_is_never_negative_and_does_not_fall_while_the_queue_is_empt
 
 @pytest.mark.holds("cumulative_credit", "rules", "RabbitMQ's link credit by hand")
 def test_rabbitmq_tops_up_at_half():
-    assert [c.topped_up(left, 128, 64) for left in (128, 65, 64, 0)] == [0, 0, 64, 128]
+    """``DEFAULT_MAX_LINK_CREDIT`` of ``rabbit_amqp_session.erl`` is 170."""
+    found = parse_scenario(
+        {
+            "schema": 1, "name": "rabbit", "duration_s": 1, "system": "rabbitmq",
+            "stages": [{"name": "a", "emit_rate": 1}, {"name": "b"}],
+            "edges": [{"from": "a", "to": "b", "partitioner": "forward"}],
+        }
+    ).system.transport_values  # fmt: skip
+    assert (found["credit"], found["mark"]) == (170, 85)
+    assert [c.topped_up(left, 170, 85) for left in (170, 86, 85, 0)] == [0, 0, 85, 170]
 
 
 @pytest.mark.holds("bdp_window", "rules", "round trips by hand from gRPC")

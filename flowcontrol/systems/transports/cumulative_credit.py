@@ -16,7 +16,7 @@ def topped_up(left: int, most: int, mark: int) -> int:
     left : int
         Credit that the sender has by the receiver's count.
     most, mark : int
-        128 a link in RabbitMQ, topped up at half.
+        170 a link in RabbitMQ 4, topped up at half (``rabbit_amqp_session.erl``).
 
     Returns
     -------
