@@ -69,7 +69,8 @@ def deployment_page(found: Deployment) -> str:
         noscript="",
         css=asset(_REPORT, "page.css") + asset(_REPORT, "deployment.css"),
         body=body,
-        figures="",
+        figures="{}",
+        packed="",
         plotly="",
         script="",
     )

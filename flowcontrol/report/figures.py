@@ -43,6 +43,8 @@ class Chart:
         ``data`` and ``layout`` for plotly; empty data when there is nothing to draw.
     controls : str
         Markup above the drawing, by which a reader changes it; none by default.
+    is_packed : bool, default False
+        Whether the page has the figure gzipped: one of very many numbers.
     """
 
     id: str
@@ -50,6 +52,7 @@ class Chart:
     explanation: str
     figure: Figure
     controls: str = ""
+    is_packed: bool = False
 
 
 def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def heat_charts(run: RunData) -> list[Chart]:
     drawn, group = _figure(run, stages, figures, columns)
     notes = _notes(run, stages, group)
     text = " ".join([texts["text"].format(unit=unit), *notes]).strip()
-    return [Chart(_ID, texts["title"], text, drawn, _switch(figures))]
+    return [Chart(_ID, texts["title"], text, drawn, _switch(figures), is_packed=True)]
 
 
 def columns_for(rows: int) -> int:

@@ -158,7 +158,9 @@ def page(
     **parts : str
         Markup for the placeholders of the body.
     """
-    figures = {chart.id: chart.figure for chart in drawn if chart.figure["data"]}
+    charts = [chart for chart in drawn if chart.figure["data"]]
+    figures = {chart.id: chart.figure for chart in charts if not chart.is_packed}
+    packed = {chart.id: chart.figure for chart in charts if chart.is_packed}
     packages = dict.fromkeys([_REPORT, package])
     return Template(asset(_REPORT, "shell.html")).substitute(
         title=escape(title),
@@ -169,8 +171,9 @@ def page(
         noscript=escape(noscript),
         css="\n".join(_asset_if_any(name, "page.css") for name in packages),
         body=Template(asset(package, "page.html")).substitute(parts),
-        figures=packed_json(figures),
-        plotly=plotly_script() if figures else "",
+        figures=json_for_script(figures),
+        packed=packed_json(packed) if packed else "",
+        plotly=plotly_script() if charts else "",
         script="\n".join(
             [
                 *(_asset_if_any(name, "page.js") for name in packages),

@@ -1,6 +1,6 @@
 "use strict";
 (function () {
-  let figures = {};
+  const figures = JSON.parse(document.getElementById("figures").textContent);
   const config = { responsive: true, displayModeBar: false };
 
   function themed(layout) {
@@ -43,9 +43,10 @@
     });
   }
 
-  // Plotly and the figures stand in the page packed: that is a fraction of their size.
+  // Plotly and the cells of heat maps stand in the page packed: that is a fraction of their size.
   async function unpacked(id) {
     const text = document.getElementById(id).textContent;
+    if (text === "") return "";
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
@@ -61,7 +62,7 @@
     const script = document.createElement("script");
     script.textContent = await unpacked("plotly");
     document.head.append(script);
-    figures = JSON.parse(await unpacked("figures"));
+    Object.assign(figures, JSON.parse((await unpacked("packed")) || "{}"));
     draw();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   }

@@ -153,13 +153,18 @@ def test_plotly_is_there_once_as_npm_has_it(page: Page) -> None:
     assert len(page.script("plotly")) < 700_000
 
 
+@pytest.mark.parametrize("name", ["experiment", "fan", "large"])
+def test_no_page_is_larger_than_two_megabytes(name: str, request: pytest.FixtureRequest) -> None:
+    assert len(page_of(request.getfixturevalue(name))) < 2_000_000
+
+
 def test_plotly_s_licence_stands_beside_it() -> None:
     text = asset("flowcontrol.report", "plotly-LICENSE.txt")
     assert text.startswith("MIT License")
 
 
 def test_every_figure_has_its_place(page: Page) -> None:
-    figures = json.loads(page.unpacked("figures"))
+    figures = json.loads(page.script("figures"))
     assert list(figures) == ["rates", "channels", "in-flight", "pools", "shares", "latency"]
     assert set(figures) <= set(page.ids())
 
@@ -196,7 +201,7 @@ def test_names_are_escaped_everywhere(hostile: Any) -> None:
     assert "<b>" not in head
     assert "alert(1)</script>" not in head
     page = Page(markup)
-    assert len([tag for tag, _ in page.tags if tag == "script"]) == 4
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == 5
     assert "<b>x</b>" in page.contents["td"]
 
 
