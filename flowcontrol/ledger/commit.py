@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import Appender
 from flowcontrol.ledger.listing import damaged, has_gap, is_cleaned, listed
+from flowcontrol.ledger.log import EPOCH
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.ledger.unlinked import UNLINKED, claimed, has_hard_links
 
@@ -236,7 +237,7 @@ class Writer:
     @property
     def _fence(self) -> str:
         """Application id of the epoch."""
-        return f"{self.app_id}/epoch"
+        return f"{self.app_id}{EPOCH}"
 
     def commit(
         self, batch_id: int, adds: Sequence[NewFile], removes: Sequence[NewFile] = ()

@@ -88,10 +88,13 @@ class LinkLedgerView:
     ----------
     members : dict of str to Latest
         By application id: ``sender/<name>``, ``receiver/<name>/<channels>``.
+    starts : dict of str to (int, float)
+        Epoch of each member's newest start that was seen, and when that was, Unix time, s.
     """
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
+        self.starts: dict[str, tuple[int, float]] = {}
         self._log = DeltaLog(storage)
         self._forget()
 
@@ -124,6 +127,9 @@ class LinkLedgerView:
                 self._drop(path)
             for add in commit.adds:
                 self._note(commit.version, add)
+            for member, epoch in commit.epochs.items():
+                if epoch > self.starts.get(member, (0, 0.0))[0]:
+                    self.starts[member] = epoch, commit.at_ms / 1000
         return self._log.version != before
 
     def _note(self, version: int, add: Add) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flowcontrol.errors import DamagedError, LedgerError
 from flowcontrol.ledger.run_tables import RESTORE_RUN, check_writers
@@ -68,6 +68,10 @@ class Add:
     nbytes: int = 0
 
 
+EPOCH: Final = "/epoch"
+"""What follows a writer's application id in that of its epoch."""
+
+
 @dataclass
 class Commit:
     """The content of a commit or a checkpoint."""
@@ -78,6 +82,10 @@ class Commit:
     is_checkpoint: bool = False
     writers: set[str] = field(default_factory=set)
     """Application ids of its transactions."""
+    epochs: dict[str, int] = field(default_factory=dict)
+    """Epoch of each writer that it names, by the writer's application id; none of a checkpoint."""
+    at_ms: int = 0
+    """When it was made, Unix time, milliseconds; 0 for a checkpoint."""
 
 
 class DeltaLog:
@@ -346,7 +354,12 @@ def _parse(version: int, text: str) -> Commit:
         elif "remove" in action:
             commit.removes.append(action["remove"]["path"])
         elif "txn" in action:
-            commit.writers.add(action["txn"]["appId"])
+            name, epoch = action["txn"]["appId"], action["txn"]["version"]
+            commit.writers.add(name)
+            if name.endswith(EPOCH):
+                commit.epochs[name.removesuffix(EPOCH)] = epoch
+        elif "commitInfo" in action:
+            commit.at_ms = action["commitInfo"].get("timestamp", 0)
     if words - KNOWN:
         raise ValueError(f"it says {', '.join(sorted(words - KNOWN))}")
     if not words & LAST:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import time
 from dataclasses import fields
 
 import pytest
 
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.errors import LinkError
+from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
 from flowcontrol.link.monitoring.monitor import LinkMonitor
 
 
@@ -268,6 +271,34 @@ def test_a_batch_that_was_killed_is_no_measurement(link, clock):
     clock.forward(1)
     (reader,) = snapshot(link, clock).receivers
     assert reader.batch_s == 1.0
+
+
+def date_claims_back(link, seconds):
+    """Have all claims so far been made earlier: delta-rs notes the real time of a commit."""
+    for file in (link.path / "ledger" / "_delta_log").glob("*.json"):
+        actions = [json.loads(line) for line in file.read_text().splitlines()]
+        for action in actions:
+            if "commitInfo" in action:
+                action["commitInfo"]["timestamp"] -= 1000 * seconds
+        file.write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_silence_counts_from_a_restart_and_so_does_the_batch_that_runs_again(link, clock):
+    clock.now = time.time() - 456
+    sender, receiver = link.sender(), link.receiver()
+    sender.write({0: 100})
+    receiver.take()
+    date_claims_back(link, 456)
+    (before,) = LinkMonitor(link.path).snapshot(time.time()).receivers
+    assert before.silent_s == pytest.approx(456, abs=60)
+    assert before.running_s == before.silent_s
+    link_receiver_again(link, receiver).take()  # the same rows again, without a commit
+    seen = LinkMonitor(link.path).snapshot(time.time())
+    (reader,) = seen.receivers
+    assert max(reader.silent_s, reader.running_s) < 60
+    assert reader.busy_ratio > 0
+    assert "no commit for" not in describe_bottleneck([seen])
+    assert seen.senders[0].silent_s == pytest.approx(456, abs=60)  # that one was not restarted
 
 
 def link_receiver_again(link, before):

@@ -36,6 +36,8 @@ class Batches:
     def __init__(self, ledger: LedgerHistory, member: str, now: float, window_s: float) -> None:
         steps = ledger.steps[member]
         self.now, self.newest = now, steps[-1]
+        # Of a start that was not seen, at least the commits are known.
+        self._started = ledger.starts.get(member, (0, 0.0))[1]
         self._since = max(now - window_s, steps[0].at)
         self.running: Step | None = None
         last = ledger.last_batches.get(member)
@@ -68,7 +70,7 @@ class Batches:
         """Return the bytes of a channel per second while a batch runs; None if not known."""
         running = None
         if self.running is not None:
-            running = self.running.amounts.get(key, (0, 0))[1], self.now - self.running.at
+            running = self.running.amounts.get(key, (0, 0))[1], self.now - self._began
         return busy_rate(self._totals.get(key, (0, 0))[1], self._busy_s, running)
 
     @property
@@ -79,18 +81,23 @@ class Batches:
     @property
     def running_s(self) -> float | None:
         """How long the batch that runs has taken; None if none runs."""
-        return None if self.running is None else max(0.0, self.now - self.running.at)
+        return None if self.running is None else max(0.0, self.now - self._began)
 
     @property
     def busy_ratio(self) -> float:
         """Share of the window for which a batch ran."""
-        running = [] if self.running is None else [(self.running.at, self.now)]
+        running = [] if self.running is None else [(self._began, self.now)]
         return share([*self._times, *running], self._since, self.now)
 
     @property
     def silent_s(self) -> float:
-        """Time since the last commit."""
-        return max(0.0, self.now - self.newest.at)
+        """Time since the last commit, or since a start after it."""
+        return max(0.0, self.now - self._began)
+
+    @property
+    def _began(self) -> float:
+        """When the newest commit was made; a start after it begins its batch again."""
+        return max(self.newest.at, self._started)
 
 
 def _time(step: Step) -> Time:

@@ -135,7 +135,7 @@ class SenderSnapshot:
     blocked_ratio : float
         Share of the window for which rows of any channel waited for a buffer.
     silent_s : float
-        Time since its last commit, s.
+        Time since its last commit, or its last start if that is later, s.
     """
 
     name: str
@@ -183,7 +183,7 @@ class ReceiverSnapshot:
     is_detached : bool
         Whether a sender has cut it off.
     silent_s : float
-        Time since its last commit, s.
+        Time since its last commit, or its last start if that is later, s.
     fixed_s : float or None
         What a micro-batch takes without any rows; None without a target, or not known yet.
     keeps_target : bool
