@@ -3,7 +3,7 @@
 import gzip
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib import resources
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import yaml
 
-from flowcontrol.report.figures import Chart
+from flowcontrol.report.figures import Chart, Figure
 
 _REPORT: Final = "flowcontrol.report"
 
@@ -95,10 +95,11 @@ def json_for_script(value: Any) -> str:
     return json.dumps(value, allow_nan=False).replace("<", "\\u003c")
 
 
-def packed_json(value: Any) -> str:
-    """Return JSON, gzipped, as base64: the cells of a heat map take a fiftieth of their space."""
-    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+def _packed_script(figures: Mapping[str, Figure]) -> str:
+    """Return figures, gzipped, as base64: cells of heat maps take a fiftieth of their space."""
+    text = json.dumps(figures, allow_nan=False, separators=(",", ":"))
+    data = b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return f'\n<script type="application/gzip" id="packed">{data}</script>'
 
 
 def plotly_script() -> str:
@@ -172,7 +173,7 @@ def page(
         css="\n".join(_asset_if_any(name, "page.css") for name in packages),
         body=Template(asset(package, "page.html")).substitute(parts),
         figures=json_for_script(figures),
-        packed=packed_json(packed) if packed else "",
+        packed=_packed_script(packed) if packed else "",
         plotly=plotly_script() if charts else "",
         script="\n".join(
             [

@@ -44,10 +44,8 @@
   }
 
   // Plotly and the cells of heat maps stand in the page packed: that is a fraction of their size.
-  async function unpacked(id) {
-    const text = document.getElementById(id).textContent;
-    if (text === "") return "";
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  async function unpacked(element) {
+    const bytes = Uint8Array.from(atob(element.textContent), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Response(stream).text();
   }
@@ -60,9 +58,10 @@
       return;
     }
     const script = document.createElement("script");
-    script.textContent = await unpacked("plotly");
+    script.textContent = await unpacked(document.getElementById("plotly"));
     document.head.append(script);
-    Object.assign(figures, JSON.parse((await unpacked("packed")) || "{}"));
+    const packed = document.getElementById("packed");
+    if (packed) Object.assign(figures, JSON.parse(await unpacked(packed)));
     draw();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   }
