@@ -49,10 +49,13 @@ class Budget:
         How long a batch should take.
     first_bytes : int
         What a channel may take in a batch before anything was measured.
+    new_bytes : int, optional
+        What one that has had no rows yet may take later; by default the same.
     """
 
-    def __init__(self, target_s: float, first_bytes: int) -> None:
+    def __init__(self, target_s: float, first_bytes: int, new_bytes: int | None = None) -> None:
         self.target_s, self.first_bytes = target_s, max(1, first_bytes)
+        self.new_bytes = self.first_bytes if new_bytes is None else max(1, new_bytes)
         self._size = BatchSize(target_s, self.first_bytes)
         self._costs: dict[str, float] = {}
         self._seen: list[_Batch] = []
@@ -214,7 +217,7 @@ class Budget:
             part = min(needs[channel], left / (len(needs) - place))
             left -= part
             if channel not in self._costs:
-                part = min(part, float(self.first_bytes))
+                part = min(part, float(self.new_bytes))
             nbytes = round(part / self._costs.get(channel, 1.0))
             allowed[channel] = min(wanting[channel], max(1, nbytes))
         return allowed

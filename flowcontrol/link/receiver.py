@@ -43,9 +43,13 @@ from flowcontrol.link.schema import check_known
 from flowcontrol.link.settings import LinkSettings, altered
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
-FIRST_BYTES = 512 << 10
+FIRST_BYTES = 16 << 10
 """What a batch with a target may take before anything was measured: a slow sink has not yet been
-seen to be slow, and sizes double from batch to batch where it is not."""
+seen to be slow. It is some 600 narrow rows, which a sink of 1 ms a row takes in a second. One that
+is not slow has its size one to three batches later than from 512 KiB on (``docs/design.md``)."""
+
+NEW_BYTES = 512 << 10
+"""What channels that have had no rows yet may take together in a batch of a known size."""
 
 NO_TARGET: dict[str, object] = {"rates": {}, "target_batch_s": None}
 """What the ledger holds of a receiver without a target."""
@@ -119,8 +123,10 @@ class LinkReceiver:
         self._widen(settings.channels)
 
     def _new_budget(self, target_s: float) -> Budget:
-        first = min(self.settings.buffer_bytes, FIRST_BYTES) // max(1, len(self.input.channels))
-        return Budget(target_s, first)
+        channels = max(1, len(self.input.channels))
+        most = self.settings.buffer_bytes
+        first, new = (min(most, nbytes) // channels for nbytes in (FIRST_BYTES, NEW_BYTES))
+        return Budget(target_s, first, new)
 
     def _adopt(self) -> None:
         """Take over what was altered since the last micro-batch."""

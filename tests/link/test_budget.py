@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 
 from flowcontrol.link.budget import Budget
+from flowcontrol.link.receiver import FIRST_BYTES
 
 MB = 1 << 20
 
@@ -35,6 +36,43 @@ def run(budget: Budget, sink: Sink, batches: int, available: int = 1 << 40) -> l
         found.append(sink.seconds(taken))
         budget.observe(taken, found[-1])
     return found
+
+
+ROW_BYTES = 25.2
+"""Of a link whose first batch of 512 KiB had 20,800 rows."""
+
+
+def test_a_first_batch_begins_small_as_nobody_knows_the_sink() -> None:
+    """A sink of 1 ms a row took 21 s for it, at a target of 3 s; now two batches find the size."""
+    found = run(Budget(3.0, FIRST_BYTES), Sink(0.1, [1000 * ROW_BYTES]), 12)
+    assert max(found) < 4
+    assert statistics.median(found[1:]) > 2
+
+
+@pytest.mark.parametrize("fixed_s", [0.05, 0.3])
+@pytest.mark.parametrize("rate", [5 * MB, 50 * MB])
+def test_a_sink_that_is_fast_has_its_size_soon(rate: float, fixed_s: float) -> None:
+    """Whatever it begins with, a batch may be as large as its time allows, and eightfold at once:
+    the small ones cost no more than two batches of the target together."""
+    found = run(Budget(3.0, FIRST_BYTES), Sink(fixed_s, [rate]), 12)
+    small = [seconds for seconds in found[:7] if seconds < 2]
+    assert found[len(small)] > 2
+    assert sum(small) < 2 * 3.0
+
+
+def test_a_restarted_receiver_begins_with_the_size_that_it_had() -> None:
+    before = Budget(3.0, FIRST_BYTES, 512 << 10)
+    run(before, Sink(0.1, [5 * MB] * 2), 20)
+    again, known = Budget(3.0, FIRST_BYTES, 512 << 10), before.to_json()
+    again.restore(known["rates"], known["fixed_s"])
+    [first] = run(again, Sink(0.1, [5 * MB] * 2), 1)
+    assert first > 2
+
+
+def test_a_channel_that_is_new_gets_more_than_a_first_batch() -> None:
+    budget = Budget(3.0, FIRST_BYTES, 512 << 10)
+    run(budget, Sink(0.1, [5 * MB]), 10)
+    assert budget.allow({"0/0": 1 << 40, "0/1": 1 << 40})["0/1"] == 512 << 10
 
 
 @pytest.mark.parametrize("rate", [50 * MB, 5 * MB, MB / 10])
