@@ -33,7 +33,7 @@ def snapshots(make_link, clock):
         link = make_link(name, buffer_bytes=1 << 20)
         sender, receiver = link.sender("events"), link.receiver(target=2.0)
         clock.forward(1)
-        sender.write({0: 12_345, 1: 20}, row_bytes=1024)
+        sender.write({0: 12_345, 1: 8}, row_bytes=1024)  # of the second all fit in a first batch
         receiver.take()
         for _ in range(takes):
             clock.forward(2)
