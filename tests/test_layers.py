@@ -49,7 +49,7 @@ ALLOWED = {
     "diagnosis": {"protocol", "analysis", "calibration"},
     "report": BASE | {"files", "graphs", "deployment", "job", "analysis"},
     "experiments": CORE | {"folders", "virtual", "spark", "analysis", "report"},
-    "experiments/capacity": CORE | {"analysis", "experiments", "report"},
+    "experiments/capacity": CORE | {"analysis", "experiments", "experiments/compare", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
     "experiments/advise": KIT | {"graphs"},
     "experiments/tune": KIT | {"experiments/sweep", "spark"},

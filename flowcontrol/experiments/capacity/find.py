@@ -14,10 +14,12 @@ from flowcontrol import notices
 from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe, at_rate, examine, paced_by
 from flowcontrol.experiments.capacity.result import Capacity
 from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
 from flowcontrol.experiments.capacity.wording import describe_probe
+from flowcontrol.experiments.compare.limits import most_of_source
 from flowcontrol.experiments.executor import Simulate, judging_clock
 from flowcontrol.notices import PATIENCE_S
 from flowcontrol.notices import quiet as silenced
@@ -92,11 +94,13 @@ def capacity(
         checked = as_scenario(scenario, overrides).model_copy(update=unread)
         stage = _checked_source(checked, source)
         seeker = _Seeker(checked, source, tolerance / 2, simulate, progress or _shown_late())
-        below, above, limit, force = _found(seeker, stage)
+        below, above = search(seeker.holds, _start(stage), tolerance / 2)
+        limit, force, shown_at = _limit(seeker, below, above)
         if seeker.is_of_round:  # which may limit too little at the rates near by to be seen there
             chosen = checked.model_copy(update={"round_ms": None})
             seeker = _Seeker(chosen, source, tolerance / 2, simulate, seeker.progress)
-            below, above, limit, force = _found(seeker, stage)
+            below, above = search(seeker.holds, _start(stage), tolerance / 2)
+            limit, force, shown_at = _limit(seeker, below, above)
     return Capacity(
         name=checked.name,
         source=source,
@@ -109,6 +113,7 @@ def capacity(
         limit=limit,
         force=force,
         probes=tuple(seeker.probes.values()),
+        shown_at=shown_at,
     )
 
 
@@ -135,6 +140,7 @@ class _Seeker:
         progress: Callable[[Probe], None],
     ) -> None:
         self.scenario, self.source, self.allowance = scenario, source, allowance
+        self.job = job_for(scenario, scenario.name)
         self.is_own, self.simulate = simulate is None, simulate or judging_clock()
         self.progress = progress
         self.probes: dict[Fraction, Probe] = {}
@@ -153,7 +159,8 @@ class _Seeker:
         """Tell whether a rate is sustained."""
         tables = self.run(rate).tables
         self.window = (second_half_start(tables), end_of(tables))
-        probe = examine(self.scenario, self.source, rate, tables, self.allowance)
+        most = most_of_source(self.job, self.source, self.window)
+        probe = examine(self.scenario, self.source, rate, tables, self.allowance, most)
         self.probes[rate] = probe
         self.progress(probe)
         return probe.is_sustained
@@ -180,26 +187,24 @@ def _start(stage: Stage) -> Fraction:
     return min(max([*rates, 4 * LOWEST]), HIGHEST) if any(rates) else Fraction(1)
 
 
-def _found(
-    seeker: _Seeker, stage: Stage
-) -> tuple[Fraction | None, Fraction | None, Bottleneck | None, tuple[Fraction, Fraction] | None]:
-    """Return the rates on both sides of the highest one, what limits it, and the rate in force."""
-    below, above = search(seeker.holds, _start(stage), seeker.allowance)
-    return below, above, *_limit(seeker, below, above)
-
-
 def _limit(
     seeker: _Seeker, below: Fraction | None, above: Fraction | None
-) -> tuple[Bottleneck | None, tuple[Fraction, Fraction] | None]:
-    """Return the bottleneck and the rate in force there."""
+) -> tuple[Bottleneck | None, tuple[Fraction, Fraction] | None, Fraction | None]:
+    """Return the bottleneck, the rate in force there, and the rate at which it shows.
+
+    Where it does not above the sustained rate, as buffers take up all that is too much, it does at
+    the highest rate that was tried.
+    """
     if above is None:
-        return None, None
-    rate = above if below is None else rounded(below * OVERLOAD, seeker.allowance)
-    found = find_bottleneck(seeker.run(rate).tables, seeker.scenario)
-    if found.stage is None:
-        is_named = found.edge is not None or found.throttle is not None
-        return (found if is_named else None), None
-    return found, _force(seeker.scenario.stage(found.stage), seeker.window)
+        return None, None, None
+    first = above if below is None else rounded(below * OVERLOAD, seeker.allowance)
+    for rate in (first, max(seeker.probes)):
+        found = find_bottleneck(seeker.run(rate).tables, seeker.scenario)
+        if found.stage is not None:
+            return found, _force(seeker.scenario.stage(found.stage), seeker.window), rate
+        if found.edge is not None or found.throttle is not None:
+            return found, None, rate
+    return None, None, None
 
 
 def _force(stage: Stage, window: tuple[float, float]) -> tuple[Fraction, Fraction] | None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.frames import (
@@ -104,6 +105,8 @@ class Probe:
         Mean latency at the sinks; None where nothing arrived.
     is_sustained : bool
         Whether the job can sustain the rate.
+    most : float, records/s
+        What the stages and connections behind the source can do at the most.
     """
 
     rate: Fraction
@@ -112,6 +115,7 @@ class Probe:
     growth: Growth
     latency_ms: float | None
     is_sustained: bool
+    most: float = inf
 
 
 def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
@@ -149,7 +153,12 @@ def reached_edges(scenario: Scenario, source: str) -> tuple[Edge, ...]:
 
 
 def examine(
-    scenario: Scenario, source: str, rate: Fraction, tables: Tables, allowance: float
+    scenario: Scenario,
+    source: str,
+    rate: Fraction,
+    tables: Tables,
+    allowance: float,
+    most: float = inf,
 ) -> Probe:
     """Judge a run.
 
@@ -165,6 +174,8 @@ def examine(
         ``stages``, ``channels`` and ``latency`` of the run.
     allowance : float
         The share e of the rule above, more than 0.
+    most : float, records/s
+        What the stages and connections behind the source can do at the most.
 
     Returns
     -------
@@ -191,9 +202,11 @@ def examine(
         growth=growth,
         latency_ms=_mean_latency(latencies[latencies["t_s"] > start]),
         is_sustained=not (
-            _is_throttled(scenario, source, rate, emitted, blocked, allowance)
+            (1 - allowance) * float(rate) > most
+            or _is_throttled(scenario, source, rate, emitted, blocked, allowance)
             or (growth.share > allowance and growth.records > growth.least)
         ),
+        most=most,
     )
     _check_input(scenario, source, probe, allowance)
     return probe

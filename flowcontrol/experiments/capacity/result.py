@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -42,12 +43,14 @@ class Capacity(Result):
     above : Probe or None
         The run at the lowest rate that was not; None if all were.
     limit : Bottleneck or None
-        The bottleneck of a run at OVERLOAD times the rate; None if there is none.
+        The bottleneck of a run at a rate that is too high; None if there is none.
     force : tuple of Fraction, or None, records/s
         Lowest and highest service rate in force at a subtask of the stage that limits, in the
         judged part; None for an edge or a stage without one.
     probes : tuple of Probe
         All judged runs, in order.
+    shown_at : Fraction or None, records/s
+        The rate at which the limit shows: OVERLOAD times the rate, or the highest that was tried.
     """
 
     name: str
@@ -61,19 +64,39 @@ class Capacity(Result):
     limit: Bottleneck | None
     force: tuple[Fraction, Fraction] | None
     probes: tuple[Probe, ...]
+    shown_at: Fraction | None = None
 
     path = None
     kind = "capacity of"
 
     @property
     def rate(self) -> Fraction:
-        """The highest sustained rate of one subtask, records/s; 0 if none is."""
-        return self.below.rate if self.below is not None else Fraction(0)
+        """The highest sustained rate of one subtask, records/s; 0 if none is.
+
+        It is no higher than what is behind the source can do.
+        """
+        if self.below is None:
+            return Fraction(0)
+        return (
+            self.below.rate
+            if isinf(self.below.most)
+            else min(self.below.rate, Fraction(self.below.most))
+        )
 
     @property
     def total(self) -> Fraction:
         """The same of all subtasks together, records/s."""
         return self.rate * self.parallelism
+
+    @property
+    def error(self) -> float:
+        """Relative error of the rate: the tolerance, or more if the runs were too short for it.
+
+        What still grew at the rate may be too much of it, and half the tolerance is the distance
+        to a rate that is not sustained.
+        """
+        grew = 0.0 if self.below is None else self.below.growth.share
+        return max(self.tolerance, self.tolerance / 2 + grew)
 
     @cached_property
     def sentence(self) -> str:
@@ -91,6 +114,7 @@ class Capacity(Result):
             "total": float(self.total),
             "parallelism": self.parallelism,
             "tolerance": self.tolerance,
+            "error": self.error,
             "window_s": list(self.window),
             "limit": None if limit is None else limit.stage or limit.edge or limit.throttle,
             "sentence": self.sentence,

@@ -58,11 +58,13 @@ def describe_probe(probe: Probe) -> str:
         return f"{_number(probe.rate)} records/s: sustained"
     growth = probe.growth
     is_log = growth.edge.startswith("the log of ")
-    why = (
-        f"blocked {probe.blocked:.1%} of the time, emits {_number(probe.emitted)} records/s"
-        if probe.emitted < float(probe.rate) and probe.blocked > 0 and not is_log
-        else f"{growth.edge} holds {growth.records:,.0f} records more a quarter later"
-    )
+    if probe.emitted < float(probe.rate) and probe.blocked > 0 and not is_log:
+        emits = _number(probe.emitted)
+        why = f"blocked {probe.blocked:.1%} of the time, emits {emits} records/s"
+    elif growth.records > growth.least:
+        why = f"{growth.edge} holds {growth.records:,.0f} records more a quarter later"
+    else:
+        why = f"what is behind the source can do {_number(probe.most)}"
     return f"{_number(probe.rate)} records/s: not sustained ({why})"
 
 
@@ -79,7 +81,7 @@ def _rate(capacity: Capacity) -> str:
         f"{name} {does} {_number(capacity.rate)} records/s per subtask, "
         f"{_number(capacity.total)} records/s in total "
         f"({capacity.parallelism} subtask{'s' if capacity.parallelism > 1 else ''}), "
-        f"within {capacity.tolerance:.2g} of it."
+        f"within {capacity.error:.2g} of it."
     )
 
 
@@ -98,7 +100,10 @@ def _limit(capacity: Capacity) -> str:
 
 def _sentence(capacity: Capacity, limit: Bottleneck) -> str:
     """Return the sentence about the run that shows the limit."""
-    rate = "that rate" if capacity.below is None else f"{float(OVERLOAD):g} times that rate"
+    if capacity.shown_at == max(probe.rate for probe in capacity.probes):
+        rate = f"{_number(capacity.shown_at)} records/s"
+    else:
+        rate = "that rate" if capacity.below is None else f"{float(OVERLOAD):g} times that rate"
     return f"At {rate}: {limit.sentence}"
 
 

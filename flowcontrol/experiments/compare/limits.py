@@ -100,6 +100,44 @@ def job_limits(job: Job) -> list[LimitPhase] | None:
     return phases
 
 
+def most_of_source(job: Job, source: str, window_s: tuple[float, float]) -> float:
+    """Return the rate of a source that the job cannot exceed for long, whatever its buffers.
+
+    Parameters
+    ----------
+    job : Job
+        The physical graph.
+    source : str
+        A source, each of whose subtasks emits alike.
+    window_s : tuple of (float, float), s
+        From when to when the rates of the job count, as their means: buffers may put a slow phase
+        off.
+
+    Returns
+    -------
+    float, records/s
+        Of a subtask, as if other sources emitted nothing and processors were without limit.
+        Infinite if no stage that its records reach has a rate, or if the scenario does not say how
+        many they are: of windows, and of rows that are replayed.
+    """
+    members = [member.stage for plan in job.stages for member in plan.members]
+    if any(stage.input is not None or stage.window is not None for stage in members):
+        return float("inf")
+    start, end = (round(moment * _US_PER_S) for moment in window_s)
+    inside = [moment for moment in _breaks(job) if start < moment < end]
+    phases = [(at, until - at) for at, until in itertools.pairwise([start, *inside, end])]
+    network, own = _Network(job), job.stage(source)
+    found = [*network.wires_of(own)]
+    for plan in job.stages:
+        if plan.is_source and not (plan is own and own.stage.reads_log):
+            continue
+        rates = np.array([list(_rates(plan, at)) for at, _ in phases])
+        able = np.average(rates, axis=0, weights=[length for _, length in phases])
+        taken = network.taken_of(own, plan)
+        found += (able[taken > 0] / taken[taken > 0]).tolist()
+    return min(found, default=float("inf"))
+
+
 def _breaks(job: Job) -> list[int]:
     """Return the moments at which a rate changes, from 0 on, microseconds."""
     breaks = {0}
@@ -122,6 +160,7 @@ class _Network:
         width = sum(plan.stage.parallelism for plan in self._sources)
         first = 0
         self._flow: dict[str, Floats] = {}
+        self._columns: dict[str, slice] = {}
         self._before: dict[str, set[str]] = {}
         self._wires: dict[tuple[int, int], Floats] = {}
         for plan in job.stages:
@@ -129,6 +168,7 @@ class _Network:
             if plan.is_source:
                 rows = np.arange(plan.stage.parallelism)
                 flow[rows, first + rows] = 1.0
+                self._columns[plan.name] = slice(first, first + len(rows))
                 first += plan.stage.parallelism
             before: set[str] = set()
             for link in plan.inputs:
@@ -154,6 +194,17 @@ class _Network:
                     self._wires[pair] = self._wires.get(pair, np.zeros(flow.shape[1])) + load
         arriving: Floats = shares @ flow
         return arriving
+
+    def taken_of(self, source: JobVertex, plan: JobVertex) -> Floats:
+        """Return the records that each subtask takes up of one from each subtask of a source."""
+        taken: Floats = self._flow[plan.name][:, self._columns[source.name]].sum(axis=1)
+        return taken
+
+    def wires_of(self, source: JobVertex) -> list[float]:
+        """Return the records/s of each subtask of a source that each connection can carry."""
+        bandwidth = self._job.scenario.cluster.bandwidth_bytes_per_s
+        loads = [load[self._columns[source.name]].sum() for load in self._wires.values()]
+        return [float(bandwidth) / load for load in loads if bandwidth is not None and load > 0]
 
     def rates_at(self, at_us: int) -> dict[str, tuple[float, ...]]:
         """Return what each task can emit or take at a moment, records/s; inf without a rate."""
