@@ -119,22 +119,17 @@ class Job:
 
         Notes
         -----
-        A sample that falls inside a round shows the round before; it covers the rounds since the
-        sample before, and where there are none it covers the last one again.
+        A sample that falls inside a round is taken, and stands, at the end of the round before;
+        where none has ended since the sample before there is none. The last one stands at the end
+        of the last round, which is behind the end of the run where rounds do not divide it.
         """
-        interval, done, number = self.scenario.sample_interval_us, 0, 1
-        end_us = min(rounds * self.round_us, self.scenario.duration_us)
-        while rounds:
-            time_us = min(number * interval, end_us)
-            upto = rounds if time_us == end_us else time_us // self.round_us
-            if upto > done:
-                yield time_us / 1e6, done, upto - 1
-                done = upto
-            elif upto > 0:
-                yield time_us / 1e6, upto - 1, upto - 1
-            if time_us == end_us:
-                return
+        done = number = 0
+        while done < rounds:
             number += 1
+            upto = min(number * self.scenario.sample_interval_us // self.round_us, rounds)
+            if upto > done:
+                yield self.time_s(upto), done, upto - 1
+                done = upto
 
     def time_s(self, rounds: int) -> float:
         """Emulated time after so many rounds, seconds."""

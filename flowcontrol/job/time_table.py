@@ -119,12 +119,9 @@ class TimeTable:
         self._samples.append(pa.table(columns, TIME.arrow_schema()))
 
     def _paused_share(self, rounds: int, paused: Sequence[int] | Ints) -> Floats:
-        """Return for which share of the rounds since the sample before tasks were paused, ms/s.
-
-        A sample without a round of its own repeats the one before, as other tables do.
-        """
+        """Return for which share of the rounds since the sample before tasks were paused, ms/s."""
         done, before = self._paused
-        if len(paused) > 0 and rounds > done:
+        if len(paused) > 0:
             now = np.asarray(paused, np.int64)[self._tasks]
             self._paused = rounds, now
             self._share = 1000.0 * (now - before) / ((rounds - done) * self.job.round_us)

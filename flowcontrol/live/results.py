@@ -109,11 +109,6 @@ def result_tables(
         ``checkpoints`` and ``checkpoint_tasks``, of one that may fail ``restarts``, of one whose
         records have event times or keys ``time``, of one that stalls ``processes``, and where
         readers may see something else than what was written ``delivery``.
-
-    Notes
-    -----
-    A sample that falls inside a round shows the round before; it covers the rounds since the
-    sample before, and where there are none it repeats that sample's rates.
     """
     tables = {name: _Growing(name) for name in ("stages", "channels", "latency")}
     deployed = Deployments(job, history)

@@ -95,12 +95,9 @@ class Tables:
         t_s : float
             Time of the sample, s.
         rounds : int
-            Rounds since the sample before; 0 repeats its rows.
+            Rounds since the sample before, at least 1.
         """
-        if rounds == 0:
-            self._repeat(t_s)
-        else:
-            self.add_sample(self.sample(t_s, rounds))
+        self.add_sample(self.sample(t_s, rounds))
 
     def sample(self, t_s: float, rounds: int) -> Sample:
         """Return a sample of the present state; parameters as of :meth:`add`."""
@@ -182,23 +179,6 @@ class Tables:
         self._parts["channels"].append(self._shown.of_channels(at, moments))
         self._parts["latency"].append(self._latency(samples))
         self._times += [sample.t_s for sample in samples]
-
-    def _repeat(self, t_s: float) -> None:
-        """Add the rows of the last sample again, at another time."""
-        self._work_off()
-        if not self._times:
-            return
-        times = self._parts["latency"][-1]["t_s"]
-        last = [row for row, at in enumerate(times) if at == self._times[-1]]
-        again = {
-            name: [values[row] for row in last]
-            for name, values in self._parts["latency"][-1].items()
-        }
-        for name in ("stages", "channels"):
-            rows = {column: values[None] for column, values in self._last(name).items()}
-            self._parts[name].append(rows)
-        self._parts["latency"].append({**again, "t_s": [t_s] * len(last)})
-        self._times.append(t_s)
 
     def _last(self, name: str) -> Columns:
         return {column: values[-1] for column, values in self._parts[name][-1].items()}

@@ -109,7 +109,7 @@ class Jumps:
         """Take a sample, as :meth:`Tables.add` does, of the state to which the run was advanced."""
         orbit, now = self._orbit, self._memory.head.round
         place = None if orbit is None else self._place(orbit, now)
-        if orbit is None or place is None or rounds == 0:
+        if orbit is None or place is None:
             self._tables.add(t_s, rounds)
         else:
             add = self._rows.copy if self._is_copy else self._rows.take
