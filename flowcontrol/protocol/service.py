@@ -37,13 +37,13 @@ def work_by(phases: Rows, us: int) -> int:
     us : int
         Microseconds since the start.
     """
-    phase = phases[_phase_at(phases, us)]
+    phase = phases[phase_at(phases, us)]
     return phase[PHASE_BASE] + phase[PHASE_RATE] * (us - phase[PHASE_START])
 
 
 def first_us_at(phases: Rows, work: int, since_us: int) -> int:
     """First microsecond from ``since_us`` on by which so much work is done, or NEVER."""
-    index = _phase_at(phases, since_us)
+    index = phase_at(phases, since_us)
     while True:
         phase = phases[index]
         rate, moment = phase[PHASE_RATE], since_us
@@ -107,12 +107,16 @@ def stands_still(spans: Rows, us: int) -> int:
     return NEVER
 
 
-def _phase_at(phases: Rows, us: int) -> int:
+def phase_at(phases: Rows, us: int) -> int:
     """Index of the phase in force."""
-    index = len(phases) - 1
-    while phases[index][PHASE_START] > us:
-        index -= 1
-    return index
+    low, high = 0, len(phases) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if phases[middle][PHASE_START] > us:
+            high = middle - 1
+        else:
+            low = middle
+    return low
 
 
 def service_work(kind: int, cv: float, first: float, second: float, unit: int) -> int:

@@ -6,6 +6,7 @@ records due by a moment never depends on how a run was cut into rounds.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -173,11 +174,8 @@ class Schedule(BaseModel):
         Fraction
             Records per emulated second.
         """
-        rate = self.phases[0].rate
-        for phase in self.phases:
-            if phase.at_us <= us:
-                rate = phase.rate
-        return rate
+        at = bisect_right(self.phases, us, key=lambda phase: phase.at_us)
+        return self.phases[max(0, at - 1)].rate
 
     def without(self, spans: Sequence[Span]) -> Schedule:
         """Return this schedule with a rate of 0 during some times.

@@ -18,7 +18,14 @@ from flowcontrol.operators.task import (
 )
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import Rows
-from flowcontrol.protocol.service import NEVER, first_us_at, first_us_beyond, stands_still, work_by
+from flowcontrol.protocol.service import (
+    NEVER,
+    first_us_at,
+    first_us_beyond,
+    phase_at,
+    stands_still,
+    work_by,
+)
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
@@ -60,7 +67,7 @@ from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
 from flowcontrol.virtual.timed_worker import is_paused, mark_time, next_probe_us, note_pause, probe
 from flowcontrol.virtual.turns import close, serve_now
-from flowcontrol.virtual.wheel import collect, next_round, wake
+from flowcontrol.virtual.wheel import collect, next_round, wake, wake_at
 from flowcontrol.virtual.windowed_worker import look_at_timers, plan_timers
 
 PARTS = EVERYTHING
@@ -412,10 +419,9 @@ def plan_server(
     elif reason == CAPACITY and (ready > end or waiting > 0):
         status = f.BUSY
     task.status = status
-    for i in range(len(phases)):
-        if phases[i][0] >= end_us:  # a rate of nothing begins or ends there
-            wake_at(m, number, phases[i][0] + 1)
-            break
+    following = phase_at(phases, end_us - 1) + 1
+    if following < len(phases):  # a rate of nothing begins or ends there
+        wake_at(m, number, phases[following][0] + 1)
     if reason == CAPACITY:
         if work_by(phases, end_us + m.round_us) > ready:
             wake(m, number, m.now + 1)
@@ -438,14 +444,6 @@ def plan_probe(m: KernelMemory, worker: KernelWorker, available: int) -> None:
 def is_in_hand(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether a task is a source in the middle of reading a record: 1 if so."""
     return is_reading(m, task) if m.has_readers == 1 and task.kind == f.READER else 0
-
-
-def wake_at(m: KernelMemory, number: int, us: int) -> None:
-    """Have a task looked at in the round in which a microsecond after this one ends."""
-    if us == NEVER or v.task_row(m, number).wake == m.now + 1:
-        return
-    whole = m.round_us
-    wake(m, number, max(m.now + 1, (us + whole - 1) // whole - 1))
 
 
 def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:

@@ -1,5 +1,6 @@
 """When a task is looked at next: a wheel of rounds, so that idle stretches cost nothing."""
 
+from flowcontrol.protocol.service import NEVER
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
@@ -27,6 +28,14 @@ def wake(m: KernelMemory, number: int, at: int) -> None:
     else:
         set_bit(m, m.wheel_bits, slot)
     m[m.wheel + slot] = number + 1
+
+
+def wake_at(m: KernelMemory, number: int, us: int) -> None:
+    """Have a task looked at in the round in which a microsecond after this one ends."""
+    if us == NEVER or task_row(m, number).wake == m.now + 1:
+        return
+    whole = m.round_us
+    wake(m, number, max(m.now + 1, (us + whole - 1) // whole - 1))
 
 
 def _clear_slot(m: KernelMemory, slot: int) -> None:

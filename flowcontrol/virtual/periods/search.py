@@ -133,8 +133,11 @@ class Search:
     def __init__(self, memory: Memory, effort: Effort, state: StateOf) -> None:
         self._memory, self._effort, self._state = memory, effort, state
         self.flushers, head = Flushers.of(memory), memory.head
-        self._changes = changes_of(memory)
         self._least = max(1, effort.steps // max(1, head.tasks))
+        self._changes = changes_of(memory)
+        ends = np.append(self._changes[1:], head.rounds * head.round_us)
+        lasting = ends - self._changes >= effort.gain * self._least * head.round_us
+        self._lasting = np.flatnonzero(lasting)
         self._hints = np.concatenate(
             [
                 _levels(head.tasks_at, head.tasks, f.KernelTask),
@@ -187,14 +190,17 @@ class Search:
         self._end, self.next = min(self._end, now), now
 
     def _begin(self, now: int) -> None:
-        """Begin with a stretch of rounds in which no schedule changes."""
+        """Begin with a stretch of rounds in which no schedule changes, if it lasts long enough.
+
+        If not, nothing is to be looked for before the next one that does.
+        """
         head, effort = self._memory.head, self._effort
-        later = self._changes[self._changes > now * head.round_us]
-        # The round that ends at the very moment sees it already: a source may end there.
-        self._end = min([head.rounds, *((later[:1] - 1) // head.round_us).tolist()])
-        self._end = max(self._end, now + 1)
+        following = int(self._changes.searchsorted(now * head.round_us, "right"))
+        self._end = self._before(following, now)
         self._stretch = None
         if self._end - now < effort.gain * self._least:
+            lasting = self._lasting[self._lasting.searchsorted(following) :]
+            self._end = self._before(int(lasting[0]) if len(lasting) else len(self._changes), now)
             return
         stretch = stretch_at(self._memory, now, self._end)
         if stretch.whole > (self._end - now) // effort.gain:
@@ -203,6 +209,17 @@ class Search:
         self._seen.clear()
         self._steps, self._looks, self._last, self._matches = head.steps, 0, 0, 0
         self._whole_looks, self._wanted, self._tries = 0, effort.matches, effort.tries
+
+    def _before(self, change: int, now: int) -> int:
+        """Return the round before a change of a schedule, at least the next one.
+
+        The round that ends at the very moment sees it already: a source may end there.
+        """
+        head = self._memory.head
+        end = head.rounds
+        if change < len(self._changes):
+            end = min(end, (int(self._changes[change]) - 1) // head.round_us)
+        return max(end, now + 1)
 
     def _plan(self, now: int, whole: int) -> None:
         """Say when to look next: after a whole number of what has to be whole."""
