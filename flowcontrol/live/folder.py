@@ -77,7 +77,7 @@ def open_folder(
     described = {
         "run_id": uuid.uuid4().hex[:12],
         "scenario": scenario.canonical(),
-        "rules": rules_version(*OF_LIVE_RUN),
+        "rules": rules_version(*OF_LIVE_RUN) if clock == "live" else None,  # others begin anew
         "clock": clock,
     }
     owned = open_owned(
@@ -85,7 +85,8 @@ def open_folder(
         KIND,
         described,
         is_continued=lambda found: (
-            _is_same(found, described) and found.get("rules") == described["rules"]
+            _is_same(found, described)
+            and all(found.get(key) == described[key] for key in ("rules", "clock"))
         ),
         why_kept=lambda found: None if overwrite else _why_kept(root, found, described, named),
     )
@@ -106,6 +107,11 @@ def _why_kept(
     if _is_same(found, described):
         if found.get("clock") == "virtual":
             return None
+        if described["clock"] == "virtual":
+            return (
+                f"{root} holds an unfinished run of this scenario on the live clock: name another "
+                "folder, or replace it with --overwrite"
+            )
         return (
             f"{root} holds an unfinished run of this scenario that was begun under other rules "
             f"(version {found.get('rules', 'unknown')}; these are {described['rules']}) and cannot "

@@ -183,6 +183,15 @@ def test_an_unfinished_run_on_the_virtual_clock_is_begun_anew_after_an_upgrade(
     assert not opened(root).is_resumed
 
 
+def test_an_unfinished_live_run_is_not_begun_anew_on_the_virtual_clock(root: Path) -> None:
+    """Nor is its folder taken over: it has something to go on from."""
+    open_folder(root, SMALL, named=False, overwrite=False).close()
+    before = tree(root)
+    with pytest.raises(ScenarioError, match=r"run of this scenario on the live clock.*--overwrite"):
+        open_folder(root, SMALL, named=False, overwrite=False, clock="virtual")
+    assert tree(root) == before
+
+
 def test_a_finished_run_in_a_folder_that_was_named_is_kept(root: Path) -> None:
     leave_run(root, finished=True)
     before = tree(root)
