@@ -18,7 +18,7 @@ from flowcontrol.analysis.wording import percent
 Found = Literal["downstream", "network", "skew", "cpu", "gc", "external", "checkpoint", "none"]
 
 BUSY: Final = 0.9
-"""Busy share from which a subtask has no time to spare."""
+"""Share of the time from which a subtask that is busy or blocked has none to spare."""
 
 AT_WORK: Final = 0.5
 """Share of the time from which a task is slow with its task manager: not mostly idle."""
@@ -87,8 +87,9 @@ def root_cause(tables: Mapping[str, Any]) -> Finding:
     Returns
     -------
     Finding
-        The suspect is the first vertex that is not back-pressured behind ones that are; of several
-        the busiest. It is busy: gc, skew, cpu or external, and downstream where its figures do not
+        The suspect is the first vertex behind back-pressured ones that is not back-pressured
+        itself, or is at work behind full inputs while its output pools have room; of several the
+        busiest. It is busy: gc, skew, cpu or external, and downstream where its figures do not
         tell which. It is not: network if its input pools are low while those that send to it have
         full ones, checkpoint if it has input that it does not take. If all are back-pressured to
         the end, the cause is downstream of the last.
@@ -126,7 +127,8 @@ def root_cause(tables: Mapping[str, Any]) -> Finding:
         return Finding(None, None, "none", (text,), _ADVICE["none"])
     suspects = [
         name for name in order
-        if not vertices[name].is_blocked and any((a, name) in edges for a in blocked)
+        if (not vertices[name].is_blocked or _is_at_work(vertices[name]))
+        and any((a, name) in edges for a in blocked)
     ]  # fmt: skip
     if not suspects:
         last = vertices[blocked[-1]]
@@ -144,6 +146,24 @@ def root_cause(tables: Mapping[str, Any]) -> Finding:
 _Why = tuple[int | None, Found, tuple[str, ...]]
 
 
+def _is_at_work(vertex: Vertex) -> bool:
+    """Tell whether a subtask holds its senders up itself: in high, out low, and mostly busy.
+
+    A share of blocked time has no value at which its task would cease to be the slow one.
+    """
+    return any(
+        row["in_pool_usage"] >= HIGH > row["out_pool_usage"]
+        and row["busy_ms_per_s"] > row["backpressured_ms_per_s"]
+        for row in vertex.rows
+    )
+
+
+def _has_no_time(row: Mapping[str, Any]) -> bool:
+    """Tell whether a subtask is busy whenever it may be."""
+    blocked = float(row["backpressured_ms_per_s"])
+    return blocked < row["busy_ms_per_s"] >= 1000 * BUSY - blocked
+
+
 def _behind(found: Vertex, senders: Sequence[Vertex]) -> str:
     blocked = ", ".join(f"{one.name} {percent(one.blocked)}" for one in senders)
     return (
@@ -155,12 +175,16 @@ def _of_busy(
     found: Vertex, vertices: Mapping[str, Vertex], processes: Mapping[Any, Mapping[str, Any]]
 ) -> _Why | None:
     """Return why a vertex is busy; None if it is not."""
-    busy = [row for row in found.rows if row["busy_ms_per_s"] >= 1000 * BUSY]
+    busy = [row for row in found.rows if _has_no_time(row)]
     if not busy:
         return None
     top = max(busy, key=lambda row: row["busy_ms_per_s"])
     only = int(top["subtask"]) if len(busy) == 1 < len(found.rows) else None
-    shown = f"{len(busy)} of {len(found.rows)} subtasks of {found.name} are busy for 90 % or more."
+    least = min(BUSY, *(row["busy_ms_per_s"] / 1000 for row in busy))
+    shown = (
+        f"{len(busy)} of {len(found.rows)} subtasks of {found.name} are busy for "
+        f"{percent(least)} or more."
+    )
     collected = _collecting(busy, vertices, processes)
     if collected is not None:
         machine, gc = collected

@@ -224,6 +224,24 @@ def test_the_table(tables: dict[str, Any], found: tuple[str | None, int | None, 
     assert finding.advice
 
 
+@pytest.mark.parametrize("blocked", [90, 100, 101, 110, 200, 300, 450])
+@pytest.mark.parametrize("after", [0, 300])
+def test_a_vertex_at_work_behind_full_inputs_is_guilty_however_long_it_is_blocked(
+    blocked: int, after: int
+) -> None:
+    own = {"in_pool_usage": 1.0, "out_pool_usage": 0.3, "backpressured_ms_per_s": blocked}
+    busy = {"busy_ms_per_s": 1000.0 - blocked, "idle_ms_per_s": 0.0}
+    sink = row("sink", busy_ms_per_s=after, idle_ms_per_s=1000.0 - after, in_pool_usage=0.1)
+    finding = root_cause(chain(SOURCE, row("map", **own, **busy), sink))
+    assert (finding.vertex, finding.cause) == ("map", "external")
+
+
+def test_a_busier_vertex_behind_one_at_work_is_guilty() -> None:
+    own = {"in_pool_usage": 1.0, "out_pool_usage": 0.3, "backpressured_ms_per_s": 110}
+    held = row("map", **own, busy_ms_per_s=890.0, idle_ms_per_s=0.0)
+    assert root_cause(chain(SOURCE, held, SLOW_SINK)).vertex == "sink"
+
+
 def test_rows_may_stand_in_any_order() -> None:
     found = TABLE[3][1]
     assert root_cause({**found, "stages": found["stages"][::-1]}) == root_cause(found)
