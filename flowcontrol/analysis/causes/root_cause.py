@@ -160,8 +160,8 @@ def _is_at_work(vertex: Vertex) -> bool:
 
 def _has_no_time(row: Mapping[str, Any]) -> bool:
     """Tell whether a subtask is busy whenever it may be."""
-    blocked = float(row["backpressured_ms_per_s"])
-    return blocked < row["busy_ms_per_s"] >= 1000 * BUSY - blocked
+    busy, blocked = float(row["busy_ms_per_s"]), float(row["backpressured_ms_per_s"])
+    return busy > blocked and busy + blocked >= 1000 * BUSY
 
 
 def _behind(found: Vertex, senders: Sequence[Vertex]) -> str:
