@@ -1,17 +1,18 @@
-"""Reading the progress of a Spark query: StreamingQueryProgress as JSON, one a line."""
+"""Reading the progress of a Spark query, StreamingQueryProgress, into batches."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from flowcontrol.calibration.bodies import plain, read_json, read_text, shown
+from flowcontrol.calibration.bodies import known_rows, plain, read_text, shown
 from flowcontrol.calibration.draft import refuse
+from flowcontrol.calibration.foreign import kind_of
+from flowcontrol.calibration.progress_text import FORM, Placed, progress_in, progress_in_text
 
 LEAST_BATCHES: Final = 4
 """Batches with rows, the first of each run left out: two sizes and their error."""
@@ -21,8 +22,6 @@ _MOST: Final = 2**63 - 1
 
 _LONGEST_MS: Final = 1_000_000_000
 """Longest time of a batch, some eleven days."""
-
-_FORM: Final = "a line holds one StreamingQueryProgress as JSON (progress.json)"
 
 
 @dataclass(frozen=True)
@@ -54,13 +53,15 @@ class Batch:
     states: int = 0
 
 
-def read_progress(given: Any) -> tuple[list[Batch], str, str]:
+def read_progress(given: Any, wanted: str | None = None) -> tuple[list[Batch], str, str]:
     """Read the progress of one query.
 
     Parameters
     ----------
     given : str, Path or sequence
-        A file with a JSON object a line, or the objects.
+        A file that has it anywhere in it, or the objects.
+    wanted : str, optional
+        Id or name of the query; by default the only one.
 
     Returns
     -------
@@ -72,39 +73,97 @@ def read_progress(given: Any) -> tuple[list[Batch], str, str]:
     Raises
     ------
     ScenarioError
-        If a line is no progress, or cut; if there are two queries; if there are too few batches.
+        If there is no progress, or it is cut; if there are two queries; if there are too few
+        batches, or no rows of them were counted.
     """
     source = plain(str(given)) if isinstance(given, str | Path) else "the progress"
     rows = _load(Path(given), source) if isinstance(given, str | Path) else _objects(given, source)
-    queries = {str(row["id"]): row.get("name") for _, row in rows}
-    if len(queries) > 1:
-        pairs = [
-            (plain(one), plain(str(name or "without a name"))) for one, name in queries.items()
-        ]
-        names = ", ".join(f"{one} ({name})" for one, name in pairs)
-        text = (
-            f"progress of {len(queries)} queries, {names}: keep the lines of one of them, each "
-            "query in a file of its own"
-        )
-        refuse("id", text, source)
-    batches = [_batch(place, row, source) for place, row in rows if row.get("numInputRows")]
+    rows = _of_query(rows, wanted, source)
+    # Who asks for lastProgress again and again has some of it twice.
+    rows = [rows[0], *(b for a, b in pairwise(rows) if a[1] != b[1])]
+    counted = [(n, place, row) for n, (place, row) in enumerate(rows) if _rows(row)]
+    batches = [_batch(place, row, n, source) for n, place, row in counted]
     _check_order(batches, source)
     firsts = {one.run: one.number for one in reversed(batches)}
     kept = [one for one in batches if one.number != firsts[one.run]]
     if len(kept) < LEAST_BATCHES:
-        text = (
-            f"{len(kept)} batches with rows behind the first one of a run, of at least "
-            f"{LEAST_BATCHES}: let the query run for longer"
-        )
-        refuse("numInputRows", text, source)
+        _refuse_few([row for _, row in rows], len(kept), source)
     if not any(a.run == b.run for a, b in pairwise(kept[len(kept) // 2 :])):
         text = (
             f"the query was started {len({one.run for one in kept})} times, and no two batches "
             "behind the first one of a start are in a row: let it run for longer"
         )
         refuse("runId", text, source)
-    name = next((plain(str(one)) for one in queries.values() if one), "") or "query"
+    name = next((plain(str(row["name"])) for _, row in rows if row.get("name")), "") or "query"
     return kept, name, source
+
+
+def _of_query(rows: list[Placed], wanted: str | None, source: str) -> list[Placed]:
+    """Return the progress of one query.
+
+    Raises
+    ------
+    ScenarioError
+        If there are several to choose from, or the wanted one is not there.
+    """
+    queries = {str(row.get("id", "")): row.get("name") for _, row in rows}
+    pairs = [(plain(one), plain(str(name or "without a name"))) for one, name in queries.items()]
+    names = ", ".join(f"{one} ({name})" for one, name in pairs)
+    if wanted is not None:
+        found = [(place, row) for place, row in rows if wanted in (row.get("id"), row.get("name"))]
+        if not found:
+            text = f"{plain(wanted)}: there is no progress of such a query; there are: {names}"
+            refuse("--job", text, source)
+        rows = found
+        queries = dict.fromkeys(str(row.get("id", "")) for _, row in rows)
+    if len(queries) > 1:
+        text = (
+            f"progress of {len(queries)} queries, {names}: name one of them with --job, or keep "
+            "each query in a file of its own"
+        )
+        refuse("id", text, source)
+    return rows
+
+
+def _rows(row: Mapping[str, Any]) -> Any:
+    """Return numInputRows, which an event log has of the sources alone."""
+    if "numInputRows" in row:
+        return row["numInputRows"]
+    counts = [one.get("numInputRows") for one in known_rows(row.get("sources"))]
+    return sum(one for one in counts if isinstance(one, int))
+
+
+def _refuse_few(rows: list[Mapping[str, Any]], kept: int, source: str) -> NoReturn:
+    """Refuse progress of too few batches with rows, by what is the matter with it."""
+    silent = [row for row in rows if not _rows(row)]
+    moved = [row for row in silent if any(map(_has_moved, known_rows(row.get("sources"))))]
+    if len(moved) > kept:
+        text = (
+            f"it is 0 in {len(moved)} of {len(rows)} batches although their offsets move: Spark "
+            "did not count the rows, as where a cached table is part of the plan; take cache() "
+            "out, or count the rows yourself (df.observe) and write them in its place"
+        )
+    elif len(rows) == 1:
+        text = (
+            "there is the progress of one batch, as query.lastProgress gives it: give that of "
+            f"{LEAST_BATCHES + 1} or more, as query.recentProgress does"
+        )
+    elif len(silent) > len(rows) / 2:
+        text = (
+            f"{kept} batches with rows behind the first one of a run, of at least {LEAST_BATCHES}; "
+            f"{len(silent)} of {len(rows)} are without rows: let the query run while rows come"
+        )
+    else:
+        text = (
+            f"{kept} batches with rows behind the first one of a run, of at least "
+            f"{LEAST_BATCHES}: let the query run for longer"
+        )
+    refuse("numInputRows", text, source)
+
+
+def _has_moved(source: Mapping[str, Any]) -> bool:
+    end = source.get("endOffset")
+    return end is not None and end != source.get("startOffset")
 
 
 def _check_order(batches: list[Batch], source: str) -> None:
@@ -120,21 +179,22 @@ def _check_order(batches: list[Batch], source: str) -> None:
             refuse("batchId", text, source)
 
 
-def _batch(place: str, row: Mapping[str, Any], source: str) -> Batch:
+def _batch(place: str, row: Mapping[str, Any], number: int, source: str) -> Batch:
+    """Return a batch; Spark before 2.3 has no batchId, so that its place is its number."""
     try:
         durations = row["durationMs"]
         return Batch(
-            number=_whole(row, "batchId", 0),
+            number=_whole(row, "batchId", 0) if "batchId" in row else number,
             run=str(row.get("runId", "")),
             at_ms=1000 * datetime.fromisoformat(str(row["timestamp"])).timestamp(),
-            rows=_whole(row, "numInputRows", 1),
+            rows=_whole({"numInputRows": _rows(row)}, "numInputRows", 1),
             took_ms=_time(durations, "triggerExecution", 1),
             work_ms=_time(durations, "addBatch", 0),
             states=len(row.get("stateOperators") or ()),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         missing = f"no {error}" if isinstance(error, KeyError) else str(error)
-        text = f"{missing}: {_FORM}, with durationMs.addBatch and triggerExecution"
+        text = f"{missing}: {FORM}, with durationMs.addBatch and triggerExecution"
         refuse(place, text, source)
 
 
@@ -156,31 +216,26 @@ def _time(row: Mapping[str, Any], key: str, least: int) -> float:
     return found
 
 
-def _load(path: Path, source: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _load(path: Path, source: str) -> list[Placed]:
     text = read_text(path, "--spark", "a file of progress", source)
-    found = []
-    # Not splitlines: JSON may hold other ends of a line, as U+2028, in a name.
-    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    for number, line in lines:
-        place = f"line {number}"
-        try:
-            found.append((place, read_json(line, place, _FORM, source)))
-        except json.JSONDecodeError as error:
-            is_last = number == lines[-1][0]
-            what = "the line is cut" if is_last else f"no JSON ({error.msg})"
-            refuse(f"{place}, column {error.colno}", f"{what}: {_FORM}; take it out", source)
-    return _objects([row for _, row in found], source, [place for place, _ in found])
+    found = progress_in_text(text, source)
+    if not found:
+        kind = kind_of(text)
+        what = f"{kind}, and holds no progress of a query" if kind else "is no progress of a query"
+        refuse("line 1" if text.strip() else "the file", f"{what}: {FORM}", source)
+    return found
 
 
-def _objects(
-    rows: Sequence[Any], source: str, places: Sequence[str] | None = None
-) -> list[tuple[str, Mapping[str, Any]]]:
+def _objects(rows: Any, source: str) -> list[Placed]:
     if not isinstance(rows, Sequence):
-        refuse("the progress", f"is no list: {_FORM}", source)
-    places = places or [f"progress[{n}]" for n in range(len(rows))]
-    for place, row in zip(places, rows, strict=True):
-        if not isinstance(row, Mapping) or "id" not in row or "batchId" not in row:
-            refuse(place, f"is no progress of a query: {_FORM}", source)
+        refuse("the progress", f"is no list: {FORM}", source)
+    found: list[Placed] = []
+    for number, row in enumerate(rows):
+        place = f"progress[{number}]"
+        own = [(place, one) for one in progress_in(row)]
+        if not own:
+            refuse(place, f"is no progress of a query: {FORM}", source)
+        found += own
     if not rows:
-        refuse("the file", f"holds no progress: {_FORM}", source)
-    return list(zip(places, rows, strict=True))
+        refuse("the progress", f"is empty: {FORM}", source)
+    return found

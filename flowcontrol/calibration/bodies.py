@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.calibration.draft import refuse
+from flowcontrol.calibration.foreign import kind_of_bytes
 
 MOST_SUBTASKS: Final = 32_768
 """Largest parallelism that Flink has (``KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM``)."""
@@ -38,10 +39,16 @@ def read_text(path: Path, place: str, wanted: str, source: str) -> str:
     ScenarioError
         If it cannot be read, or is cut.
     """
+    if path.is_dir():
+        is_link = (path / "link.json").exists()
+        what = "the folder of a link, for --link" if is_link else "a folder"
+        refuse(place, f"is {what}; name {wanted}", source)
     try:
         content = path.read_bytes()
         if content.startswith(_GZIP):
             content = gzip.decompress(content)
+        if kind := kind_of_bytes(content):
+            refuse(place, f"{kind}; needs {wanted}", source)
         return content.decode("utf-8-sig")
     except EOFError:
         refuse("the end", "the file is cut: nothing of it can be read; make it again", source)

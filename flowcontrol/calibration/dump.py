@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 from flowcontrol.calibration.bodies import known, plain, read_json, read_text
 from flowcontrol.calibration.draft import refuse
+from flowcontrol.calibration.foreign import kind_of
 from flowcontrol.files import write_atomically
 
 LEAST_POLLS: Final = 2
@@ -54,6 +55,10 @@ def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[li
     else:
         content = given
     polls = content.get("polls") if isinstance(content, Mapping) else content
+    is_list = isinstance(polls, Sequence) and not isinstance(polls, str)
+    is_polls = is_list and (content is not polls or any(map(_is_poll, polls)))
+    if not is_polls and (kind := kind_of(json.dumps(content, default=str))):
+        refuse("the file", f"{kind}, and no dump: {_FORM}", source)
     if not isinstance(polls, Sequence) or isinstance(polls, str):
         refuse("polls", f"there are none: {_FORM}", source)
     for number, poll in enumerate(polls):
@@ -141,6 +146,10 @@ def jobs_in(poll: Poll) -> Iterator[str]:
             yield match.group(1)
 
 
+def _is_poll(value: Any) -> bool:
+    return isinstance(value, Mapping) and any(str(key).startswith("/") for key in value)
+
+
 def _name(polls: Sequence[Poll], job: str) -> str:
     bodies = (known(poll.get(f"/jobs/{job}")) for poll in polls)
     names = (body["name"] for body in bodies if "name" in body)
@@ -159,8 +168,13 @@ def _load(path: Path, source: str) -> Any:
     try:
         return read_json(text, "--flink", _FORM, source)
     except json.JSONDecodeError as error:
+        kind = kind_of(text)
+        if text.strip() and kind and not text.lstrip().startswith('{"polls"'):
+            refuse("the file", f"{kind}, and no dump: {_FORM}", source)
         is_cut = error.pos >= len(text.rstrip()) - 1
-        what = "the file is cut" if is_cut else f"no JSON ({error.msg})"
+        what = f"no JSON ({error.msg})"
+        if is_cut:
+            what = "the file is cut" if text.strip() else f"the file is cut, or is empty: {_FORM}"
         refuse(
             f"line {error.lineno}, column {error.colno}",
             f"{what}: nothing behind it can be trusted; make the dump again",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from flowcontrol.analysis.limits import NOTICEABLE
 from flowcontrol.calibration import rates
 from flowcontrol.calibration.contradictions import flink_contradictions
 from flowcontrol.calibration.draft import Draft, refuse
@@ -25,6 +26,9 @@ CHECKPOINTS: Final = 20
 
 LONGEST_S: Final = 7200.0
 """Emulated time that is run at most, s."""
+
+ROUNDING: Final = 4
+"""Part of a figure's error, one in so many, that may be added by writing it with fewer digits."""
 
 SAMPLE_S: Final = 0.37
 """Time between two samples, s: no round number, so that they do not fall in step with buffers."""
@@ -48,6 +52,11 @@ def fit_flink(job: FlinkJob) -> Draft:
     draft.mapping |= {"stages": stages, "edges": edges}
     draft.bottleneck = limiting_stage(job)
     see(draft, job)
+    if any(one.is_gauged("busy_ms") for vertex in job.vertices for one in vertex.subtasks):
+        draft.notes.append(
+            f"Flink {job.version or 'up to 1.15'} accumulates no times: shares of the time are "
+            f"means of its gauges, which hold the last 5 s, over {job.polls} polls"
+        )
     draft.contradictions += flink_contradictions(job)
     return draft
 
@@ -106,16 +115,22 @@ def _source(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     if times is None:
         why = "its outputs differ, and numRecordsOut counts them together"
         times = draft.assumed(f"{key}.emit_rate counts", 1, why)
+    is_silent = not any(subtask.rate("records_out") for subtask in vertex.subtasks)
     for number, subtask in enumerate(vertex.subtasks):
         pair = rates.capacity(subtask)
         if pair is None:
             rate, blocked = subtask.rate("records_out"), subtask.rate("blocked_ms") or 0.0
-            if not rate:
+            if not rate and (is_silent or blocked > 1000 * NOTICEABLE):
                 text = (
                     f"subtask {number} emitted nothing in {job.window_s:.0f} s (numRecordsOut): "
                     "dump while the source runs"
                 )
                 refuse(key, text, job.source)
+            if not rate:
+                found.append(0.0)
+                why = "it emitted nothing, as one without a partition to read"
+                draft.assumed(f"{key}.emit_rate[{number}]", 0, why)
+                continue
             # Blocked all the time: more than 100 times what passes makes no difference.
             pair = rates.rounded(rate / rates.OPEN_SHARE), 1.0
             draft.assumed(
@@ -125,7 +140,11 @@ def _source(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
             )
         found.append(pair[0] / times)
         errors.append(pair[1])
-    growth = [subtask.growth("lag_records") for subtask in vertex.subtasks]
+    # Who has no partition does not say what waits in it.
+    growth = [
+        subtask.growth("lag_records") if subtask.rate("records_out") else 0.0
+        for subtask in vertex.subtasks
+    ]
     known = [one for one in growth if one is not None]
     if len(known) == len(growth):
         return _log(draft, vertex, found, errors, known)
@@ -148,6 +167,8 @@ def _log(
         busy, out = subtask.growth("busy_ms"), subtask.growth("records_out")
         is_timed = busy is not None and out and busy >= rates.BUSY_MS
         reads.append(1000 * out / busy if is_timed and busy and out else capacity)
+    # One without a partition would read as fast as the others.
+    reads = [rate or max(reads) for rate in reads]
     error = max(errors)
     return {
         "arrival_rate": draft.measured(
@@ -178,6 +199,8 @@ def _server(draft: Draft, vertex: Vertex) -> dict[str, Any]:
             draft.assumed(f"{key}[{number}]", rates.rounded(fastest), "hardly busy: as the fastest")
     error = max(error for _, error in known)
     text = "1000 x d numRecordsIn / d accumulateBusyTimeMs"
+    if any(subtask.is_gauged("busy_ms") for subtask in vertex.subtasks):
+        text = "1000 x d numRecordsIn / time / mean of busyTimeMsPerSecond"
     return {"service_rate": draft.measured(key, _per_subtask(values), text, error)}
 
 
@@ -218,10 +241,10 @@ def _output(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
 
 
 def _simple(value: float, error: float) -> float:
-    """Return the value with as few digits as its error leaves."""
-    for digits in range(1, 7):
+    """Return the value with as few digits as its error leaves, so that it hardly grows by that."""
+    for digits in range(2, 7):
         short = rates.rounded(value, digits)
-        if abs(short - value) <= max(error, 1e-6) * value:
+        if abs(short - value) <= max(error / ROUNDING, 1e-6) * value:
             return short
     return rates.rounded(value, 7)
 

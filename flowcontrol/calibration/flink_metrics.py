@@ -10,6 +10,19 @@ from urllib.parse import urlsplit
 from flowcontrol.calibration.bodies import known, known_rows
 from flowcontrol.calibration.dump import Poll
 
+TIME_GAUGES: Final = ("busyTimeMsPerSecond", "idleTimeMsPerSecond", "backPressuredTimeMsPerSecond")
+"""Shares of the last 5 s: all that Flink 1.13 to 1.15 says of times (FLINK-28308 accumulates)."""
+
+METERS: Final = ("numRecordsInPerSecond", "numRecordsOutPerSecond")
+"""Means of the last minute, of which no scenario is made."""
+
+_RATIOS: Final = {
+    "busyRatio": "busy_ms_per_s",
+    "idleRatio": "idle_ms_per_s",
+    "ratio": "blocked_ms_per_s",
+}
+"""Of a subtask in the body of ``/vertices/<vertex>/backpressure``, 1.13 and later."""
+
 _IN_VERTEX: Final = {
     "read-records": "records_in",
     "write-records": "records_out",
@@ -37,11 +50,14 @@ _IDS: Final = {
     "inputQueueLength": "input_queue_buffers",
     "outputQueueLength": "output_queue_buffers",
     "pendingRecords": "lag_records",
+    "busyTimeMsPerSecond": "busy_ms_per_s",
+    "idleTimeMsPerSecond": "idle_ms_per_s",
+    "backPressuredTimeMsPerSecond": "blocked_ms_per_s",
 }
 """Ids of metrics, without their scope (``buffers.``, ``Shuffle.Netty.Input.Buffers.``)."""
 
 SUBTASK_IDS: Final = (
-    *(key for key in _IDS if key.startswith(("num", "accumulate"))),
+    *(key for key in _IDS if key.startswith(("num", "accumulate")) or key in TIME_GAUGES),
     *(f"buffers.{key}" for key in _IDS if key.endswith(("Usage", "Length"))),
     *(f"Shuffle.Netty.Input.Buffers.{key}" for key in _IDS if key.startswith(("in", "debloated"))),
     *(f"Shuffle.Netty.Output.Buffers.{key}" for key in _IDS if key.startswith("out")),
@@ -59,16 +75,27 @@ _MOST: Final = 2.0**63
 """Below it is every counter of Flink, a long."""
 
 
-def number(value: Any) -> float | None:
+def number(value: Any, least: float = 0.0) -> float | None:
     """Return a number of a body; None of what no counter, time or gauge can be.
 
-    ``"NaN"``, what is missing, words, and numbers below zero or beyond a long are unknown.
+    ``"NaN"``, what is missing, words, and numbers below the least or beyond a long are unknown.
     """
     try:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    return found if 0 <= found < _MOST else None
+    return found if least <= found < _MOST else None
+
+
+def asked_names(polls: Sequence[Poll], place: str) -> set[str]:
+    """Return the ids of all metrics that polls have below a path, without their scopes."""
+    return {
+        _GROUPS.sub("", re.sub(r"^\d+\.", "", str(row.get("id", ""))))
+        for poll in polls
+        for path, body in poll.items()
+        if path.startswith(place) and "/metrics" in path
+        for row in known_rows(body)
+    }
 
 
 def reading(
@@ -122,18 +149,30 @@ def _asked(poll: Poll, place: str, subtask: int) -> Iterator[tuple[str, float]]:
             yield from _named(body, "value", "")
         elif inner == "/metrics":
             yield from _named(body, "value", f"{subtask}.")
+        elif inner == "/backpressure":
+            yield from _ratios(body, subtask)
         elif inner == "/subtasks/metrics":
             usages = (one for one in _named(body, "avg", "") if one[0].endswith("usage"))
             yield from usages
 
 
+def _ratios(body: Any, subtask: int) -> Iterator[tuple[str, float]]:
+    for row in known_rows(known(body).get("subtasks")):
+        if row.get("subtask") == subtask:
+            for key, name in _RATIOS.items():
+                if "busyRatio" in row and (value := number(row.get(key))) is not None:
+                    yield name, 1000 * value
+
+
 def _named(body: Any, key: str, prefix: str) -> Iterator[tuple[str, float]]:
     for row in known_rows(body):
         name = str(row.get("id", ""))
-        value = number(row.get(key))
+        plain = _GROUPS.sub("", name.removeprefix(prefix))
+        value = number(row.get(key), -1000.0 if plain in TIME_GAUGES else 0.0)
         if value is None or not name.startswith(prefix):
             continue
-        plain = _GROUPS.sub("", name.removeprefix(prefix))
+        # Flink's busy share is what is left of a second, -2 where the others are 1,002.
+        value = max(0.0, value)
         # Of operators only what a source waits for: their records are counted by tasks.
         if plain.endswith(".pendingRecords"):
             plain = "pendingRecords"

@@ -18,7 +18,15 @@ from flowcontrol.calibration.bodies import (
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.calibration.dump import Poll, job_of
 from flowcontrol.calibration.flink_checkpoints import checkpoint_options, durations, states
-from flowcontrol.calibration.flink_metrics import latencies, number, reading
+from flowcontrol.calibration.flink_metrics import (
+    METERS,
+    SUBTASK_IDS,
+    TIME_GAUGES,
+    asked_names,
+    latencies,
+    number,
+    reading,
+)
 from flowcontrol.calibration.readings import FlinkEdge, FlinkJob, Reading, Subtask, Vertex
 
 RESTART: Final = (
@@ -65,17 +73,7 @@ def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> F
         for vertex, own in zip(vertices, ids, strict=True)
     )
     edges = _edges(nodes, stage_of, f"{root}/plan", source)
-    if not any(
-        reading.values
-        for vertex in found
-        for subtask in vertex.subtasks
-        for reading in subtask.readings
-    ):
-        text = (
-            "no poll holds metrics of a subtask: dump /jobs/<id>/vertices/<vertex> for each "
-            "vertex as well, once metrics are in (10 s after the start)"
-        )
-        refuse("polls", text, source)
+    _check_metrics(kept, root, found, source)
     if any(one.subtasks[0].wall_ms <= 0 for one in found):
         refuse("polls", "all are of one moment (`now`): poll again 60 s later or more", source)
     by_id = dict(stage_of)
@@ -93,6 +91,49 @@ def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> F
         states=states(kept, root, by_id),
         latencies=latencies(kept, root, by_id),
     )
+
+
+def _check_metrics(
+    polls: Sequence[Poll], root: str, vertices: Sequence[Vertex], source: str
+) -> None:
+    """Refuse polls in which no records or no times of subtasks are counted.
+
+    Raises
+    ------
+    ScenarioError
+        If no subtask says how many records it took or sent, or none how long it was busy.
+    """
+    names = {
+        name
+        for vertex in vertices
+        for subtask in vertex.subtasks
+        for one in subtask.readings
+        for name in one.values
+    }
+    ask = f"{root}/vertices/<vertex>/subtasks/<subtask>/metrics?get="
+    if names.isdisjoint({"records_in", "records_out"}):
+        here = sorted(asked_names(polls, f"{root}/vertices/").intersection((*METERS, *TIME_GAUGES)))
+        if here:
+            text = (
+                f"they hold only rates and shares of the last moments ({', '.join(here)}), of "
+                f"which no scenario can be made: ask each subtask for its counters too, "
+                f"{ask}{','.join(SUBTASK_IDS[:7])}"
+            )
+        else:
+            text = (
+                "no poll holds metrics of a subtask: dump /jobs/<id>/vertices/<vertex> for each "
+                "vertex as well, once metrics are in (10 s after the start)"
+            )
+        refuse("polls", text, source)
+    if not any(name.startswith(("busy_", "idle_", "blocked_")) for name in names):
+        version = _version(polls)
+        text = (
+            f"no poll{f' of this Flink {version}' if version else ''} holds how long a subtask was "
+            "busy, so that the stage that limits is not known: ask each subtask for its times too, "
+            f"{ask}{','.join(TIME_GAUGES)} (Flink 1.13 and later; from 1.16 on the body of each "
+            "vertex holds them as well)"
+        )
+        refuse("polls", text, source)
 
 
 def _plan(polls: Sequence[Poll], root: str, source: str) -> list[Mapping[str, Any]]:

@@ -202,8 +202,8 @@ def _window(ledger: LedgerHistory, receivers: list[Receiver], source: str) -> _W
         text = f"{len(ended)} batches of the receiver have ended: let the queries run for longer"
         refuse("--link", text, source)
     since = min(begun) + WARM_UP * (max(ended) - min(begun))
-    kept = [at for at in begun if at >= since]
-    window = _Window(min(kept), max(ended))
+    # All may have begun before it: of few batches, the last one may take longer than all others.
+    window = _Window(min([at for at in begun if at >= since], default=since), max(ended))
     if len(window.of(steps)) < LEAST_BATCHES:
         text = (
             f"{len(window.of(steps))} batches of the receiver behind the first quarter, of at "

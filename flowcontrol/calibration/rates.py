@@ -25,7 +25,7 @@ def service_rate(subtask: Subtask) -> tuple[float, float] | None:
     records, busy = subtask.growth("records_in"), subtask.growth("busy_ms")
     if records is None or busy is None or busy < BUSY_MS or records <= 0:
         return None
-    return 1000 * records / busy, 1 / records + 1 / busy
+    return 1000 * records / busy, 1 / records + subtask.error("busy_ms")
 
 
 def capacity(subtask: Subtask) -> tuple[float, float] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean, stdev
 from typing import Final
 
 COUNTERS: Final = ("records_in", "records_out", "bytes_in", "bytes_out")
@@ -16,6 +17,9 @@ GAUGES: Final = (
     "input_queue_buffers",
     "output_queue_buffers",
     "lag_records",
+    "busy_ms_per_s",
+    "idle_ms_per_s",
+    "blocked_ms_per_s",
 )
 
 
@@ -52,9 +56,33 @@ class Subtask:
     task_manager: str = ""
 
     def growth(self, name: str) -> float | None:
-        """Return how much a counter or an accumulated time grew; None if it is not known twice."""
+        """Return how much a counter or an accumulated time grew; None if it is not known twice.
+
+        Notes
+        -----
+        Flink accumulates times from 1.16 on. Of a time that is not accumulated, the mean of its
+        gauge (``busyTimeMsPerSecond``, from 1.13 on) says how much it grew.
+        """
+        grown = self._counted(name)
+        share = self.mean(f"{name}_per_s") if grown is None and name in TIMES else None
+        return grown if share is None else share * self.wall_ms / 1000
+
+    def _counted(self, name: str) -> float | None:
         known = [one.values[name] for one in self.readings if name in one.values]
         return known[-1] - known[0] if len(known) > 1 else None
+
+    def is_gauged(self, name: str) -> bool:
+        """Whether how much a time grew is known by its gauge alone."""
+        return self._counted(name) is None and self.mean(f"{name}_per_s") is not None
+
+    def error(self, name: str) -> float:
+        """Return the relative error of how much a time grew: a millisecond, or that of a mean."""
+        grown = self.growth(name) or 1.0
+        known = [one.values[f"{name}_per_s"] for one in self.readings
+                 if self.is_gauged(name) and f"{name}_per_s" in one.values]  # fmt: skip
+        if len(known) < 2 or not any(known):
+            return 1 / grown
+        return float(stdev(known) / len(known) ** 0.5 / fmean(known))
 
     @property
     def wall_ms(self) -> float:
@@ -71,7 +99,7 @@ class Subtask:
         metrics every ``metrics.fetcher.update-interval``, 10 s by default, so that the counters of
         a poll are older than the poll; this time is that of the counters.
         """
-        growths = [self.growth(name) for name in TIMES]
+        growths = [self._counted(name) for name in TIMES]
         known = [one for one in growths if one is not None]
         return sum(known) if len(known) == len(TIMES) else None
 

@@ -244,7 +244,9 @@ def _ids(rest: Rest, root: str, vertices: list[tuple[str, int]]) -> dict[str, st
     """Return the metrics to ask each vertex's subtasks for, and the job for its latencies."""
     found: dict[str, str] = {}
     for place, _ in vertices:
-        names = _listed(rest.get(f"{place}/subtasks/0/metrics", is_needed=False))
+        # Of all subtasks: one without a partition has no pendingRecords.
+        names = _listed(rest.get(f"{place}/subtasks/metrics", is_needed=False))
+        names = names or _listed(rest.get(f"{place}/subtasks/0/metrics", is_needed=False))
         own = [name for name in names if name in SUBTASK_IDS or name.endswith(_PENDING)]
         found[place] = ",".join(own) or _USUAL
     names = _listed(rest.get(f"{root}/metrics", is_needed=False))

@@ -55,10 +55,18 @@ def _see(
     name, column = ("records_in", "rate_in") if has_input else ("records_out", "rate_out")
     rate = whole.total(lambda one: one.rate(name))
     times = 1 if has_input else outputs_counted(job, place.partition("/")[0])
+    # A record more or less in the window of the input, and one in that of the run.
+    whole_record = len(subtasks) * (1 / job.window_s + 1 / draft.warm_up_s)
     if rate is not None and times is not None:
-        draft.see(place, column, rate / times, "records/s")
+        draft.see(place, column, rate / times, "records/s", whole_record)
+    known = {time: whole.mean(lambda one, t=time: one.rate(t)) for time in SHARES}  # type: ignore[misc]
+    busy = known["busy_ms"]
+    if busy is None:  # NaN: the idle time of a legacy source is not measured, and stays 0
+        known["idle_ms"] = None
+    a_record = min(1.0, whole_record / rate) * (busy or 0.0) if rate else 0.0
     for time, share in SHARES.items():
-        draft.see(place, share, whole.mean(lambda one, t=time: one.rate(t)), "ms/s")  # type: ignore[misc]
+        error = a_record if time != "blocked_ms" else 0.0
+        draft.see(place, share, known[time], "ms/s", error)
     has_output = bool(job.outputs(place.partition("/")[0]))
     for usage in USAGES:
         if has_output if usage.startswith("out") else has_input:

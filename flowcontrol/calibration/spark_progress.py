@@ -31,20 +31,22 @@ AMPLE: Final = 3.0
 """A source with a backlog has so many times what passes."""
 
 
-def fit_progress(given: Any) -> Draft:
+def fit_progress(given: Any, wanted: str | None = None) -> Draft:
     """Return the scenario that a query's progress makes.
 
     Parameters
     ----------
     given : str, Path or sequence
-        A file with a JSON object a line, or the objects.
+        A file with progress in it, or the objects.
+    wanted : str, optional
+        Id or name of the query; by default the only one.
 
     Raises
     ------
     ScenarioError
         If the progress is damaged, of two queries, or has too few batches with rows.
     """
-    batches, name, source = read_progress(given)
+    batches, name, source = read_progress(given, wanted)
     draft = Draft({}, source)
     cost = cost_of(draft, batches, f"stages.{QUERY}.service_rate")
     interval_ms = _interval(draft, batches)

@@ -31,12 +31,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spark",
         metavar="FILE",
-        help="a Spark query: its progress, a JSON object a line, batches of different sizes",
+        help="a Spark query: its progress as recentProgress, a listener, the driver's log or an "
+        "event log has it, batches of different sizes",
     )
     parser.add_argument(
         "--link", metavar="PATH", help="folder of a link between two queries: its own ledger"
     )
-    parser.add_argument("--job", metavar="ID", help="Flink: which of several jobs")
+    parser.add_argument("--job", metavar="ID", help="which of several Flink jobs, or Spark queries")
     parser.add_argument(
         "--polls", type=int, default=POLLS, metavar="N", help=f"URL: how often; default {POLLS}"
     )
@@ -70,16 +71,16 @@ def _draft(options: argparse.Namespace) -> Draft:
         raise ScenarioError([Problem("calibrate", text)], "command")
     if "flink" in given:
         return _flink(options)
-    for name in ("job", "save"):
-        if getattr(options, name) is not None:
-            text = f"{getattr(options, name)}: only with --flink; leave it out"
+    for name, others in (("job", " or --spark alone"), ("save", "")):
+        if getattr(options, name) is not None and (name != "job" or "link" in given):
+            text = f"{getattr(options, name)}: only with --flink{others}; leave it out"
             raise ScenarioError([Problem(f"--{name}", text)], "command")
     from flowcontrol.calibration.link_ledger import fit_link
     from flowcontrol.calibration.spark_progress import fit_progress
 
     if "link" in given:
         return fit_link(options.link, options.spark)
-    return fit_progress(options.spark)
+    return fit_progress(options.spark, options.job)
 
 
 def _flink(options: argparse.Namespace) -> Draft:
