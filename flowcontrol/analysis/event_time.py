@@ -85,7 +85,8 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
           together.
         - ``paused_ms_per_s``, mean of the subtasks; ``most_paused``, the one paused for the longest
           time, and ``most_paused_ms_per_s``; ``waits_for``, the ``stage`` and ``subtask`` of its
-          group that it waits for, or null; ``idle_share``, of subtasks and samples.
+          group that was behind it while it was paused, or null; ``idle_share``, of subtasks and
+          samples.
 
         ``apart``: the longest lag of a stage, taken apart
         (:class:`flowcontrol.analysis.lag_apart.Apart`), or null, also if a watermark has not come
@@ -144,16 +145,16 @@ def _stage(
         "paused_ms_per_s": mean_over_time(rows, "paused_ms_per_s"),
         "most_paused": most,
         "most_paused_ms_per_s": max(paused.values(), default=0.0),
-        "waits_for": None if most is None else _slowest(stage, marks),
+        "waits_for": _waited_for(stage, most, marks),
         "idle_share": mean_over_time(rows, "is_idle"),
     }
 
 
-def _slowest(stage: Stage, marks: Watermarks) -> dict[str, Any] | None:
+def _waited_for(stage: Stage, subtask: int | None, marks: Watermarks) -> dict[str, Any] | None:
     """Return whom a paused source waits for."""
-    if stage.watermark is None or stage.watermark.alignment is None:
+    if subtask is None or stage.watermark is None or stage.watermark.alignment is None:
         return None
-    found = marks.slowest(stage.watermark.alignment.group)
+    found = marks.waited_for((stage.name, subtask), stage.watermark.alignment.group)
     return None if found is None else {"stage": found[0], "subtask": found[1]}
 
 

@@ -267,14 +267,12 @@ def _of_paused(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
         if share < _PAUSED:
             continue
         who, other = subtask_name(scenario, name, own["most_paused"]), own["waits_for"]
-        text = (
-            f"Alignment paused {who} {100 * share:.0f} % of the time, its event time being ahead of"
-        )
-        whom = "its group's"
-        if other is not None:
-            slowest = subtask_name(scenario, other["stage"], other["subtask"])
-            whom = f"that of {slowest}, the slowest of its group"
-        yield f"{text} {whom}."
+        text = f"Alignment paused {who} {100 * share:.0f} % of the time"
+        if other is None:
+            yield f"{text}, although no other source of its group was behind it."
+            continue
+        slowest = subtask_name(scenario, other["stage"], other["subtask"])
+        yield f"{text}: its event time was ahead of that of {slowest}, the slowest of its group."
 
 
 def _of_windows(found: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:

@@ -206,8 +206,22 @@ class Watermarks:
         found: pd.DataFrame = self.samples[is_own]
         return found
 
-    def slowest(self, group: str) -> Subtask | None:
-        """Return the subtask of a group of aligned sources that the others wait for."""
+    def waited_for(self, who: Subtask, group: str) -> Subtask | None:
+        """Return whom a paused source waits for: the slowest of its group while it was paused.
+
+        Parameters
+        ----------
+        who : tuple of (str, int)
+            The source's subtask.
+        group : str
+            Its alignment group.
+
+        Returns
+        -------
+        tuple of (str, int) or None
+            The one that was last, and behind ``who``, for most of the paused time of the whole
+            run; None: none was behind it, as when it is the slowest itself.
+        """
         members = [
             stage.name
             for stage in self.scenario.sources
@@ -215,12 +229,18 @@ class Watermarks:
             and stage.watermark.alignment is not None
             and stage.watermark.alignment.group == group
         ]
-        rows = within(self.frame, self.window)
-        rows = rows[rows["stage"].isin(members) & rows["watermark_s"].notna() & ~rows["is_idle"]]
-        if rows.empty:
+        rows = self.frame
+        is_own = (rows["stage"] == who[0]) & (rows["subtask"] == who[1])
+        own = rows[is_own & (rows["paused_ms_per_s"] > 0)].set_index("t_s")
+        known = rows["watermark_s"].notna() & ~rows["is_idle"]
+        others = rows[rows["stage"].isin(members) & ~is_own & known & rows["t_s"].isin(own.index)]
+        behind = others[others["watermark_s"] < others["t_s"].map(own["watermark_s"])]
+        last = behind.sort_values("watermark_s", kind="stable").groupby("t_s").head(1)
+        if last.empty:
             return None
-        means = rows.groupby(["stage", "subtask"])["watermark_s"].mean()
-        stage, subtask = means.sort_values(kind="stable").index[0]
+        times = last["t_s"].map(own["paused_ms_per_s"] * own["interval_s"])
+        paused = last.assign(paused_ms=times).groupby(["stage", "subtask"])["paused_ms"].sum()
+        stage, subtask = paused.idxmax()
         return str(stage), int(subtask)
 
     def silent_stage(self) -> dict[str, Any] | None:
