@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.wording import seconds
@@ -44,7 +44,8 @@ def delivery_summary(
         there twice included), ``twice``, ``lost``, ``staged``, and of an exactly-once sink
         ``visibility_p50_ms`` (of the samples' medians, each counted with its rows),
         ``visibility_max_ms`` and ``expected_p50_ms``, ``expected_max_ms``, the closed form; null
-        where there is none. And ``sentences``.
+        where there is none. ``sentences``, one of each sink; ``losses``, one of each sink that lost
+        records as its transactions expired.
 
     Notes
     -----
@@ -62,7 +63,11 @@ def delivery_summary(
         }
         for stage in scenario.sinks
     }
-    return {"sinks": sinks, "sentences": [_sentence(name, own) for name, own in sinks.items()]}
+    return {
+        "sinks": sinks,
+        "sentences": [_sentence(name, own) for name, own in sinks.items()],
+        "losses": [text for name, own in sinks.items() for text in _losses(name, own, scenario)],
+    }
 
 
 def _counts(rows: pd.DataFrame) -> dict[str, int]:
@@ -97,6 +102,30 @@ def _expected(
         "expected_p50_ms": round(interval_ms / 2 + e2e["p50_ms"] + notification_ms, 6),
         "expected_max_ms": round(interval_ms + e2e["max_ms"] + notification_ms, 6),
     }
+
+
+def _losses(name: str, own: Mapping[str, Any], scenario: Scenario) -> Iterator[str]:
+    """Yield why a sink lost records, if its transactions expired.
+
+    Below a sink whose timeout exceeds interval, checkpoint and notification, a source that cannot
+    rewind may be the reason as well: then nothing is named.
+    """
+    limit_us, most_ms = scenario.stage(name).transaction_timeout_us, own["expected_max_ms"]
+    if not own["lost"] or limit_us is None:
+        return
+    text = f"{name} lost {own['lost']:,} of the {own['written']:,} records that it wrote, as "
+    limit = f"transaction_timeout_s, {limit_us / 1e6:g} s"
+    above = scenario.upstream(name)
+    if most_ms is not None and limit_us < 1000 * most_ms:
+        text += (
+            f"{limit}, is shorter than the {round(most_ms / 1000, 2):,} s from a checkpoint to the "
+        )
+        text += "commit of the next"
+    elif all(source.replayable for source in scenario.sources if source.name in above):
+        text += f"transactions waited longer for their commit than {limit}"
+    else:
+        return
+    yield f"{text}; state more than interval, checkpoint and restart take together."
 
 
 def _sentence(name: str, own: Mapping[str, Any]) -> str:

@@ -78,7 +78,7 @@ class LinkRules:
             keys = tuple(self._spread(subject, [1.0] * count))
             caution = "A link keeps its key: make a new one, and let this one run empty."
             name = "another key, or none, so that each receiver has as many rows"
-            yield Change("key", name, keys, "its key sends some more than others", caution)
+            yield Change("key", name, keys, "its key sends some more than others", (caution,))
 
     def _batches(self, subject: Subject, receiver: str) -> Iterator[Change]:
         """Yield twice and half the buffers: larger and smaller batches."""
@@ -121,7 +121,7 @@ class LinkRules:
             *self._spread(subject, rows),
         ]
         caution = "Each receiver is taken to be as fast as now, which takes cores."
-        return Change("receivers", name, tuple(keys), why, caution)
+        return Change("receivers", name, tuple(keys), why, (caution,))
 
     def _spread(self, subject: Subject, rows: Sequence[float]) -> Iterator[tuple[Path, Any]]:
         """Yield the share of each receiver, on every edge."""

@@ -40,6 +40,17 @@ def delivery_sentences(summary: Mapping[str, Any]) -> list[str]:
     return [sentence for name, sentence in pairs if name in names]
 
 
+def loss_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each sink that lost records as its transactions expired.
+
+    Parameters
+    ----------
+    summary : mapping
+        As in summary.json: its ``delivery``, if the run has any.
+    """
+    return list(summary.get("delivery", {}).get("losses", ()))
+
+
 def _told(sinks: Mapping[str, Any]) -> set[str]:
     return {
         name

@@ -17,7 +17,12 @@ from flowcontrol.report.causes import cause_section, pool_section
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.checkpoint_charts import checkpoint_charts
 from flowcontrol.report.checkpoints import checkpoint_section, checkpoint_sentences
-from flowcontrol.report.deliveries import delivery_charts, delivery_section, delivery_sentences
+from flowcontrol.report.deliveries import (
+    delivery_charts,
+    delivery_section,
+    delivery_sentences,
+    loss_sentences,
+)
 from flowcontrol.report.event_time import event_time_figures, event_time_section
 from flowcontrol.report.event_time_charts import event_time_charts
 from flowcontrol.report.graph import job_graphs
@@ -81,7 +86,8 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         run=run_line(summary, scenario),
         sentence=summary["sentence"],
         headline_class=" limited" if is_limited else "",
-        below=cause_section(summary)
+        below="".join(f'<p class="run">{escape(text)}</p>' for text in loss_sentences(summary))
+        + cause_section(summary)
         + "".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join([*key_figures(summary, drawn), *event_time_figures(summary)]),

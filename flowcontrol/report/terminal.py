@@ -18,7 +18,7 @@ from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.advice import advice_sentences
 from flowcontrol.report.causes import cause_lines
 from flowcontrol.report.checkpoints import checkpoint_sentences
-from flowcontrol.report.deliveries import delivery_sentences
+from flowcontrol.report.deliveries import delivery_sentences, loss_sentences
 from flowcontrol.report.event_time import event_time_lines
 from flowcontrol.report.keyfigures import (
     hot_sentences,
@@ -207,6 +207,7 @@ def print_summary(
     if says_nothing_of_the_job(summary):
         return
     for sentence in [
+        *loss_sentences(summary),
         *cause_lines(summary),
         *scaling_sentences(summary),
         *lag_sentences(summary),

@@ -236,7 +236,7 @@ def _run(
         elif is_whole and advice is not False:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
-            if advice:
+            if advice and not summary.get("delivery", {}).get("losses"):
                 add_advice(summary, job, run.tables)
         add_trace(run, summary)
         add_monitoring(run, summary)

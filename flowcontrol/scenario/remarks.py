@@ -28,6 +28,7 @@ def scenario_warnings(scenario: Scenario) -> list[str]:
         *_interval(scenario),
         *_unaligned(scenario),
         *_exactly_once(scenario),
+        *_transactions(scenario),
         *_restarts(scenario),
         *_alignment(scenario),
         *_drift(scenario),
@@ -152,6 +153,21 @@ def _exactly_once(scenario: Scenario) -> Iterator[str]:
                     f"{stage.name}: exactly-once, but {source.name} cannot rewind (replayable: "
                     "false): what it emitted after the checkpoint is lost in a restart."
                 )
+
+
+def _transactions(scenario: Scenario) -> Iterator[str]:
+    """A transaction is open from one barrier to the next, and then until its checkpoint ends."""
+    interval_us = scenario.options.checkpoint_interval_us
+    for stage in scenario.sinks:
+        limit_us = stage.transaction_timeout_us
+        if limit_us is None or interval_us is None or limit_us > interval_us:
+            continue
+        yield (
+            f"{stage.name}: transaction_timeout_s, {limit_us / 1e6:g} s, is not longer than "
+            f"execution.checkpointing.interval, {interval_us / 1e6:g} s: a transaction expires "
+            "before its checkpoint commits it, and its records are lost: state more than "
+            "interval, checkpoint and restart take together."
+        )
 
 
 def _restarts(scenario: Scenario) -> Iterator[str]:

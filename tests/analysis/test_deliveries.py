@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from flowcontrol.analysis.deliveries import delivery_summary, shown_rows
 from flowcontrol.records import DELIVERY
@@ -76,6 +77,37 @@ def test_rows_that_are_visible_at_once_have_no_latency() -> None:
     assert found["sentences"] == [
         "k (at-least-once): readers see 50 rows, 2 of them a second time; 3 records are lost."
     ]
+
+
+@pytest.mark.parametrize(
+    ("timeout", "replayable", "text"),
+    [
+        # 1 s of interval, 30 ms of the longest checkpoint and 10 ms of its notification.
+        (1, True, "transaction_timeout_s, 1 s, is shorter than the 1.04 s from a checkpoint to"),
+        (1, False, "transaction_timeout_s, 1 s, is shorter than"),
+        (
+            2,
+            True,
+            "as transactions waited longer for their commit than transaction_timeout_s, 2 s;",
+        ),
+        (2, False, None),
+        (None, True, None),
+    ],
+)
+def test_records_of_transactions_that_expire_are_explained(
+    timeout: float | None, replayable: bool, text: str | None
+) -> None:
+    changed = scenario().canonical()
+    changed["stages"][0]["replayable"] = replayable
+    if timeout is not None:
+        changed["stages"][1]["transaction_timeout_s"] = timeout
+    found = delivery_summary(SEEN, parse_scenario(changed), {"k": 7}, E2E, 10.0)
+    assert len(found["losses"]) == (text is not None)
+    for loss in found["losses"]:
+        assert loss.startswith("k lost 3 of the 50 records that it wrote")
+        assert text is not None
+        assert text in loss
+        assert "state more than interval, checkpoint and restart" in loss
 
 
 def test_without_a_checkpoint_there_is_no_closed_form() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from flowcontrol import emulate
-from flowcontrol.report.deliveries import delivery_section, delivery_sentences
+from flowcontrol.report.advice import advice_sentences
+from flowcontrol.report.deliveries import delivery_section, delivery_sentences, loss_sentences
 
 INTERVAL = "execution.checkpointing.interval"
 
@@ -41,6 +42,30 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
     scenario = mapping(sink={"guarantee": "exactly-once"})
     out = tmp_path_factory.mktemp("runs") / "run"
     return emulate(scenario, clock="virtual", out=out, quiet=True)
+
+
+def test_lost_rows_are_explained_and_no_advice_on_latency_is_given(tmp_path: Path) -> None:
+    sink = {"guarantee": "exactly-once", "transaction_timeout_s": 0.5}
+    made = emulate(
+        mapping(sink=sink), clock="virtual", out=tmp_path / "run", advice=True, quiet=True
+    )
+    [text] = loss_sentences(made.summary)
+    assert made.summary["delivery"]["sinks"]["sink"]["visible"] == 0
+    assert "as transaction_timeout_s, 0.5 s, is shorter than the 1." in text
+    assert text in (tmp_path / "run" / "report.html").read_text()
+    assert "advice" not in made.summary
+
+
+@pytest.mark.parametrize(
+    ("goal", "helps", "shown"),
+    [("latency", False, 0), ("latency", True, 1), ("throughput", False, 1)],
+)
+def test_a_job_that_lacks_nothing_gets_no_line_without_advice(
+    goal: str, helps: bool, shown: int
+) -> None:
+    found = {"goal": goal, "proposals": [{"helps": helps}], "sentence": "The only change ..."}
+    assert len(advice_sentences({"advice": found})) == shown
+    assert advice_sentences({}) == []
 
 
 def test_the_summary_compares_the_guarantees(run: Any) -> None:

@@ -52,6 +52,10 @@ def aligned(*, punctuated: bool = False, **own: Any) -> Changes:
         ),
         ([INTERVAL, EXACTLY, LOSES], ["sink: exactly-once", "source cannot rewind", "lost"]),
         ([EXACTLY], ["sink: exactly-once", "nothing becomes visible", "checkpointing.interval"]),
+        (
+            [INTERVAL, EXACTLY, ("stages/1/transaction_timeout_s", 1)],
+            ["sink: transaction_timeout_s, 1 s, is not longer than", "interval, 1 s:", "are lost"],
+        ),
         ([INTERVAL, EXACTLY, AT_LEAST], ["sink: exactly-once", "AT_LEAST_ONCE", "twice"]),
         ([FAILED], ["restart strategy none", "task manager 1 at 2.5 s", "restart-strategy.type"]),
         (
@@ -117,6 +121,7 @@ def test_what_surprises_is_said_once(changed: Any, changes: Changes, texts: list
         [("system", "flink-1.4"), INTERVAL, ("options/task.checkpoint.alignment.max-size", 1)],
         [INTERVAL, UNALIGNED, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s"), EXACTLY, FAILED],
         [INTERVAL, AT_LEAST, LOSES, FAILED],
+        [INTERVAL, EXACTLY, ("stages/1/transaction_timeout_s", 1.1)],
         [(f"{CHECKPOINT}interval", "9999ms")],
         [INTERVAL, ("options/restart-strategy.exponential-delay.max-backoff", "2min")],
         [FAILED, ("options/restart-strategy", "fixed-delay"), (f"{FIXED}attempts", 3)],

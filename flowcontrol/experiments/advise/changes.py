@@ -30,15 +30,20 @@ class Change:
         Keys with their new values, plain JSON.
     why : str
         What suggests it.
-    caution : str
-        What it takes besides; empty if nothing.
+    cautions : tuple of str
+        What it takes besides, a sentence each.
     """
 
     kind: str
     name: str
     keys: tuple[tuple[Path, Any], ...]
     why: str
-    caution: str = ""
+    cautions: tuple[str, ...] = ()
+
+    @property
+    def caution(self) -> str:
+        """What it takes besides; empty if nothing."""
+        return " ".join(self.cautions)
 
     @property
     def document(self) -> dict[str, Any]:
@@ -62,7 +67,7 @@ class Change:
             f"{self.name}; {other.name}",
             self.keys + other.keys,
             why,
-            " ".join(dict.fromkeys(filter(None, (self.caution, other.caution)))),
+            tuple(dict.fromkeys((*self.cautions, *other.cautions))),
         )
 
 

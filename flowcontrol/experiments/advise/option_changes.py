@@ -72,12 +72,12 @@ def checkpoint_changes(subject: Subject) -> Iterator[Change]:
         key = _option(_CHECKPOINT + "unaligned.enabled", True)
         why = "barriers overtake what waits before them"
         caution = "What they overtake is written with the checkpoint."
-        yield Change("unaligned", "unaligned checkpoints", (key,), why, caution)
+        yield Change("unaligned", "unaligned checkpoints", (key,), why, (caution,))
     twice = 2 * own.interval_us
     name = f"a checkpoint every {_time(twice)} instead of {_time(own.interval_us)}"
     caution = "A failure costs up to twice as many records again."
     keys = (_option(_CHECKPOINT + "interval", f"{twice // _MS}ms"),)
-    yield Change("interval", name, keys, "fewer checkpoints", caution)
+    yield Change("interval", name, keys, "fewer checkpoints", (caution,))
 
 
 def batch_changes(subject: Subject) -> Iterator[Change]:

@@ -67,7 +67,7 @@ def _subtasks(subject: Subject, stage: Stage, count: int, why: str) -> Change:
     cautions = ["A hot key stays on one subtask."] if keyed else []
     if subject.stated(stage.name, "total_rate") is not None:
         cautions.append("Each subtask is taken to be as fast as now.")
-    return Change("parallelism", name, keys, why, " ".join(cautions))
+    return Change("parallelism", name, keys, why, tuple(cautions))
 
 
 def _rates(subject: Subject, stage: Stage, count: int) -> Iterator[tuple[Path, Any]]:
@@ -117,13 +117,13 @@ def partitioner_changes(subject: Subject) -> Iterator[Change]:
     """Another way to spread records over an edge, where the edge has one to choose."""
     scenario = subject.scenario
     for index, edge in enumerate(scenario.edges):
-        for partitioner, why, caution in _others(scenario, edge):
+        for partitioner, why, cautions in _others(scenario, edge):
             name = f"{edge.name} by {partitioner} instead of {edge.partitioner}"
             keys = ((("edges", index, "partitioner"), partitioner), *_without(index, edge))
-            yield Change("partitioner", name, keys, why, caution)
+            yield Change("partitioner", name, keys, why, cautions)
 
 
-def _others(scenario: Scenario, edge: Edge) -> Iterator[tuple[str, str, str]]:
+def _others(scenario: Scenario, edge: Edge) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     if edge.chain or edge.partitioner not in PARTITIONERS:
         return
     sender, receiver = scenario.stage(edge.sender), scenario.stage(edge.receiver)
@@ -131,14 +131,14 @@ def _others(scenario: Scenario, edge: Edge) -> Iterator[tuple[str, str, str]]:
         if receiver.window is None and receiver.state is None:
             yield (
                 "rebalance", "every subtask gets as many records",
-                "Only if the receiver does not need the records of a key together.",
+                ("Only if the receiver does not need the records of a key together.",),
             )  # fmt: skip
     elif edge.partitioner in {"rescale", "forward"}:
-        yield "rebalance", "every subtask gets as many records", ""
+        yield "rebalance", "every subtask gets as many records", ()
     elif edge.partitioner in {"rebalance", "shuffle"}:
         even = sender.parallelism % receiver.parallelism == 0
         if even or receiver.parallelism % sender.parallelism == 0:
-            yield "rescale", "fewer channels, so more buffers each or less memory", ""
+            yield "rescale", "fewer channels, so more buffers each or less memory", ()
 
 
 def _without(index: int, edge: Edge) -> Iterator[tuple[Path, Any]]:

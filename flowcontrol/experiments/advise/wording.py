@@ -39,9 +39,9 @@ def conclusion(goal: Goal, before: Figures, proposals: Sequence[Proposal]) -> st
     if not proposals:
         return "No change of this scenario could be run."
     if not proposals[0].helps:
-        return (
-            f"None of the {len(proposals)} changes that were run improves {noun} by more than 1 %."
-        )
+        if len(proposals) == 1:
+            return f"The only change that was run does not improve {noun} by more than 1 %."
+        return f"None of {len(proposals)} changes that were run improves {noun} by more than 1 %."
     best = proposals[0]
     was, now = before.of(goal), best.figures.of(goal)
     change = "none" if was is None else text(was)

@@ -145,7 +145,10 @@ def test_the_sentence_names_cost_and_what_becomes_worse() -> None:
 def test_the_sentence_where_nothing_helps() -> None:
     found = [proposal("throughput", {"memory_bytes": 512})]
     text = conclusion("throughput", BEFORE, found)
-    assert text == "None of the 1 changes that were run improves throughput by more than 1 %."
+    assert text == "The only change that was run does not improve throughput by more than 1 %."
+    assert conclusion("throughput", BEFORE, [*found, *found]) == (
+        "None of 2 changes that were run improves throughput by more than 1 %."
+    )
     assert savings(BEFORE, found) == [
         "More of it would save 512 B of network memory and lose nothing."
     ]

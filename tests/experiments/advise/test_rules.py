@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,21 @@ def test_a_total_rate_grows_with_the_subtasks(total: Any, expected: Any) -> None
     change = next(c for c in found if c.document.get("stages.sink.parallelism") == 3)
     assert change.document["stages.sink.total_rate"] == expected
     assert change.caution == "Each subtask is taken to be as fast as now."
+
+
+def test_joined_changes_give_each_caution_once() -> None:
+    """Also where one of them has another besides: sink is keyed, map is not."""
+    chain = with_stage(2, total_rate=600)
+    del chain["stages"][2]["service_rate"]
+    chain["edges"] = [
+        *chain["edges"][:1],
+        {**chain["edges"][1], "partitioner": "hash", "key_weights": {"a": 1, "b": 1}},
+    ]
+    keyed = next(c for c in changes(chain, SLOW_SINK) if "stages.sink.parallelism" in c.document)
+    other = replace(keyed, kind="other", cautions=("Each subtask is taken to be as fast as now.",))
+    both = "A hot key stays on one subtask. Each subtask is taken to be as fast as now."
+    assert keyed.caution == both
+    assert keyed.joined(other, "each helps alone").caution == both
 
 
 def test_an_external_service_is_not_given_more_subtasks() -> None:
