@@ -33,7 +33,7 @@ from flowcontrol.analysis.limits import Interval, Limits, find_limits
 from flowcontrol.analysis.round_trips import ROUND, round_us_of
 from flowcontrol.analysis.subtasks import Limiting, limiting_subtasks
 from flowcontrol.analysis.wording import Evidence, describe, round_sentence, throttle_name
-from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario, Stage
 
 LASTING = 0.05
 """Least share of the run for which the run's bottleneck limits."""
@@ -57,6 +57,8 @@ class Bottleneck:
         Emulated time of the run.
     sentence : str
         Names the bottleneck and the evidence.
+    details : tuple of str
+        Sentences with more of both, and with what limited at other times.
     throttle : str or None
         The throttle that limited, if neither a stage nor an exchange did.
     is_of_round : bool
@@ -69,11 +71,12 @@ class Bottleneck:
     limited_s: float
     total_s: float
     sentence: str
+    details: tuple[str, ...] = ()
     throttle: str | None = None
     is_of_round: bool = False
 
     def detail(self) -> dict[str, Any]:
-        """Return everything but the stage and the sentence as plain JSON."""
+        """Return everything but the stage and the sentences as plain JSON."""
         return {
             "edge": self.edge,
             "subtasks": list(self.subtasks),
@@ -104,8 +107,10 @@ def find_bottleneck(
     -------
     Bottleneck
         The limit that lasted longest, if it lasted for at least 5 % of the run, and a sentence
-        with its figures. Where the length of the rounds limited for as long, it is that alone:
-        it falsifies the figures of the other times, too, such as how long a log takes to be read.
+        with its figures; before others a stage that limited for as long while it stalled, or while
+        its rate had been lowered. Where the length of the rounds limited for as long, it is that
+        alone: it falsifies the figures of the other times, too, such as how long a log takes to be
+        read.
 
     Notes
     -----
@@ -130,27 +135,56 @@ def find_bottleneck(
 def _verdict(
     limits: Mapping[str, list[Interval]], tables: Tables, scenario: Scenario
 ) -> Bottleneck:
-    """Return the limit that lasted longest, in words."""
+    """Return the limit that lasted longest, in words; of stages that were slowed if some limited.
+
+    What is slowed on purpose is the cause of what others work off when it is over.
+    """
     total_s = end_of(tables)
     lengths = {
         name: sum(interval.length_s for interval in intervals) for name, intervals in limits.items()
     }
-    name = max(lengths, key=lambda limit: lengths[limit], default=None)
+    slowed = _slowed_s(limits, scenario)
+    first = {name: lengths[name] for name in slowed if slowed[name] >= LASTING * total_s} or lengths
+    name = max(first, key=lambda limit: first[limit], default=None)
     evidence = Evidence(panel_of(tables, "stages"), scenario, lengths, total_s)
     if name is None or lengths[name] < LASTING * total_s:
-        sentence = describe(evidence, None, frozenset(), Limiting())
-        return Bottleneck(None, None, (), lengths.get(name or "", 0.0), total_s, sentence)
+        sentence, *details = describe(evidence, None, frozenset(), Limiting())
+        limited_s = lengths.get(name or "", 0.0)
+        return Bottleneck(None, None, (), limited_s, total_s, sentence, tuple(details))
     times = frozenset(interval.t_s for interval in limits[name])
     is_edge = name in {edge.name for edge in scenario.edges}
     is_throttle = name == throttle_name(scenario)
     is_stage = not is_edge and not is_throttle
     limiting = limiting_subtasks(tables, scenario, name, times) if is_stage else Limiting()
+    sentence, *details = describe(evidence, name, times, limiting)
     return Bottleneck(
         stage=name if is_stage else None,
         edge=name if is_edge else None,
         subtasks=limiting.subtasks,
         limited_s=lengths[name],
         total_s=total_s,
-        sentence=describe(evidence, name, times, limiting),
+        sentence=sentence,
+        details=tuple(details),
         throttle=scenario.system.throttle if is_throttle else None,
+    )
+
+
+def _slowed_s(limits: Mapping[str, list[Interval]], scenario: Scenario) -> dict[str, float]:
+    """Return for how long each stage limited while it stalled or its rate had been lowered, s."""
+    return {
+        stage.name: sum(
+            interval.length_s
+            for interval in limits[stage.name]
+            if _is_slowed(stage, round(1e6 * (interval.t_s - interval.length_s / 2)))
+        )
+        for stage in scenario.stages
+        if stage.name in limits
+    }
+
+
+def _is_slowed(stage: Stage, us: int) -> bool:
+    """Tell whether a stage stalls at a moment, or processes less than it did before."""
+    return any(start <= us < end for start, end in (stall.span for stall in stage.stalls)) or any(
+        rate.rate_at(us) < max(phase.rate for phase in rate.phases if phase.at_us <= us)
+        for rate in stage.service_rate or ()
     )

@@ -93,11 +93,12 @@ def summarise(
         Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
         ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
         ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
-        ``bottleneck_detail``, ``causes`` (:class:`flowcontrol.analysis.causes.Cause`, the strongest
-        first), ``stages`` and ``edges``; ``lags`` of sources that read a log
-        (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the subtask with the most records of each
-        stage where they are uneven (:class:`flowcontrol.analysis.hot.Hot`); with such tables
-        ``checkpoints`` and ``event_time``, whose sentences join ``sentence`` where they matter
+        ``details`` (sentences that stand below it), ``bottleneck_detail``, ``causes``
+        (:class:`flowcontrol.analysis.causes.Cause`, the strongest first), ``stages`` and ``edges``;
+        ``lags`` of sources that read a log (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the
+        subtask with the most records of each stage where they are uneven
+        (:class:`flowcontrol.analysis.hot.Hot`); with such tables
+        ``checkpoints`` and ``event_time``, whose sentences join ``details`` where they matter
         (:func:`flowcontrol.analysis.event_time.event_time_summary`). A stage has
         ``parallelism``, ``pressure``, ``whole`` and ``second_half``, an edge ``channels``,
         ``whole`` and ``second_half``; the figures are named as the columns they come from. With
@@ -129,7 +130,7 @@ def summarise(
     if "time" in tables:
         summary["event_time"] = event_time_summary(tables, scenario, round_ms)
         if "is_of_round" not in summary["bottleneck_detail"]:
-            summary["sentence"] = " ".join([summary["sentence"], *summary["event_time"]["matter"]])
+            summary["details"] += summary["event_time"]["matter"]
     rounded: dict[str, Any] = _rounded(summary)
     return rounded
 
@@ -145,6 +146,7 @@ def _findings(
     return {
         "bottleneck": found.stage,
         "sentence": found.sentence,
+        "details": list(found.details),
         "bottleneck_detail": found.detail(),
         **({"causes": [one.document() for one in causes]} if with_causes else {}),
         **({"lags": [lag.document() for lag in lags]} if lags else {}),

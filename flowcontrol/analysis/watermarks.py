@@ -240,7 +240,7 @@ class Watermarks:
             return None
         times = last["t_s"].map(own["paused_ms_per_s"] * own["interval_s"])
         paused = last.assign(paused_ms=times).groupby(["stage", "subtask"])["paused_ms"].sum()
-        stage, subtask = paused.idxmax()
+        stage, subtask = paused.sort_values(ascending=False, kind="stable").index[0]
         return str(stage), int(subtask)
 
     def silent_stage(self) -> dict[str, Any] | None:

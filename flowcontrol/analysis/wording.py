@@ -1,12 +1,12 @@
-"""The sentence about the bottleneck: the limit, the evidence, and what to do about it.
+"""The sentences about the bottleneck: the limit, the evidence, what to do about it, and details.
 
 The reader need not know backpressure: stages by name, shares in per cent, times in seconds, and one
-piece of advice.
+piece of advice. The first sentence takes two lines; what else there is follows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
@@ -25,6 +25,9 @@ NAMED = 0.005
 """Blocked share from which a stage is named as blocked."""
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+_LONGEST = 220
+"""Characters of a sentence that still names advice: two lines or so."""
 
 _MOST_NAMED = 3
 """Stages named in a list before the rest is only counted."""
@@ -72,8 +75,8 @@ class Evidence:
 
 def describe(
     evidence: Evidence, name: str | None, times: frozenset[float], limiting: Limiting
-) -> str:
-    """Return one sentence on what limited a run.
+) -> tuple[str, ...]:
+    """Return a sentence on what limited a run, and those that go into detail.
 
     Parameters
     ----------
@@ -88,13 +91,33 @@ def describe(
 
     Returns
     -------
-    str
-        A sentence that ends with a full stop.
+    tuple of str
+        Sentences, each with a full stop: the bottleneck and why, in two lines or so; further advice
+        and evidence, and what limited at other times.
     """
     if not len(evidence.samples):
-        return "No bottleneck can be named: the run ended before its first sample."
+        return ("No bottleneck can be named: the run ended before its first sample.",)
     if name is None:
         return _nothing_limits(evidence)
+    return (
+        *_within_length(*_limits(evidence, name, times, limiting)),
+        *_beside(evidence, name, times, limiting),
+        *_also(evidence, name),
+    )
+
+
+def _within_length(finding: str, advice: str) -> tuple[str, ...]:
+    """Return what limits and what helps in one sentence, or in two if it is long."""
+    text = f"{finding}; {advice}."
+    if len(text) <= _LONGEST:
+        return (text,)
+    return f"{finding}.", f"{advice[:1].upper()}{advice[1:]}."
+
+
+def _limits(
+    evidence: Evidence, name: str, times: frozenset[float], limiting: Limiting
+) -> tuple[str, str]:
+    """Return what limited, with the evidence, and what helps."""
     edges = {edge.name: edge for edge in evidence.scenario.edges}
     if name == throttle_name(evidence.scenario):
         return _throttle_limits(evidence, times)
@@ -107,28 +130,23 @@ def describe(
 
 def _stage_limits(
     evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
-) -> str:
-    """Return the sentence for a stage, or for some of its subtasks."""
+) -> tuple[str, str]:
+    """Return it for a stage, or for some of its subtasks."""
     subtasks = limiting.subtasks
     subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
     pronoun = "they were" if len(subtasks) > 1 else "it was"
     busy = percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
-    others = _others(evidence, stage, times, subtasks)
-    waiting = _in_front(stage, limiting)
-    behind = _blocked(evidence, stage, times)
-    advice = _advice(evidence, stage, subtasks)
     return (
-        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time{others}"
-        f"{waiting} {_when(evidence, stage)}, while {behind}"
-        f"{_lagging(evidence, evidence.scenario.upstream(stage), times)}; "
-        f"{advice}{_also(evidence, stage)}."
+        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time {_when(evidence, stage)}, "
+        f"while {_blocked(evidence, stage, times)}",
+        _advice(evidence, stage, subtasks),
     )
 
 
 def _reader_limits(
     evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
-) -> str:
-    """Return the sentence for a source that is behind its log although nothing blocks it."""
+) -> tuple[str, str]:
+    """Return it for a source that is behind its log although nothing blocks it."""
     subtasks = limiting.subtasks
     subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
     pronoun, its, was = ("they", "their", "were") if len(subtasks) > 1 else ("it", "its", "was")
@@ -138,19 +156,9 @@ def _reader_limits(
         f"Bottleneck: {subject} — {pronoun} read as fast as {pronoun} could, "
         f"{rate:,.0f} records/s, {_when(evidence, stage)}, and {was} up to "
         f"{_most_behind(evidence, stage, times)} behind {its} log, while nothing after {stage} "
-        f"held it back; let {stage} read faster, or spread its log over more partitions"
-        f"{_also(evidence, stage)}."
+        "held it back",
+        f"let {stage} read faster, or spread its log over more partitions",
     )
-
-
-def _lagging(evidence: Evidence, stages: Sequence[str], times: frozenset[float]) -> str:
-    """Return how far the sources among some stages fell behind their logs meanwhile."""
-    scenario, text = evidence.scenario, ""
-    for name in stages:
-        lag_s = evidence.rows(name, times)["lag_s"].max(initial=0.0)
-        if scenario.stage(name).reads_log and lag_s > scenario.sample_interval_s:
-            text += f", and {name} fell up to {_most_behind(evidence, name, times)} behind its log"
-    return text
 
 
 def _most_behind(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
@@ -160,55 +168,56 @@ def _most_behind(evidence: Evidence, stage: str, times: frozenset[float]) -> str
     return f"{records:,.0f} records, {seconds(float(rows['lag_s'].max()))} s,"
 
 
-def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str:
-    """Return the sentence for an exchange whose buffers cannot carry the rate."""
+def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> tuple[str, str]:
+    """Return it for an exchange whose buffers cannot carry the rate."""
     blocked = percent(evidence.share(edge.sender, "backpressured_ms_per_s", times))
     busy = percent(evidence.share(edge.receiver, "busy_ms_per_s", times))
     if edge.partition_type in SPILLING:
         return (
             f"Bottleneck: the disk behind {edge.name} — {edge.sender} was blocked {blocked} of "
             f"the time {_when(evidence, edge.name)}, because its result partition "
-            f"({edge.partition_type}) is written to disk more slowly than it is filled: "
+            f"({edge.partition_type}) is written to disk more slowly than it is filled",
             f"raise cluster.disk_bytes_per_s, spread {edge.sender} over more task managers, or "
-            f"give it more network buffers{_also(evidence, edge.name)}."
+            "give it more network buffers",
         )
+    reason, advice = _full_connection(evidence, edge, times) or _no_room(evidence.scenario)
     return (
         f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
-        f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}"
-        f"{_lagging(evidence, [edge.sender, *evidence.scenario.upstream(edge.sender)], times)}; "
-        f"{_more_bandwidth(evidence, edge, times) or _more_room(evidence.scenario)}"
-        f"{_also(evidence, edge.name)}."
+        f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; {reason}",
+        advice,
     )
 
 
-def _more_room(scenario: Scenario) -> str:
+def _no_room(scenario: Scenario) -> tuple[str, str]:
     """Return why an exchange limits, and the advice for it."""
     if scenario.system.counts_records:
         return (
             f"its transport, {scenario.system.transport}, lets too few records go in one round "
-            "trip: give system.transport larger limits, or a "
-            "shorter round or latency"
+            "trip",
+            "give system.transport larger limits, or a shorter round or latency",
         )
     return (
-        "its buffers are too few for one round trip: give it more buffers per channel or floating "
-        "buffers, or a shorter round or latency"
+        "its buffers are too few for one round trip",
+        "give it more buffers per channel or floating buffers, or a shorter round or latency",
     )
 
 
-def _more_bandwidth(evidence: Evidence, edge: Edge, times: frozenset[float]) -> str:
-    """Return the advice where the connection limits; empty where it does not."""
+def _full_connection(
+    evidence: Evidence, edge: Edge, times: frozenset[float]
+) -> tuple[str, str] | None:
+    """Return it where the connection limits; None where it does not."""
     bandwidth = evidence.scenario.cluster.bandwidth_bytes_per_s
     if bandwidth is None:
-        return ""
+        return None
     rows = evidence.samples.among("t_s", times)
     found = busiest_connection(evidence.scenario, edge, rows)
     if found is None or found.bytes_per_s < SATURATED * float(bandwidth):
-        return ""
+        return None
     return (
-        f"the connection from task manager {found.sender} to {found.receiver} carried "
-        f"{found.bytes_per_s:,.0f} bytes/s of records, and its bandwidth is "
+        f"the connection from task manager {found.sender} to {found.receiver} is full",
+        f"it carried {found.bytes_per_s:,.0f} bytes/s of records, and its bandwidth is "
         f"{float(bandwidth):,.0f}: raise cluster.bandwidth_bytes_per_s, send less, or place "
-        "sender and receiver together"
+        "sender and receiver together",
     )
 
 
@@ -228,8 +237,8 @@ def throttle_name(scenario: Scenario) -> str:
     return f"the throttle {scenario.system.throttle}"
 
 
-def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
-    """Return the sentence for sources that a throttle held back while no stage was saturated."""
+def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> tuple[str, str]:
+    """Return it for sources that a throttle held back while no stage was saturated."""
     scenario, name = evidence.scenario, throttle_name(evidence.scenario)
     shares = {
         source.name: evidence.share(source.name, "backpressured_ms_per_s", times)
@@ -243,13 +252,13 @@ def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> str:
     return (
         f"Bottleneck: {name} — it held {held} back {percent(shares[held])} of the time "
         f"{_when(evidence, name)}, although {top}, the busiest stage after it, was busy only "
-        f"{percent(busy[top])}; give system.throttle larger limits or a quicker reaction"
-        f"{_also(evidence, name)}."
+        f"{percent(busy[top])}",
+        "give system.throttle larger limits or a quicker reaction",
     )
 
 
-def _nothing_limits(evidence: Evidence) -> str:
-    """Return the sentence for a run in which the sources set the pace."""
+def _nothing_limits(evidence: Evidence) -> tuple[str, ...]:
+    """Return the sentences for a run in which the sources set the pace."""
     scenario = evidence.scenario
     sources = scenario.sources
     total = sum(evidence.rate(stage.name, "rate_out") * stage.parallelism for stage in sources)
@@ -270,7 +279,9 @@ def _nothing_limits(evidence: Evidence) -> str:
         f"{name} limited for {seconds(length)} of {seconds(evidence.total_s)} s"
         for name, length in evidence.limited_s.items()
     ]
-    return text + (f"; {join_words(limits)}." if limits else ", and nothing was blocked for long.")
+    if limits:
+        return f"{text}.", f"{join_words(limits)}."
+    return (f"{text}, and nothing was blocked for long.",)
 
 
 def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
@@ -302,25 +313,26 @@ def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
 
 
-def _others(
-    evidence: Evidence, stage: str, times: frozenset[float], subtasks: Sequence[int]
-) -> str:
-    """Return how busy the other subtasks were, in brackets; empty if the whole stage limits."""
-    if not subtasks:
-        return ""
+def _beside(
+    evidence: Evidence, name: str, times: frozenset[float], limiting: Limiting
+) -> Iterator[str]:
+    """Yield how busy the other subtasks were, and how many records waited for those that limit."""
+    hot = limiting.subtasks
+    if not hot or evidence.scenario.stage(name).reads_log:
+        return
+    rest = _rest(evidence, name, hot)
+    busy = percent(evidence.share(name, "busy_ms_per_s", times, rest))
+    others = "subtask was" if len(rest) == 1 else f"{len(rest)} subtasks were"
+    yield (
+        f"The other {others} busy {busy}; {percent(limiting.waiting)} of the records in flight to "
+        f"{name} waited for {_subtasks(hot)}."
+    )
+
+
+def _rest(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> list[int]:
+    """Return the other subtasks of a stage."""
     count = evidence.scenario.stage(stage).parallelism
-    rest = [index for index in range(count) if index not in subtasks]
-    busy = percent(evidence.share(stage, "busy_ms_per_s", times, rest))
-    return f" (the other {len(rest)}: {busy})" if len(rest) > 1 else f" (the other: {busy})"
-
-
-def _in_front(stage: str, limiting: Limiting) -> str:
-    """Return the share of the waiting records that waited for the limiting subtasks."""
-    if not limiting.subtasks:
-        return ""
-    whom = "it" if len(limiting.subtasks) == 1 else "them"
-    share = percent(limiting.waiting)
-    return f", with {share} of the records in flight to {stage} waiting for {whom},"
+    return [index for index in range(count) if index not in subtasks]
 
 
 def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
@@ -329,25 +341,26 @@ def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
         return f"the service behind {stage} sets the pace: make it quicker or send it less"
     if not subtasks:
         return f"give {stage} more parallelism or speed"
-    count = evidence.scenario.stage(stage).parallelism
-    rest = [index for index in range(count) if index not in subtasks]
+    rest = _rest(evidence, stage, subtasks)
     hot = evidence.rate(stage, "rate_in", subtasks)
     subject, target = ("it", "it") if len(subtasks) == 1 else ("they", "them")
     if hot > _MORE_LOAD * evidence.rate(stage, "rate_in", rest):
+        count = len(subtasks) + len(rest)
         share = hot * len(subtasks) / (evidence.rate(stage, "rate_in") * count)
         return f"{subject} got {percent(share)} of the records: spread the keys more evenly"
     return f"{subject} got no more records than the others: speed {target} up or send {target} less"
 
 
-def _also(evidence: Evidence, name: str) -> str:
-    """Return the limits at other times."""
+def _also(evidence: Evidence, name: str) -> Iterator[str]:
+    """Yield what limited at other times, the longest first."""
     others = {other: length for other, length in evidence.limited_s.items() if other != name}
     lasting = [
         f"{other} limited for another {seconds(length)} s"
         for other, length in sorted(others.items(), key=lambda item: -item[1])
         if length >= 0.01 * evidence.total_s
     ]
-    return f" ({join_words(lasting)})" if lasting else ""
+    if lasting:
+        yield f"Also, {join_words(lasting)}."
 
 
 def _when(evidence: Evidence, name: str) -> str:

@@ -4,7 +4,7 @@ Its ``Content-Security-Policy`` of ``default-src 'none'`` forbids every fetch, s
 what a test checks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -86,9 +86,13 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         run=run_line(summary, scenario),
         sentence=summary["sentence"],
         headline_class=" limited" if is_limited else "",
-        below="".join(f'<p class="run">{escape(text)}</p>' for text in loss_sentences(summary))
+        below=_lines(
+            ()
+            if says_nothing_of_the_job(summary)
+            else [*loss_sentences(summary), *summary.get("details", ())]
+        )
         + cause_section(summary)
-        + "".join(f'<p class="run">{escape(text)}</p>' for text in _sentences(summary)),
+        + _lines(_sentences(summary)),
         noscript="The charts need JavaScript; the graph and the table above do not.",
         key_figures="".join([*key_figures(summary, drawn), *event_time_figures(summary)]),
         player=player(run),
@@ -113,6 +117,11 @@ def report_page(tables: Tables, summary: Mapping[str, Any], scenario: Scenario) 
         advice=advice_section(summary.get("advice")),
         scenario=_scenario_section(scenario),
     )
+
+
+def _lines(sentences: Iterable[str]) -> str:
+    """Return sentences below the first, a line each."""
+    return "".join(f'<p class="run">{escape(text)}</p>' for text in sentences)
 
 
 def _sentences(summary: Mapping[str, Any]) -> list[str]:

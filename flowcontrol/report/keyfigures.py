@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
-from flowcontrol.analysis.wording import seconds
+from flowcontrol.analysis.wording import join_words, seconds
 from flowcontrol.report.markup import html_table, key_figure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
 from flowcontrol.scenario import Scenario
@@ -76,7 +76,8 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[str]:
         key_figure(
             "Consumers took up",
             rate(sum(stages[name]["rate_in"] for name in sinks)),
-            f"{number(sum(stages[name]['records_in'] for name in sinks))} records in all",
+            f"{number(sum(stages[name]['records_in'] for name in sinks))} records in all"
+            + "".join(f"; {text}" for text in _between(scenario)),
         ),
         _blocked(stages),
         _in_flight(summary),
@@ -87,6 +88,28 @@ def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[str]:
         figures.append(_lag(worst, is_only=len(lags) == 1))
     latencies = [stages[name]["latency"] for name in sinks if stages[name]["latency"]]
     return figures + ([_latency(latencies)] if latencies else [])
+
+
+def _between(scenario: Scenario) -> Iterator[str]:
+    """Yield why consumers take up more or fewer records than producers emit, though none is lost.
+
+    Several sinks behind one stage each take up all of its records, as if these were broadcast.
+    """
+    for stage in scenario.stages:
+        if stage.window is not None:
+            yield f"{stage.name} puts out results of windows, not each record"
+        elif stage.selectivity_exact != 1:
+            yield f"{stage.name} emits {float(stage.selectivity_exact):g} records for each"
+    for edge in scenario.edges:
+        if edge.partitioner == "broadcast":
+            yield f"{edge.name} copies each record to all subtasks"
+    several = [stage.name for stage in scenario.stages if _edges_out(scenario, stage.name) > 1]
+    if several:
+        yield f"each edge of {join_words(several)} carries all its records"
+
+
+def _edges_out(scenario: Scenario, stage: str) -> int:
+    return sum(edge.sender == stage for edge in scenario.edges)
 
 
 def _blocked(stages: Mapping[str, Mapping[str, Any]]) -> str:

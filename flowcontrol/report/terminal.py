@@ -208,6 +208,7 @@ def print_summary(
         return
     for sentence in [
         *loss_sentences(summary),
+        *summary.get("details", ()),
         *cause_lines(summary),
         *scaling_sentences(summary),
         *lag_sentences(summary),

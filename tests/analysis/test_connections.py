@@ -33,12 +33,13 @@ def scenario(bandwidth: float | None, *, latency_ms: float = 0, **sink: Any) -> 
 
 
 def sentence(made: Scenario) -> str:
-    return find_bottleneck(simulate(made, round_us=made.live_round_us).tables, made).sentence
+    found = find_bottleneck(simulate(made, round_us=made.live_round_us).tables, made)
+    return " ".join([found.sentence, *found.details])
 
 
 def test_a_bandwidth_that_limits_is_named() -> None:
     found = sentence(scenario(100_000))
-    assert "the connection from task manager 0 to 1 carried" in found
+    assert "the connection from task manager 0 to 1 is full. It carried" in found
     assert "its bandwidth is 100,000: raise cluster.bandwidth_bytes_per_s" in found
     assert "buffers" not in found
 

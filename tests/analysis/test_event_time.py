@@ -128,7 +128,7 @@ def test_the_run_is_told_of_a_long_lag_only(builder: ModuleType, lag_s: float, t
     tables = line(builder, watermark_s=behind(lag_s)).tables()
     made = summarise(tables, job, clock="virtual", rounds=9, wall_s=1, round_ms=10)
     assert made["sentence"].startswith("No bottleneck:")
-    assert ("The watermark at sink lags 6.1 s" in made["sentence"]) == told
+    assert [one[:32] for one in made["details"]] == ["The watermark at sink lags 6.1 s"] * told
     assert made["event_time"]["stages"]["sink"]["lag"]["end_ms"] == pytest.approx(1000 * lag_s)
 
 
@@ -440,43 +440,6 @@ def test_sources_that_wait_for_one_another_are_named(builder: ModuleType) -> Non
     assert text in found["sentences"]
     assert text in found["matter"]
     assert len(found["matter"]) == 2
-
-
-def test_a_paused_source_waits_for_who_was_behind_it_then(builder: ModuleType) -> None:
-    """The other was behind it before it fell idle, and is level with it, or ahead, ever after."""
-    group = {"delay_s": 0, "alignment": {"group": "g", "max_drift_s": 2}}
-    stages = {name: {"event_time": {}, "watermark": group} for name in ("active", "quiet")} | {
-        "sink": {}
-    }
-    job = builder.scenario("x", stages, ["active->sink", "quiet->sink"])
-    made = builder.Results(TIMES).stage("active").stage("quiet").stage("sink")
-    made.channel("active->sink").channel("quiet->sink").time("sink", watermark_s=behind(1))
-    stood = [t if t <= 3 or t > 8 else 3 for t in TIMES]
-    is_idle = [6 <= t <= 8 for t in TIMES]
-    made.time("quiet", watermark_s=[t + 0.5 * (t > 8) for t in stood], is_idle=is_idle)
-    paused = [1000.0 * (5 <= t <= 6) for t in TIMES]  # at 6 s nobody but itself is left
-    made.time("active", watermark_s=TIMES, paused_ms_per_s=paused)
-    found = found_in(made, job)
-    assert found["stages"]["active"]["waits_for"] == {"stage": "quiet", "subtask": 0}
-    assert found["matter"] == [
-        "Alignment paused active 10 % of the time: its event time was ahead of that of quiet, the "
-        "slowest of its group."
-    ]
-
-
-def test_a_slowest_source_that_was_paused_waits_for_nobody(builder: ModuleType) -> None:
-    """Its drift is passed before the group has answered: it does not wait for itself."""
-    group = {"delay_s": 0, "alignment": {"group": "g", "max_drift_s": 0.1}}
-    job = builder.scenario(
-        "x", {"only": {"event_time": {}, "watermark": group}, "sink": {}}, ["only->sink"]
-    )
-    made = builder.Results(TIMES).stage("only").stage("sink").channel("only->sink")
-    made.time("sink", watermark_s=behind(1))
-    made.time("only", watermark_s=TIMES, paused_ms_per_s=[250.0] * len(TIMES))
-    assert found_in(made, job)["matter"] == [
-        "Alignment paused only 25 % of the time, although no other source of its group was behind "
-        "it."
-    ]
 
 
 def test_windows_say_what_they_held(builder: ModuleType) -> None:

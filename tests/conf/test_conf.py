@@ -279,7 +279,7 @@ def test_kafka_source(shown: Callable[[str], Shown]) -> None:
     assert lag.loc[73:].max() == 0
     [caught_up] = found.summary["lags"]
     assert caught_up["caught_up_after_s"] == pytest.approx(lag.loc[50] / 800, abs=1.8)
-    assert "topic limited for another 21 s" in found.summary["sentence"]
+    assert "topic limited for another 21 s" in found.summary["details"][0]
 
 
 def test_flights_is_laid_out_as_it_says() -> None:
