@@ -3,7 +3,7 @@
 The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
 while something upstream of it is blocked. Here it is judged for each sample interval apart, for
 a job's bottleneck may come and go with the phases of its schedule; the run's bottleneck is what
-limited it for the longest time. Eight cases beyond the rule:
+limited it for the longest time. Nine cases beyond the rule:
 
 - Nothing is blocked: no bottleneck, the sources run at their own rate.
 - A stage is blocked although what follows it has nothing to do: then no stage limits but the
@@ -17,6 +17,8 @@ limited it for the longest time. Eight cases beyond the rule:
 - Nothing is blocked, but a source that reads a log is never idle and records wait there: then it
   limits itself, be it that it reads too slowly or that it stands still.
 - Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
+- A stage limits while it stalls, or while its rate is lowered, and others limit only afterwards:
+  then it is the bottleneck, for they work off what it left.
 - An exchange limits only because rounds are longer than the network's latency: then there is no
   verdict on the job, whatever limited at other times (:mod:`.round_trips`).
 """
@@ -107,10 +109,10 @@ def find_bottleneck(
     -------
     Bottleneck
         The limit that lasted longest, if it lasted for at least 5 % of the run, and a sentence
-        with its figures; before others a stage that limited for as long while it stalled, or while
-        its rate had been lowered. Where the length of the rounds limited for as long, it is that
-        alone: it falsifies the figures of the other times, too, such as how long a log takes to be
-        read.
+        with its figures. A stage that limited for as long while it stalled, or while its rate had
+        been lowered, comes before what limited only afterwards, when its backlog was worked off.
+        Where the length of the rounds limited for as long, it is that alone: it falsifies the
+        figures of the other times, too, such as how long a log takes to be read.
 
     Notes
     -----
@@ -135,16 +137,12 @@ def find_bottleneck(
 def _verdict(
     limits: Mapping[str, list[Interval]], tables: Tables, scenario: Scenario
 ) -> Bottleneck:
-    """Return the limit that lasted longest, in words; of stages that were slowed if some limited.
-
-    What is slowed on purpose is the cause of what others work off when it is over.
-    """
+    """Return the limit that lasted longest, in words; what only worked off a backlog is not it."""
     total_s = end_of(tables)
     lengths = {
         name: sum(interval.length_s for interval in intervals) for name, intervals in limits.items()
     }
-    slowed = _slowed_s(limits, scenario)
-    first = {name: lengths[name] for name in slowed if slowed[name] >= LASTING * total_s} or lengths
+    first = {name: lengths[name] for name in _not_of_a_backlog(limits, scenario, total_s)}
     name = max(first, key=lambda limit: first[limit], default=None)
     evidence = Evidence(panel_of(tables, "stages"), scenario, lengths, total_s)
     if name is None or lengths[name] < LASTING * total_s:
@@ -169,21 +167,34 @@ def _verdict(
     )
 
 
-def _slowed_s(limits: Mapping[str, list[Interval]], scenario: Scenario) -> dict[str, float]:
-    """Return for how long each stage limited while it stalled or its rate had been lowered, s."""
-    return {
-        stage.name: sum(
-            interval.length_s
-            for interval in limits[stage.name]
-            if _is_slowed(stage, round(1e6 * (interval.t_s - interval.length_s / 2)))
-        )
+def _not_of_a_backlog(
+    limits: Mapping[str, list[Interval]], scenario: Scenario, total_s: float
+) -> list[str]:
+    """Return what limited before any stage was slowed, and the stages that were.
+
+    What limits only afterwards may but work off what waits since then.
+    """
+    slowed = {
+        stage.name: [one for one in limits[stage.name] if _is_slowed(stage, one)]
         for stage in scenario.stages
         if stage.name in limits
     }
+    lasting = {
+        name: min(one.t_s for one in found)
+        for name, found in slowed.items()
+        if sum(one.length_s for one in found) >= LASTING * total_s > 0
+    }
+    since_s = min(lasting.values(), default=total_s)
+    return [
+        name
+        for name, found in limits.items()
+        if name in lasting or min(one.t_s for one in found) <= since_s
+    ]
 
 
-def _is_slowed(stage: Stage, us: int) -> bool:
-    """Tell whether a stage stalls at a moment, or processes less than it did before."""
+def _is_slowed(stage: Stage, interval: Interval) -> bool:
+    """Tell whether a stage stalls in the middle of an interval, or is slower than it was before."""
+    us = round(1e6 * (interval.t_s - interval.length_s / 2))
     return any(start <= us < end for start, end in (stall.span for stall in stage.stalls)) or any(
         rate.rate_at(us) < max(phase.rate for phase in rate.phases if phase.at_us <= us)
         for rate in stage.service_rate or ()

@@ -43,11 +43,11 @@ def scenario(service_rate: int, parallelism: int = 1) -> Scenario:
 
 
 def event_time(job: Scenario) -> dict[str, Any]:
-    """Return what is said of event time, and the details of the run."""
+    """Return what is said of event time, and the sentences of the run."""
     tables = simulate(job).tables
     found = summarise(tables, job, clock="virtual", rounds=400, wall_s=1, round_ms=ROUND_MS)
     told: dict[str, Any] = found["event_time"]
-    return told | {"details": found["details"]}
+    return told | {key: found[key] for key in ("sentence", "details")}
 
 
 def test_each_part_is_its_closed_form_under_steady_backpressure() -> None:

@@ -10,7 +10,7 @@ from flowcontrol.report.keyfigures import key_figures
 from flowcontrol.scenario import parse_scenario
 
 WINDOW = {"window": {"kind": "tumbling", "size_s": 1}}
-TIMED = {"event_time": {}, "watermark": {}}
+TIMED: dict[str, Any] = {"event_time": {}, "watermark": {}}
 
 
 @pytest.mark.parametrize(
