@@ -12,6 +12,8 @@ limited it for the longest time. Nine cases beyond the rule:
 - A stage is blocked whose result partition is written to disk: then the disk limits.
 - A source is held back that has a throttle: then the busiest stage anywhere after it limits, for
   a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
+- Sources wait for a trigger, and no more waits in their logs than one trigger explains: nothing
+  limits, however long they wait and however busy a batch keeps a stage (:mod:`.triggers`).
 - Nothing is blocked, but the records before a saturated stage grow more, in queues of records:
   then it limits, and what comes before it does not know yet, or never will.
 - Nothing is blocked, but a source that reads a log is never idle and records wait there: then it

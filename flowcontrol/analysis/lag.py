@@ -1,9 +1,10 @@
 """How far sources fell behind their logs, and whether they caught up.
 
 A source is as far behind as its worst subtask (``lag_s``), with the records of all its subtasks
-(``lag_records``). It kept up if it was never further behind than a sample interval. Else the time
-to catch up counts from the sample at which it was furthest behind to the first one after it at
-which it is not any more: at no more than a hundredth of that.
+(``lag_records``). It kept up if it was never further behind than a sample interval and, under a
+throttle that reads in batches, a trigger. Else the time to catch up counts from the sample at which
+most records waited to the first one at which they, and the oldest of all, are gone: the source is
+behind by no more than a hundredth of the longest, or by what a trigger explains.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from flowcontrol.analysis.frames import Tables, panel_of
 from flowcontrol.analysis.panel import Panel
+from flowcontrol.analysis.triggers import is_late, most_behind_s, reads_in_batches
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.scenario import Scenario
 
@@ -31,19 +33,23 @@ class Lag:
     max_records : int
         Most records that waited in the logs of all its subtasks together.
     max_s : float, s
-        Furthest that a subtask was behind.
+        Furthest that a subtask was behind, be it at another time.
     furthest_at_s : float, s
-        When that was.
+        When ``max_records`` waited.
     end_records : int
         Records that wait at the end.
     end_s : float, s
         How far the worst subtask is behind at the end.
     kept_up : bool
-        It was never further behind than a sample interval.
+        It was never further behind than a sample interval and a trigger.
     caught_up_after_s : float or None, s
         Time from ``furthest_at_s`` until it had caught up; None if it had not, or kept up.
     caught_up_at_s : float or None, s
         When that was.
+    oldest_at_s : float, s
+        When it was ``max_s`` behind.
+    is_behind_again : bool
+        It had caught up, and has not at the end.
     """
 
     stage: str
@@ -55,6 +61,8 @@ class Lag:
     kept_up: bool
     caught_up_after_s: float | None
     caught_up_at_s: float | None
+    oldest_at_s: float
+    is_behind_again: bool
 
     def document(self) -> dict[str, Any]:
         """Return it as it stands in summary.json, with its sentence."""
@@ -71,11 +79,15 @@ class Lag:
                 f"{self.stage} has not caught up with its log: {_records(self.end_records)}, "
                 f"{seconds(self.end_s)} s behind at the end."
             )
+        is_one = self.oldest_at_s == self.furthest_at_s
         text = (
-            f"{self.stage} fell {at_most} behind its log and caught up after "
-            f"{seconds(self.caught_up_after_s)} s (from {seconds(self.furthest_at_s)} s on)"
+            f"{self.stage} fell {at_most if is_one else _records(self.max_records)} behind its log "
+            f"and caught up after {seconds(self.caught_up_after_s)} s (from "
+            f"{seconds(self.furthest_at_s)} s on)"
         )
-        if self.end_s > _CAUGHT_UP * self.max_s:
+        if not is_one:
+            text += f"; at {seconds(self.oldest_at_s)} s it was {seconds(self.max_s)} s behind"
+        if self.is_behind_again:
             text += (
                 f"; at the end it is {_records(self.end_records)}, "
                 f"{seconds(self.end_s)} s behind again"
@@ -97,32 +109,36 @@ def find_lags(tables: Tables, scenario: Scenario) -> list[Lag]:
     samples = panel_of(tables, "stages") if names else None
     if samples is None or not len(samples):
         return []
-    return [_lag(name, samples.of("stage", name), scenario) for name in names]
+    most_s, is_batched = most_behind_s(samples, scenario), reads_in_batches(scenario)
+    return [_lag(name, samples.of("stage", name), most_s, is_batched) for name in names]
 
 
-def _lag(name: str, rows: Panel, scenario: Scenario) -> Lag:
+def _lag(name: str, rows: Panel, most_s: float, is_batched: bool) -> Lag:
+    """Return the lag of a source that may be ``most_s`` behind."""
     records = rows.per_sample(["lag_records"])["lag_records"].tolist()
     worst = rows.per_sample(["lag_s"], "max")
     times, ages = worst["t_s"].tolist(), worst["lag_s"].tolist()
     max_s = max(ages)
-    furthest_at_s = times[ages.index(max_s)]
-    kept_up = max_s <= scenario.sample_interval_s
-    caught_up = (
-        t_s
-        for t_s, age in zip(times, ages, strict=True)
-        if t_s > furthest_at_s and age <= _CAUGHT_UP * max_s
-    )
-    at_s = None if kept_up else next(caught_up, None)
+    most_at_s, oldest_at_s = times[records.index(max(records))], times[ages.index(max_s)]
+    is_behind = worst["lag_s"] > _CAUGHT_UP * max_s
+    if is_batched:
+        is_behind = is_late(worst, most_s)
+    kept_up = max_s <= most_s
+    later = max(most_at_s, oldest_at_s)
+    free = (t for t, behind in zip(times, is_behind, strict=True) if t > later and not behind)
+    at_s = None if kept_up else next(free, None)
     return Lag(
         stage=name,
         max_records=max(records),
         max_s=max_s,
-        furthest_at_s=furthest_at_s,
+        furthest_at_s=most_at_s,
         end_records=records[-1],
         end_s=ages[-1],
         kept_up=kept_up,
-        caught_up_after_s=None if at_s is None else at_s - furthest_at_s,
+        caught_up_after_s=None if at_s is None else at_s - most_at_s,
         caught_up_at_s=at_s,
+        oldest_at_s=oldest_at_s,
+        is_behind_again=at_s is not None and bool(is_behind[-1]),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from flowcontrol.analysis.frames import Tables, panels_of
 from flowcontrol.analysis.panel import Array, Panel
 from flowcontrol.analysis.round_trips import ROUND, is_of_round, round_us_of, stretches
 from flowcontrol.analysis.subtasks import NEVER_IDLE
+from flowcontrol.analysis.triggers import in_time_with_triggers
 from flowcontrol.analysis.wording import throttle_name
 from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
 from flowcontrol.scenario import Edge, Scenario
@@ -91,7 +92,10 @@ def find_limits(tables: Tables, scenario: Scenario, round_us: int | None = None)
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
     channels = panels.panel("channels")
     stretched = stretches(channels, scenario, round_us_of(scenario, round_us))
-    intervals = _intervals(panels.panel("stages"), channels, stretched)
+    samples = panels.panel("stages")
+    intervals = _intervals(samples, channels, stretched)
+    in_time = in_time_with_triggers(samples, scenario)
+    intervals = [_without(one, in_time.get(one.t_s, frozenset()), scenario) for one in intervals]
     return [(interval, _limits(interval, scenario, order)) for interval in intervals]
 
 
@@ -142,6 +146,19 @@ def _intervals(
         )
         for t_s, length_s in zip(each["t_s"].tolist(), each["interval_s"].tolist(), strict=True)
     ]
+
+
+def _without(interval: Interval, in_time: frozenset[str], scenario: Scenario) -> Interval:
+    """Return an interval in which stages are not held up that only wait for their triggers."""
+    if not in_time:
+        return interval
+    edges = {edge.name for edge in scenario.edges if edge.receiver in in_time}
+    return replace(
+        interval,
+        blocked={name: share * (name not in in_time) for name, share in interval.blocked.items()},
+        growing=interval.growing - edges,
+        behind=interval.behind - in_time,
+    )
 
 
 def _by_sample(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.panel import Panel, mean_over_time
 from flowcontrol.analysis.subtasks import Limiting
+from flowcontrol.analysis.triggers import most_behind_s, reads_in_batches
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 
@@ -281,7 +282,8 @@ def _nothing_limits(evidence: Evidence) -> tuple[str, ...]:
     ]
     if limits:
         return f"{text}.", f"{join_words(limits)}."
-    return (f"{text}, and nothing was blocked for long.",)
+    waits = f"{names} waited only for triggers" if reads_in_batches(scenario) else ""
+    return (f"{text}, and {waits or 'nothing was blocked for long'}.",)
 
 
 def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:

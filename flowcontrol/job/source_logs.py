@@ -9,7 +9,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators import source_log as rules
 from flowcontrol.operators.states import SourceLog
-from flowcontrol.protocol.service import PHASE_RATE
+from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
 from flowcontrol.scenario.clocks import LOG_THROTTLES
 
 
@@ -43,6 +43,18 @@ class Arrivals:
             return None
         return cls(ServiceCurve.of_arrivals(job, plan.stage, index), limit)
 
+    @classmethod
+    def read_from(cls, job: Job, plan: JobVertex, index: int) -> Arrivals | None:
+        """Return what comes to the log that a subtask reads, be it that of a throttle in batches.
+
+        To that one the records come when they fall due at the source.
+        """
+        found = cls.of(job, plan, index)
+        if found is None and has_log(job, plan):
+            curve = ServiceCurve.of(job, plan, index)
+            found = None if curve is None else cls(curve)
+        return found
+
     @property
     def may_end(self) -> bool:
         """Whether nothing is written any more from some moment on."""
@@ -69,8 +81,11 @@ class Arrivals:
         waiting = rules.lag(log)
         if waiting == 0:
             return 0, 0.0
-        written = self.written_us(rules.begun(log))
-        return waiting, (us - written) / 1e6
+        if (
+            self.curve.kind != CONSTANT
+        ):  # only the rate is known, and so how long it takes for these
+            us = min(us, self.written_us(log.end))
+        return waiting, max(0, us - self.written_us(rules.begun(log))) / 1e6
 
 
 def arrival_rounds(

@@ -17,7 +17,7 @@ from flowcontrol.job.figures import input_usages, latency_figures, usage
 from flowcontrol.job.process_table import process_table
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.sampling import Doing, Sampling, sampling_of
-from flowcontrol.job.source_logs import Arrivals
+from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
 from flowcontrol.live.history import History, Row, rows_of, state_of
@@ -179,7 +179,7 @@ def _stage_rows(
     seconds = (last - first + 1) * job.round_us / 1e6
     for plan in job.stages:
         before = history.taken(plan, first - 1)
-        logs = _logs(history, plan, last)
+        logs = _logs(job, history, plan, last)
         for subtask in range(plan.stage.parallelism):
             own = did[plan.name, subtask]
             carried = deployed.carried(plan.name, subtask, last)
@@ -252,16 +252,16 @@ def _output_levels(history: History, plan: JobVertex, subtask: int, number: int)
     }
 
 
-def _logs(history: History, plan: JobVertex, number: int) -> dict[int, SourceLog]:
+def _logs(job: Job, history: History, plan: JobVertex, number: int) -> dict[int, SourceLog]:
     """Logs of a source's subtasks after a round; those of a stage without one are none."""
-    if not plan.stage.reads_log:
+    if not has_log(job, plan):
         return {}
     return {i: SourceLog(**state["log"]) for i, state in history.tasks(plan, number).items()}
 
 
 def _log_levels(job: Job, plan: JobVertex, subtask: int, log: SourceLog | None, number: int) -> Row:
     """What waits in the log of a subtask after a round, and for how long."""
-    arrivals = Arrivals.of(job, plan, subtask)
+    arrivals = Arrivals.read_from(job, plan, subtask)
     found = (0, 0.0)
     if arrivals is not None and log is not None:
         found = arrivals.levels(log, (number + 1) * job.round_us)

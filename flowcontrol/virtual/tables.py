@@ -75,7 +75,7 @@ class Tables:
             number: (arrivals, int(memory.tasks["log"][row.task]))
             for number, row in enumerate(rows)
             if row.number == 0
-            and (arrivals := Arrivals.of(job, job.stage(row.member.stage.name), row.subtask))
+            and (arrivals := Arrivals.read_from(job, job.stage(row.member.stage.name), row.subtask))
         }
         self._no_log = np.zeros(len(rows), np.int64), np.zeros(len(rows))
         self._carried = np.zeros((5, len(rows)), np.int64)

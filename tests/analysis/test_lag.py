@@ -42,6 +42,12 @@ def results(builder: ModuleType, **source: Any) -> Any:
             "source fell 2,000 records, 20 s behind its log and caught up after 10 s (from 20 s "
             "on); at the end it is 300 records, 3 s behind again.",
         ),
+        (  # most records wait long before the oldest of all is read
+            [0, 2000, 1500, 1000, 0],
+            [0, 10, 18, 26, 0],
+            "source fell 2,000 records behind its log and caught up after 30 s (from 20 s on); at "
+            "40 s it was 26 s behind.",
+        ),
         (
             [0, 1000, 2000, 3000, 4000],
             [0, 10, 20, 30, 40],

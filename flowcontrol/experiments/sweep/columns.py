@@ -107,7 +107,8 @@ def _of_failures(name: str, type_: Literal["int64", "float64"], unit: str, meani
 
 
 _NEVER: Final = (
-    "0 if it was never further behind than a sample interval, null if it had not by the end."
+    "0 if it was never further behind than a sample interval and, of a throttle that reads in "
+    "batches, a trigger; null if it had not by the end."
 )
 
 FIGURES: Final = (
@@ -149,7 +150,7 @@ FIGURES: Final = (
     _lag(
         "caught_up_after_s",
         "s",
-        f"time from when it was furthest behind until it had caught up; {_NEVER}",
+        f"time from when most records waited in its log until it had caught up; {_NEVER}",
         is_peak=True,
         has_half=False,
     ),
