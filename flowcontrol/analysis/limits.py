@@ -20,7 +20,7 @@ from flowcontrol.analysis.round_trips import ROUND, is_of_round, round_us_of, st
 from flowcontrol.analysis.subtasks import NEVER_IDLE
 from flowcontrol.analysis.triggers import in_time_with_triggers
 from flowcontrol.analysis.wording import throttle_name
-from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
+from flowcontrol.protocol.monitoring.levels import LOW_ABOVE, POOL_HIGH
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 
@@ -53,6 +53,8 @@ class Interval:
         Sources with a subtask that is never idle while records wait in its log.
     stretched : mapping of str to float
         By edge with channels that wait for a round trip: how much longer that is than in the job.
+    at_work : frozenset of str
+        Stages with a subtask behind full inputs that has room for output and is mostly busy.
     """
 
     t_s: float
@@ -63,6 +65,7 @@ class Interval:
     growing: frozenset[str]
     behind: frozenset[str] = frozenset()
     stretched: Mapping[str, float] = field(default_factory=dict)
+    at_work: frozenset[str] = frozenset()
 
 
 Limits = Sequence[tuple[Interval, Sequence[str]]]
@@ -123,6 +126,7 @@ def _intervals(
     hungry = _by_sample(channels, "edge", _is_hungry)
     growing = _by_sample(channels, "edge", _is_growing)
     behind = _by_sample(samples, "stage", _is_behind)
+    at_work = _by_sample(samples, "stage", _is_at_work)
     blocked: dict[float, dict[str, float]] = defaultdict(dict)
     busy: dict[float, dict[str, float]] = defaultdict(dict)
     for stage in sorted(set(samples["stage"].tolist())):
@@ -143,6 +147,7 @@ def _intervals(
             growing=growing.get(t_s, nothing),
             behind=behind.get(t_s, nothing),
             stretched=stretched.get(t_s, {}),
+            at_work=at_work.get(t_s, nothing),
         )
         for t_s, length_s in zip(each["t_s"].tolist(), each["interval_s"].tolist(), strict=True)
     ]
@@ -182,6 +187,17 @@ def _is_behind(rows: Panel) -> tuple[Array, Array]:
     return rows["t_s"], is_busy & (rows["lag_records"] > 0)
 
 
+def _is_at_work(rows: Panel) -> tuple[Array, Array]:
+    """Tell when a subtask holds its senders up itself, however long it is blocked.
+
+    Its inputs are full, its output has room, and it is busy whenever it is not blocked, which is
+    most of the time: what :func:`~flowcontrol.analysis.causes.root_cause.root_cause` goes by.
+    """
+    busy, blocked = (rows[name] * _S_PER_MS for name in ("busy_ms_per_s", "backpressured_ms_per_s"))
+    has_room = (rows["in_pool_usage"] >= POOL_HIGH) & (rows["out_pool_usage"] < POOL_HIGH)
+    return rows["t_s"], has_room & (busy > blocked) & (busy + blocked >= SATURATED)
+
+
 def _is_hungry(rows: Panel) -> tuple[Array, Array]:
     """Tell when a sender of an edge waits for a receiver that has nothing."""
     return rows["t_s"], (rows["backlog"] > 0) & (rows["queued"] == 0)
@@ -207,15 +223,18 @@ def _limit(
 ) -> str | None:
     """Return what limited in an interval: the name of a stage or of an edge, or None.
 
-    Of several unblocked stages below blocked ones, the busiest limits; of equally busy ones the
-    last, since the others only pass the pressure on. Only the given edges count, if there are any.
+    Of several stages below blocked ones that are not blocked, or at work, the busiest limits; of
+    equally busy ones the last, since the others only pass the pressure on. Only the given edges
+    count, if there are any.
     """
     candidates = [
         edge
         for edge in (scenario.edges if edges is None else edges)
         if interval.blocked.get(edge.sender, 0.0) > NOTICEABLE
         and (
-            interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE or edge.partition_type in SPILLING
+            interval.blocked.get(edge.receiver, 0.0) <= LOW_ABOVE
+            or edge.receiver in interval.at_work
+            or edge.partition_type in SPILLING
         )
     ]
 
@@ -232,7 +251,7 @@ def _limit(
     busy = interval.busy.get(edge.receiver, 0.0)
     if edge.partition_type in SPILLING:  # the disk blocks, not the receiver
         return edge.name if blocked > LOW_ABOVE else None
-    if busy >= SATURATED:
+    if busy >= SATURATED or edge.receiver in interval.at_work:
         return edge.receiver
     if blocked <= LOW_ABOVE:
         return None  # the tail of a phase that has ended

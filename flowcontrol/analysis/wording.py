@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.panel import Panel, mean_over_time
 from flowcontrol.analysis.subtasks import Limiting
-from flowcontrol.analysis.triggers import most_behind_s, reads_in_batches
+from flowcontrol.analysis.triggers import reads_in_batches
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 

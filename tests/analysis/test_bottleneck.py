@@ -425,3 +425,18 @@ def test_the_disk_limits_whoever_reads(builder: ModuleType, kind: str, reader: i
     for text in ("the disk behind middle->sink", kind, "69 % of the time"):
         assert text in found.sentence
     assert found.details[0].startswith("Raise cluster.disk_bytes_per_s,")
+
+
+@pytest.mark.parametrize("blocked", [90, 101, 110, 200, 300, 450])
+@pytest.mark.parametrize("after", [300, 1000])
+def test_a_stage_at_work_behind_full_inputs_limits_however_long_it_is_blocked(
+    builder: ModuleType, blocked: int, after: int
+) -> None:
+    made = builder.Results([1, 2, 3, 4]).stage("source", backpressured_ms_per_s=930)
+    made.stage("map", backpressured_ms_per_s=850, busy_ms_per_s=150, out_pool_usage=1)
+    own = {"in_pool_usage": 1, "out_pool_usage": 0.3}
+    made.stage("third", backpressured_ms_per_s=blocked, busy_ms_per_s=1000 - blocked, **own)
+    tables = made.stage("sink", busy_ms_per_s=after, in_pool_usage=0.3).tables()
+    stages: dict[str, object] = {"source": {}, "map": {}, "third": {}, "sink": {}}
+    scenario = builder.scenario("s", stages, ["source->map", "map->third", "third->sink"])
+    assert find_bottleneck(tables, scenario).stage == ("third" if after == 300 else "sink")

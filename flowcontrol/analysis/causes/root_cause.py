@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 from flowcontrol.analysis.causes.rows import Vertex, by_vertex, walked
 from flowcontrol.analysis.causes.shares import uneven_work
 from flowcontrol.analysis.wording import percent
+from flowcontrol.protocol.monitoring.levels import POOL_HIGH
 
 Found = Literal["downstream", "network", "skew", "cpu", "gc", "external", "checkpoint", "none"]
 
@@ -23,8 +24,8 @@ BUSY: Final = 0.9
 AT_WORK: Final = 0.5
 """Share of the time from which a task is slow with its task manager: not mostly idle."""
 
-HIGH: Final = 0.75
-"""Pool usage from which a pool is full, near 1."""
+HIGH: Final = POOL_HIGH
+"""Pool usage from which a pool is full."""
 
 GC_ABOVE: Final = 100.0
 """Time of garbage collection above which it slows every task of a task manager, ms/s."""

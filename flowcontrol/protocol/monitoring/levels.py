@@ -8,6 +8,9 @@ LOW_ABOVE = 0.10
 HIGH_ABOVE = 0.5
 """Blocked share of the time above which a subtask is HIGH; at it, it is still LOW."""
 
+POOL_HIGH = 0.75
+"""Usage of buffers from which a pool is full, near 1."""
+
 
 class Pressure(StrEnum):
     """How much of its time a task was blocked by what comes after it."""

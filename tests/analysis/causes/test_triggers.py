@@ -50,7 +50,7 @@ def verdicts(throttle: dict[str, Any], service_rate: int = 10_000, **source: Any
 def test_a_source_that_waits_for_a_trigger_is_not_held_back(
     throttle: dict[str, Any], has_log: bool
 ) -> None:
-    own = {} if has_log else {"arrival_rate": None, "emit_rate": 100}
+    own: dict[str, Any] = {} if has_log else {"arrival_rate": None, "emit_rate": 100}
     found, cause, lags = verdicts(throttle, **own)
     assert (found.stage, found.edge, found.throttle) == (None, None, None)
     assert found.sentence.endswith("and topic waited only for triggers.")
