@@ -157,6 +157,7 @@ def put_window_back(subtask: Subtask, rows: WindowRows, state: Mapping[str, Any]
         put_back(operator, kept)
     is_under_way = rows.windows.store.phase != RESTING or rows.held.to_give > 0
     subtask.task.is_firing = int(is_under_way)
+    subtask.task.yields = rows.held.yields if rows.held.to_give > 0 else 0
     rows.kept_in, rows.born = state.get("kept_in", -1), state.get("born", 0)
     late, fired = state.get("carried", (0, 0))
     rows.carried = late, fired

@@ -93,7 +93,9 @@ def new_window_task(job: Job, plan: JobVertex, window: WindowPlan, keys: int = 1
         Keys of its records, if rows bring them.
     """
     keys, nbytes = window.keys or keys, window.bytes_per_key
-    return WindowTask(keys=keys, bytes_per_key=nbytes, batch=new_batch(job, plan))
+    checkpoints = job.scenario.checkpointing
+    yields = int(checkpoints is not None and checkpoints.interrupts_timers)
+    return WindowTask(keys=keys, bytes_per_key=nbytes, yields=yields, batch=new_batch(job, plan))
 
 
 def new_window_settings(

@@ -92,6 +92,8 @@ class StreamTask(Task):
     """1: its first operator is a window; constant."""
     is_firing: Level = 0
     """1: a burst of results is under way (:mod:`.windowing`)."""
+    yields: Level = 0
+    """1: mail is looked at between two results of the burst under way."""
     stamp: Level = 0
     """Stamp of the record in hand (:mod:`flowcontrol.protocol.event_time.stamps`)."""
     cost_ns: Constant = 0

@@ -259,13 +259,16 @@ def is_between(worker: Worker[W], task: StreamTask, start: int, end: int) -> int
 def end_burst(worker: Worker[W], task: StreamTask) -> int:
     """Go on with a burst of results as far as the outputs allow: 1 if none is under way then.
 
-    Of a task whose rate allows that, it is the first thing that a round does in any case.
+    Of a task whose rate allows that, it is the first thing that a round does in any case. A burst
+    that yields is left alone, as soon as the result in hand finds room.
     """
     if task.is_firing == 0:
         return 1
     while task.is_firing == 1:
         if write_pending(worker, task) == 0 or outputs_available(worker, task) == 0:
             return 0
+        if task.yields == 1:
+            return 1
         worker.fire_next(1)
     return write_pending(worker, task)
 

@@ -16,5 +16,7 @@ class WindowTask:
     """Keys of its records; constant."""
     bytes_per_key: int = 0
     """State of a key and window, bytes; constant."""
+    yields: int = 0
+    """1: mail interrupts the timers of a watermark; constant."""
     batch: TaskBatch = field(default_factory=TaskBatch)
     """What it knows of its batch, where windows are Spark's."""

@@ -98,7 +98,7 @@ def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> in
         task.is_firing = 1 if windows.store.phase != RESTING or held.to_give > 0 else 0
         put_out(worker, task, may_write)
         return 1
-    done, held.to_give, task.is_firing = held.to_give, 0, 0
+    done, held.to_give, task.is_firing, task.yields = held.to_give, 0, 0, 0
     if done == 0:
         return 0
     give_out(worker, task, done, worker.task_time().valve.watermark)
@@ -111,14 +111,16 @@ def hear_valve(worker: WindowedWorker[W], task: StreamTask, done: int) -> None:
     Notes
     -----
     ``AbstractStreamOperator.processWatermark``: timers first, then the output. An ACTIVE comes
-    before its watermark and does not wait.
+    before its watermark and does not wait. With interruptible timers
+    (``MailboxWatermarkProcessor``) mail comes between two timers of event time; those of the clock
+    and an element that fires (``InternalTimerServiceImpl.onProcessingTime``) are not interrupted.
     """
     time, held = worker.task_time(), worker.window_task()
     if done & ACTIVE:
         give_out(worker, task, ACTIVE, 0)
     rest = done & ~ACTIVE
     if done & WATERMARK and on_watermark(worker.windows(), time.valve.watermark) == 1:
-        held.to_give, task.is_firing = rest, 1
+        held.to_give, task.is_firing, task.yields = rest, 1, held.yields
     elif rest > 0:
         give_out(worker, task, rest, time.valve.watermark)
 

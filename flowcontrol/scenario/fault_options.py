@@ -28,6 +28,9 @@ class FaultOptions(BaseModel):
     tolerable_failed_checkpoints: int = option_field(_CHECKPOINT + "tolerable-failed-checkpoints")
     unaligned_enabled: bool = option_field(_CHECKPOINT + "unaligned.enabled")
     unaligned_forced: bool = option_field(_CHECKPOINT + "unaligned.forced")
+    interruptible_timers: bool = option_field(
+        _CHECKPOINT + "unaligned.interruptible-timers.enabled"
+    )
     aligned_timeout_us: int = option_field(_CHECKPOINT + "aligned-checkpoint-timeout")
     alignment_bytes_limit: int = option_field("task.checkpoint.alignment.max-size")
     """-1: as much as comes."""

@@ -41,6 +41,9 @@ class Checkpointing:
         beginning. Without effect unless ``is_unaligned``.
     after_tasks_finish : bool
         Whether there are checkpoints once some tasks have finished (FLIP-147).
+    interrupts_timers : bool
+        Whether barriers that overtake pass between two timers of a watermark. Always False unless
+        ``is_unaligned``, as in Flink.
     """
 
     interval_us: int | None
@@ -52,6 +55,7 @@ class Checkpointing:
     is_unaligned: bool
     aligned_timeout_us: int
     after_tasks_finish: bool
+    interrupts_timers: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ def checkpointing_of(
     if options.checkpoint_interval_us is None and not has_savepoints:
         return None
     is_exact = options.checkpoint_mode == "exactly_once"
+    is_unaligned = options.unaligned_enabled and is_exact
     return Checkpointing(
         interval_us=options.checkpoint_interval_us,
         mode="exactly_once" if is_exact else "at_least_once",
@@ -168,8 +173,9 @@ def checkpointing_of(
         min_pause_us=options.checkpoint_min_pause_us,
         max_concurrent=options.max_concurrent_checkpoints,
         tolerable_failures=options.tolerable_failed_checkpoints,
-        is_unaligned=options.unaligned_enabled and is_exact,
+        is_unaligned=is_unaligned,
         aligned_timeout_us=options.aligned_timeout_us,
+        interrupts_timers=is_unaligned and options.interruptible_timers,
         after_tasks_finish=options.checkpoints_after_finish and not is_old,
     )
 

@@ -123,11 +123,26 @@ def _unaligned(scenario: Scenario) -> Iterator[str]:
             "execution.checkpointing.aligned-checkpoint-timeout has no effect without "
             "execution.checkpointing.unaligned.enabled: barriers stay aligned."
         )
+    if scenario.options.interruptible_timers:
+        yield from _interruptible(scenario, is_on=checkpointing.interrupts_timers)
     is_limited = scenario.options.alignment_bytes_limit > 0
     if is_limited and scenario.system.transport != "tcp":
         yield (
             "task.checkpoint.alignment.max-size has no effect: since Flink 1.11 the sender of a "
             "channel waits behind a barrier, and nothing is put aside."
+        )
+
+
+def _interruptible(scenario: Scenario, *, is_on: bool) -> Iterator[str]:
+    """In Flink the operator decides, and the windows of the DataStream API do not take part."""
+    key = "execution.checkpointing.unaligned.interruptible-timers.enabled"
+    names = [stage.name for stage in scenario.stages if scenario.window_of(stage.name) is not None]
+    if not is_on:
+        yield f"{key} has no effect without execution.checkpointing.unaligned.enabled."
+    elif names:
+        yield (
+            f"{key}: {', '.join(names)} counts as a window of Flink SQL (1.20 and later); "
+            "DataStream windows ignore the option."
         )
 
 

@@ -106,7 +106,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
     KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
-        **dict.fromkeys(("has_window", "is_firing"), (WINDOWS, 0)),
+        **dict.fromkeys(("has_window", "is_firing", "yields"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
         "has_markers": (MARKERS, 0),
         "processor": (CORES, 0),

@@ -58,6 +58,34 @@ def checked(given: dict[str, Any]) -> Scenario:
     return found
 
 
+CHECKPOINT = "execution.checkpointing."
+UNALIGNED = {f"{CHECKPOINT}unaligned.enabled": True}
+INTERRUPTED = {**UNALIGNED, f"{CHECKPOINT}unaligned.interruptible-timers.enabled": True}
+
+
+def bursting(*, is_on: bool, **keys: Any) -> Scenario:
+    """More than 400 keys fire at 2.3 s, into a sink that needs 8 s for them; unaligned barriers."""
+    options = INTERRUPTED if is_on else UNALIGNED
+    return burst(options, **keys)
+
+
+def burst(
+    options: dict[str, Any], drain: float = 50, record_bytes: int = 4000, **keys: Any
+) -> Scenario:
+    """The same with options, a rate of the sink, a size of results."""
+    given = mapping(
+        {"kind": "tumbling", "size_s": 2, "keys": 500},
+        source={"arrival_rate": [{"at_s": 0, "rate": 500}], "emit_rate": 1000},
+        count={"record_bytes": record_bytes},
+        sink={"service_rate": [{"at_s": 0, "rate": drain}]},
+        options={**FEW_BUFFERS, f"{CHECKPOINT}interval": "1s", **options},
+        **{"duration_s": 20, "sample_interval_s": 0.5, **keys},
+    )
+    for edge in given["edges"]:
+        edge["partitioner"] = "rebalance"  # a pointwise edge forces barriers to be aligned
+    return checked(given)
+
+
 def keyed(window: dict[str, Any], **keys: Any) -> Scenario:
     return checked(keyed_mapping(window, **keys))
 

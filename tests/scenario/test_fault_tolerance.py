@@ -59,6 +59,7 @@ def test_an_interval_alone_has_flinks_defaults() -> None:
         tolerable_failures=0,
         is_unaligned=False,
         aligned_timeout_us=0,
+        interrupts_timers=False,
         after_tasks_finish=True,
     )
 
@@ -72,11 +73,12 @@ def test_every_option_reaches_the_view() -> None:
         f"{CHECKPOINT}max-concurrent-checkpoints": "1",
         f"{CHECKPOINT}tolerable-failed-checkpoints": 3,
         f"{CHECKPOINT}unaligned": True,
+        f"{CHECKPOINT}unaligned.interruptible-timers.enabled": True,
         f"{CHECKPOINT}aligned-checkpoint-timeout": "2s",
         f"{CHECKPOINT}checkpoints-after-tasks-finish.enabled": False,
     }
     assert scenario_with(options).checkpointing == Checkpointing(
-        10_000, "exactly_once", 30_000_000, 500_000, 1, 3, True, 2_000_000, False
+        10_000, "exactly_once", 30_000_000, 500_000, 1, 3, True, 2_000_000, False, True
     )
 
 

@@ -47,6 +47,10 @@ def aligned(*, punctuated: bool = False, **own: Any) -> Changes:
             ["aligned-checkpoint-timeout has no effect", "unaligned.enabled"],
         ),
         (
+            [INTERVAL, (f"{CHECKPOINT}unaligned.interruptible-timers.enabled", True)],
+            ["interruptible-timers.enabled has no effect", "unaligned.enabled"],
+        ),
+        (
             [INTERVAL, ("options/task.checkpoint.alignment.max-size", 1)],
             ["alignment.max-size has no effect", "since Flink 1.11"],
         ),

@@ -21,6 +21,10 @@ RESTART = {
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},
     "unaligned": {f"{PREFIX}unaligned.enabled": True},
+    "interruptible": {
+        f"{PREFIX}unaligned.enabled": True,
+        f"{PREFIX}unaligned.interruptible-timers.enabled": True,
+    },
     "timeout": {f"{PREFIX}unaligned.enabled": True, f"{PREFIX}aligned-checkpoint-timeout": "100ms"},
     "at least once": {f"{PREFIX}mode": "AT_LEAST_ONCE"},
 }
@@ -61,7 +65,7 @@ def latest(table: Any) -> dict[Any, int]:
     return {tuple(row[:3]): row[3] for row in rows[[*names, "n"]].itertuples(index=False)}
 
 
-@pytest.mark.parametrize("mode", ["aligned", "unaligned", "timeout"])
+@pytest.mark.parametrize("mode", ["aligned", "unaligned", "interruptible", "timeout"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_exactly_once_the_results_are_those_of_a_run_without_failures(kind: str, mode: str) -> None:
     """Nothing is late; the source reads a log, so records come again with their own times.

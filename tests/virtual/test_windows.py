@@ -119,6 +119,41 @@ def test_a_key_is_that_of_its_name_on_every_edge(
 # ---------------------------------------------------------------- bursts
 
 
+@pytest.mark.parametrize("is_on", [False, True])
+def test_both_clocks_take_a_snapshot_in_a_burst_if_timers_are_interruptible(
+    clocks: ModuleType, is_on: bool
+) -> None:
+    """400 results of one watermark need 8 s; checkpoints are asked for once a second."""
+    given = small.bursting(is_on=is_on, duration_s=8)
+    bursts: dict[int, set[int]] = {}
+
+    def look(state: Any) -> None:
+        count = state.task("count")
+        if count.window.held.to_give > 0:
+            seen = bursts.setdefault(count.window.store.watermark, set())
+            seen.add(count.checkpoints.state.handled)
+
+    clocks.compare(build_physical_graph(given), every=(1, 1000), look=look)
+    assert bursts
+    assert any(len(seen) > 1 for seen in bursts.values()) == is_on
+
+
+def test_windows_of_a_snapshot_in_a_burst_fire_once_more_only_if_they_had_not_fired() -> None:
+    """A task that fails in the burst puts out again what it had behind the barrier."""
+    failures = [{"at_s": 5, "stage": "count", "subtask": 0}]
+    whole, found = (
+        simulate(small.bursting(is_on=True, duration_s=40, failures=each)).tables
+        for each in ([], failures)
+    )
+    [restart] = found["restarts"].to_pylist()
+    assert restart["checkpoint_id"] > 2, "one of the burst"
+    first = [table["output/count"].to_pandas().query("window_end <= 4") for table in (whole, found)]
+    names = ["window_start", "window_end", "key", "n"]
+    every, again = (rows[names].drop_duplicates() for rows in first)
+    assert contents(every) == contents(again)
+    assert len(first[0]) < len(first[1]) < 2 * len(first[0])
+
+
 def test_windows_of_processing_time_need_no_event_time() -> None:
     """Windows of the clock fire at its round, whatever records say."""
     given = small.scenario(
