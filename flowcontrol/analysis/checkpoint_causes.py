@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.analysis.firing_windows import firing_window
 from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
 from flowcontrol.analysis.slowest_subtask import slowest_subtask
 from flowcontrol.scenario import Edge, Scenario
@@ -67,7 +68,8 @@ def find_cause(
         was, long after the others), ``upload`` (the asynchronous part), ``sync``; ``slow``, how
         many checkpoints are; ``stage``, ``subtask``, ``last``, ``e2e_ms``, who most often
         acknowledged them last and when; the figures that show the cause; ``second`` and
-        ``second_ms``, another part that took long, if one did; ``others_ms``, when the other
+        ``second_ms``, another part that took long, if one did; ``firing``, the window behind
+        whose timers the barriers waited, if they did; ``others_ms``, when the other
         subtasks of the stage acknowledged, if much earlier.
     """
     done = done[done["e2e_ms"] > _slow_ms(scenario, round_ms)]
@@ -98,7 +100,14 @@ def find_cause(
     shown |= {"kind": "channel", **last} if last else _earlier(who, total, tasks)
     shown["alignment_ms"] = slowest["alignment_ms"]
     shown["overtaken"] = bool(done["is_unaligned"].mean() > DOMINANT)
+    firing = firing_window(tables, scenario, slowest["stage"], _spans(done))
+    if firing is not None:
+        shown["firing"] = firing
     return shown | _longest_hop(slowest["stage"], done, tasks, tables, scenario)
+
+
+def _spans(checkpoints: pd.DataFrame) -> list[tuple[float, float]]:
+    return list(zip(checkpoints["triggered_s"], checkpoints["ended_s"], strict=True))
 
 
 def find_late(

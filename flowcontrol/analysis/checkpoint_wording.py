@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flowcontrol.analysis.firing_windows import ADVICE
 from flowcontrol.analysis.wording import NAMED, seconds
 from flowcontrol.analysis.wording import size as _size
 from flowcontrol.scenario import Scenario
@@ -30,6 +31,8 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
     sentences = [_outcome(found, total)]
     if found["cause"]:
         sentences.append(_cause(found["cause"], found["counts"]["completed"], scenario))
+    if found["cause"] and "firing" in found["cause"]:
+        sentences.append(_firing(found["cause"]["firing"]))
     if found["late"]:
         sentences.append(_late(found["late"], found["counts"]["expired"], scenario))
     if found["windows"]:
@@ -108,6 +111,14 @@ def _cause(cause: Mapping[str, Any], completed: int, scenario: Scenario) -> str:
     if cause["kind"] == "channel":
         return f"One channel makes {which} slow: {_channel(cause, who)}{_hop(cause)}{rest}"
     return f"{_on_way(cause, which, scenario)} {spent}{_hop(cause)}{rest}"
+
+
+def _firing(window: str) -> str:
+    """Return why barriers wait behind a window, and what helps."""
+    return (
+        f"{window} was firing into full outputs meanwhile: barriers, unaligned ones too, wait "
+        f"until all timers of its watermark have fired; {ADVICE}."
+    )
 
 
 def _on_way(cause: Mapping[str, Any], which: str, scenario: Scenario) -> str:

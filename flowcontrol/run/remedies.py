@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from flowcontrol.analysis import summarise
 from flowcontrol.analysis.checkpoint_wording import remedy_sentence
+from flowcontrol.analysis.firing_windows import timer_windows
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.job import Job
 from flowcontrol.run.jobs import job_for
@@ -53,7 +54,8 @@ def add_remedies(summary: dict[str, Any], scenario: Scenario) -> None:
 def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> list[dict[str, Any]]:
     """Run a scenario with each change that may make its checkpoints faster.
 
-    The changes are unaligned checkpoints, buffer debloating, half the buffers (under a transport
+    The changes are unaligned checkpoints, with windows of event time also those with interruptible
+    timers, buffer debloating, half the buffers (under a transport
     that counts records half the slots, or half the credit), and for a job with state or with
     barriers that overtake twice the bandwidth of uploads; those that the scenario has already, or
     that do not go with it, are left out.
@@ -107,6 +109,11 @@ def _changes(scenario: Scenario) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if own.mode == "exactly_once" and not own.is_unaligned:
         found["unaligned checkpoints"] = {_CHECKPOINT + "unaligned.enabled": True}
+    if own.mode == "exactly_once" and timer_windows(scenario) and not own.interrupts_timers:
+        found["unaligned checkpoints and interruptible timers"] = {
+            _CHECKPOINT + "unaligned.enabled": True,
+            _CHECKPOINT + "unaligned.interruptible-timers.enabled": True,
+        }
     if scenario.system.counts_records:
         found.update(_smaller(scenario.system.transport_values))
     else:

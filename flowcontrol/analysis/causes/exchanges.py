@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from flowcontrol.analysis.causes.cause import Cause
 from flowcontrol.analysis.causes.run import Run, Times
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
+from flowcontrol.analysis.firing_windows import ADVICE, firing_window
 from flowcontrol.analysis.frames import panel_of
 from flowcontrol.analysis.wording import percent, seconds
 from flowcontrol.scenario import Edge
@@ -106,6 +107,14 @@ def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
         if longest > 0:
             wait = seconds(float(longest) / 1000)
             evidence.append(f"It waited up to {wait} s for the last barrier (checkpoint_tasks).")
+    advice = "let barriers overtake (unaligned checkpoints), or checkpoint less often"
+    firing = firing_window(run.tables, run.scenario, edge.receiver, _waits(run, times))
+    if firing is not None:
+        evidence.append(
+            f"{firing} was firing into full outputs meanwhile, and no barrier, unaligned or not, "
+            "passes before all timers of its watermark have fired."
+        )
+        advice = ADVICE
     return Cause(
         stage=edge.receiver,
         subtask=None,
@@ -113,9 +122,14 @@ def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
         evidence=tuple(evidence),
         confidence=0.9 if len(held) > 2 else 0.7,
         reason="only barriers keep a task from reading what has arrived",
-        advice="let barriers overtake (unaligned checkpoints), or checkpoint less often",
+        advice=advice,
         limited_s=run.length(times),
     )
+
+
+def _waits(run: Run, times: Times) -> list[tuple[float, float]]:
+    """Return the intervals of some samples, from and until, s."""
+    return [(t_s - run.lengths[t_s], t_s) for t_s in sorted(times)]
 
 
 def _in_progress(run: Run, checkpoints: pd.DataFrame) -> Times:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from flowcontrol.analysis.firing_windows import timer_windows
 from flowcontrol.experiments.advise.changes import Change, Path, Subject
 from flowcontrol.report.numbers import milliseconds
 
@@ -71,8 +72,17 @@ def checkpoint_changes(subject: Subject) -> Iterator[Change]:
     if own.mode == "exactly_once" and not own.is_unaligned:
         key = _option(_CHECKPOINT + "unaligned.enabled", True)
         why = "barriers overtake what waits before them"
-        caution = "What they overtake is written with the checkpoint."
-        yield Change("unaligned", "unaligned checkpoints", (key,), why, (caution,))
+        cautions = ["What they overtake is written with the checkpoint."]
+        if timer_windows(scenario):
+            cautions.append("They wait behind a window that fires into full outputs.")
+        yield Change("unaligned", "unaligned checkpoints", (key,), why, tuple(cautions))
+    if own.mode == "exactly_once" and timer_windows(scenario) and not own.interrupts_timers:
+        names = ("unaligned.enabled", "unaligned.interruptible-timers.enabled")
+        keys = tuple(_option(_CHECKPOINT + name, True) for name in names)
+        name = "unaligned checkpoints with interruptible timers"
+        why = "barriers pass between two timers of a window that fires"
+        caution = "Flink 1.20 and later; windows of the DataStream API ignore it."
+        yield Change("interruptible", name, keys, why, (caution,))
     twice = 2 * own.interval_us
     name = f"a checkpoint every {_time(twice)} instead of {_time(own.interval_us)}"
     caution = "A failure costs up to twice as many records again."
