@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowcontrol.analysis.firing_windows import ADVICE
+from flowcontrol.analysis.firing_windows import advice_on
 from flowcontrol.analysis.wording import NAMED, seconds
 from flowcontrol.analysis.wording import size as _size
 from flowcontrol.scenario import Scenario
@@ -117,7 +117,7 @@ def _firing(window: str) -> str:
     """Return why barriers wait behind a window, and what helps."""
     return (
         f"{window} was firing into full outputs meanwhile: barriers, unaligned ones too, wait "
-        f"until all timers of its watermark have fired; {ADVICE}."
+        f"until all timers of its watermark have fired; {advice_on(window)}."
     )
 
 

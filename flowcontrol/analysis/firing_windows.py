@@ -17,11 +17,14 @@ BLOCKED: Final = 500.0
 MOST: Final = 0.5
 """Share of the time that barriers waited, from which a firing window is why."""
 
-ADVICE: Final = (
-    "make the stage behind it faster, give that more subtasks, or spread the windows by offset; "
-    "execution.checkpointing.unaligned.interruptible-timers.enabled (Flink 1.20, windows of Flink "
-    "SQL) lets unaligned barriers pass between two timers"
-)
+
+def advice_on(window: str) -> str:
+    """Return what helps where barriers wait behind the timers of a window."""
+    return (
+        f"make the stage behind {window} faster, give it more subtasks, or spread the windows by "
+        "offset; execution.checkpointing.unaligned.interruptible-timers.enabled (Flink 1.20, "
+        "windows of Flink SQL) lets unaligned barriers pass between two timers"
+    )
 
 
 def timer_windows(scenario: Scenario) -> list[str]:

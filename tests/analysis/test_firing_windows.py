@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.analysis.causes.find import find_causes
 from flowcontrol.analysis.checkpoints import checkpoint_summary
-from flowcontrol.analysis.firing_windows import firing_window
+from flowcontrol.analysis.firing_windows import advice_on, firing_window
 from flowcontrol.run.remedies import checkpoint_remedies
 from flowcontrol.virtual import simulate
 from modules import load
@@ -52,3 +53,33 @@ def test_no_window_is_named_where_results_find_room_or_timers_are_interrupted() 
 def test_the_change_that_helps_is_tried() -> None:
     names = [one["name"] for one in checkpoint_remedies(burst({}))]
     assert "unaligned checkpoints and interruptible timers" in names
+
+
+def beside(options: dict[str, Any]) -> Any:
+    """A join that aligns a second source's barriers with those of a window with a slow sink."""
+    given = small.mapping(
+        {"kind": "tumbling", "size_s": 2, "keys": 500},
+        source={"arrival_rate": [{"at_s": 0, "rate": 500}], "emit_rate": 1000},
+        count={"record_bytes": 4000},
+        sink={"service_rate": [{"at_s": 0, "rate": 50}]},
+        options={small.SEGMENT: "4kb", f"{small.CHECKPOINT}interval": "1s", **options},
+        duration_s=20,
+        sample_interval_s=0.5,
+    )
+    near = {"name": "near", "emit_rate": 400, "record_bytes": 400}
+    given["stages"] += [near, {"name": "join", "service_rate": 5000}]
+    given["edges"] += [{"from": "near", "to": "join"}, {"from": "count", "to": "join"}]
+    for edge in given["edges"]:
+        edge["partitioner"] = "rebalance"
+    return small.checked(given)
+
+
+def test_barriers_that_are_late_for_a_window_are_no_reason_to_overtake() -> None:
+    """Nor is the sink's one channel: it has nothing to align, though it idles beside input once."""
+    given = beside({})
+    causes = find_causes(simulate(given).tables, given)
+    assert [one.stage for one in causes if one.cause == "checkpoint"] == ["join"]
+    [cause] = [one for one in causes if one.stage == "join"]
+    assert cause.cause == "checkpoint"
+    assert cause.advice == advice_on("count")
+    assert any(text.startswith("count was firing") for text in cause.evidence)

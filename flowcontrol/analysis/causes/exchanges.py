@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from flowcontrol.analysis.causes.cause import Cause
 from flowcontrol.analysis.causes.run import Run, Times
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
-from flowcontrol.analysis.firing_windows import ADVICE, firing_window
+from flowcontrol.analysis.firing_windows import advice_on, firing_window
 from flowcontrol.analysis.frames import panel_of
 from flowcontrol.analysis.wording import percent, seconds
 from flowcontrol.scenario import Edge
@@ -90,8 +90,11 @@ def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
     if checkpoints is None:
         return None
     rows = run.rows(edge.receiver, times)
-    is_held = (rows["idle_ms_per_s"] >= 1000 * _IDLE) & (rows["input_queue_buffers"] > 0)
-    held = frozenset(map(float, rows[is_held]["t_s"])) & _in_progress(run, checkpoints)
+    rows = rows[rows["idle_ms_per_s"] >= 1000 * _IDLE]
+    waiting = rows[rows["input_queue_buffers"] > 0]["t_s"]
+    held = (frozenset(map(float, waiting)) | _unsent(run, edge, rows)) & _aligning(
+        run, edge.receiver, checkpoints
+    )
     ordered = [*run.lengths]
     after = {ordered[i + 1] for i, t_s in enumerate(ordered[:-1]) if t_s in held}
     if run.length(times & (held | after)) < _ALIGNED * run.length(times):
@@ -99,7 +102,7 @@ def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
     tasks = run.frame("checkpoint_tasks")
     text = (
         f"{_blocked(run, edge, times)}: in {len(held)} samples {edge.receiver} was idle beside "
-        "input that had arrived, while a checkpoint was under way (checkpoints)."
+        "input that waited, while a checkpoint was under way (checkpoints)."
     )
     evidence = [text]
     if tasks is not None:
@@ -114,7 +117,7 @@ def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
             f"{firing} was firing into full outputs meanwhile, and no barrier, unaligned or not, "
             "passes before all timers of its watermark have fired."
         )
-        advice = ADVICE
+        advice = advice_on(firing)
     return Cause(
         stage=edge.receiver,
         subtask=None,
@@ -132,10 +135,44 @@ def _waits(run: Run, times: Times) -> list[tuple[float, float]]:
     return [(t_s - run.lengths[t_s], t_s) for t_s in sorted(times)]
 
 
-def _in_progress(run: Run, checkpoints: pd.DataFrame) -> Times:
-    """Return the samples in whose intervals a checkpoint was under way."""
-    ends = checkpoints["ended_s"].fillna(run.total_s)
-    spans = list(zip(checkpoints["triggered_s"], ends, strict=True))
+def _unsent(run: Run, edge: Edge, rows: pd.DataFrame) -> Times:
+    """Return the samples in which an idle subtask gave credit for what was not sent.
+
+    A sender with both sends at once, unless the channel is blocked behind a barrier; it then
+    announces no backlog (``PipelinedSubpartition``).
+    """
+    channels = run.channels[run.channels["edge"] == edge.name].sort_values("t_s")
+    fresh = channels.groupby(["sender", "receiver"])["sent"].diff()
+    stays = channels[(channels["in_flight_records"] > 0) & (channels["credit"] > 0) & (fresh == 0)]
+    keys = rows[["t_s", "subtask"]].rename(columns={"subtask": "receiver"})
+    return frozenset(map(float, stays[["t_s", "receiver"]].merge(keys)["t_s"]))
+
+
+def _aligning(run: Run, stage: str, checkpoints: pd.DataFrame) -> Times:
+    """Return the samples in whose intervals a stage aligned the barriers of a checkpoint.
+
+    Where it has not acknowledged one, while that was under way. One channel has nothing to align.
+    """
+    edges = [one.name for one in run.scenario.inputs(stage)]
+    channels = run.channels[run.channels["edge"].isin(edges)]
+    channels = channels[["edge", "sender", "receiver"]].drop_duplicates()
+    if channels.groupby("receiver").size().max() < 2:
+        return frozenset()
+    spans = list[tuple[float, float]]()
+    tasks = run.frame("checkpoint_tasks")
+    for row in checkpoints.fillna({"ended_s": run.total_s}).to_dict("records"):
+        start, end = float(row["triggered_s"]), float(row["ended_s"])
+        if tasks is not None:
+            own = tasks[
+                (tasks["stage"] == stage) & (tasks["checkpoint_id"] == row["checkpoint_id"])
+            ]
+            own = own[own["start_delay_ms"].notna()]
+            if len(own):
+                ends = own["start_delay_ms"] + own["alignment_ms"]
+                end = start + float(ends.max()) / 1000
+                start += float(own["start_delay_ms"].min()) / 1000
+        if end > start:
+            spans.append((start, end))
     return frozenset(
         t_s
         for t_s, length in run.lengths.items()
