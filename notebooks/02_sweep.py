@@ -50,7 +50,8 @@ def show(shown, name):
 # MAGIC %md
 # MAGIC ## What is varied
 # MAGIC
-# MAGIC The chain of `conf/three-stages.yaml`: its exclusive buffers per channel, and how fast its sink is.
+# MAGIC The chain of `conf/three-stages.yaml`, whose task managers are 200 ms apart: its exclusive buffers per
+# MAGIC channel, and how fast its sink is. A credit and the buffer that it lets go take 400 ms there.
 # MAGIC Three replications, with three seeds, show how much of a difference is chance. `duration` shortens
 # MAGIC the runs, `points` says how many speeds are tried, `out` is the folder of the results.
 
@@ -68,6 +69,7 @@ round_ms: 200
 sample_interval_s: 1
 cluster:
   task_managers: 3
+  network_latency_ms: 200
 options:
   taskmanager.memory.segment-size: 8kb
   taskmanager.network.memory.buffers-per-channel: 8
