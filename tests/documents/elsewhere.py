@@ -49,7 +49,7 @@ TABLE = (
     Elsewhere(
         "pip install",
         "scripts/build.sh",
-        "pip install",
+        'install "${wheel}[virtual,metrics]"',
         "it needs the wheel, which scripts/build.sh builds, installs and tries",
     ),
     Elsewhere(
