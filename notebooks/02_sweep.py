@@ -69,7 +69,6 @@ round_ms: 200
 sample_interval_s: 1
 cluster:
   task_managers: 3
-  network_latency_ms: 200
 options:
   taskmanager.memory.segment-size: 8kb
   taskmanager.network.memory.buffers-per-channel: 8
@@ -110,7 +109,7 @@ result = flowcontrol.sweep(
     chain,
     vary,
     replications=3,
-    overrides={"duration_s": float(duration_s)},
+    overrides={"duration_s": float(duration_s), "cluster.network_latency_ms": 200},
     out=out,
 )
 show(result, "sweep")

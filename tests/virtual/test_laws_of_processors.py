@@ -180,15 +180,13 @@ def test_without_cores_the_load_is_counted_and_limits_nothing() -> None:
     assert last(found, 1)["cpu_share"] is None
 
 
-def test_samples_shorter_than_a_round_repeat_the_one_before() -> None:
+def test_samples_shorter_than_a_round_are_one_a_round() -> None:
     given = scenario(2).model_copy(update={"sample_interval_s": A_ROUND / 4, "duration_s": 0.05})
     rows = simulate(given, track=False).tables["processes"].to_pylist()
     loads = [one["load"] for one in rows if one["task_manager"] == 1]
-    assert len(loads) == 200 - 3  # the first sample is that of the first round
-    assert loads[:4] == [0] * 4
-    assert loads[4] > 0
-    assert all(len(set(loads[n : n + 4])) == 1 for n in range(0, 196, 4))
-    assert loads[-8:] == [2] * 8
+    assert len(loads) == 50
+    assert loads[0] == 0 < loads[1]
+    assert loads[-2:] == [2, 2]
 
 
 def laid_out(given: Scenario) -> Job:
