@@ -324,12 +324,16 @@ class TaskExecutor:
         return {i: slot.status != SlotStatus.FREE for i, slot in self.slots.items()}
 
     def _answer_resources(self, call: Call) -> list[Effect]:
+        if call.token != self.resource_leader or not self._at_resources.is_done:
+            return []  # HeartbeatManagerImpl.requestHeartbeat answers only whom it monitors
         taken = self._taken()
         size = slot_report_bytes(sum(taken.values()), len(taken))
         name = Name.HEARTBEAT_FROM_TASK_MANAGER
         return [Call(self.name, RESOURCE_MANAGER, name, call.token, size, (taken,))]
 
     def _answer_job(self, call: Call) -> list[Effect]:
+        if call.token != self.job_leader or not self._at_job.is_done:
+            return []
         size = accumulators_bytes(len(self.tasks), self._most_tasks)
         return [Call(self.name, JOB_MASTER, Name.HEARTBEAT_FROM_TASK_MANAGER, call.token, size)]
 
