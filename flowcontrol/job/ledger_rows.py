@@ -215,7 +215,7 @@ def _gone(task: TaskState) -> int:
 
 
 def _is_read(task: Task, gate: int, channel: int) -> bool:
-    in_hand = task.left + task.marks > 0
+    in_hand = task.left + task.marks + task.goes_on > 0
     return in_hand and task.gate == gate and task.channel == channel
 
 

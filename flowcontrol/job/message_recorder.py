@@ -23,7 +23,6 @@ from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.frames import HEADER_BYTES, Frame
 from flowcontrol.protocol.queues import (
     BACKLOG_ANNOUNCEMENT,
-    DATA,
     END_OF_DATA,
     END_OF_PARTITION,
     is_event,
@@ -347,7 +346,7 @@ def arrived_by(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
 
 def _events(into: InputChannelState) -> set[tuple[int, int]]:
     """Return the events that wait at a receiver: each has a checkpoint of its own, or is an end."""
-    return {(one.kind, one.checkpoint) for one in into.queue if one.kind != DATA}
+    return {(one.kind, one.checkpoint) for one in into.queue if is_event(one) == 1}
 
 
 def _delivered(into: InputChannelState, data: int, waited: set[tuple[int, int]]) -> list[Sent]:
@@ -364,7 +363,7 @@ def _delivered(into: InputChannelState, data: int, waited: set[tuple[int, int]])
     """
     found = list[Sent]()
     for one in reversed(into.queue):
-        if one.kind == DATA:
+        if is_event(one) == 0:
             if data <= 0:
                 break
             data -= 1

@@ -32,7 +32,7 @@ from flowcontrol.operators.checkpointing import (
     on_event,
 )
 from flowcontrol.operators.event_time import end_time
-from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.pacing import let_pass, skip_due
 from flowcontrol.operators.reading import NO_LIMIT, read_log
 from flowcontrol.operators.snapshots import forgo
 from flowcontrol.operators.source_log import begun, lag, unread
@@ -212,6 +212,8 @@ class Subtask(WindowedTask, CheckpointedTask, ComputingTask, SendingTask):
         cursors = [[row.processed for row in gate.channels] for gate in self.gates]
         counts = [list(out.router.counts) for out in self.outputs]
         start, allowed = self._works(number)
+        if task.kind == SOURCE:  # before what is pending is written for a barrier
+            (let_pass if self.source is None else skip_due)(self, task, start)
         end = self._may_do(start, self.computes_until(start, allowed))
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)
@@ -352,7 +354,6 @@ class Subtask(WindowedTask, CheckpointedTask, ComputingTask, SendingTask):
             task.ready = max(task.ready, start)
             return self._read(number, end, self.arrivals, self.log)
         if task.kind == SOURCE:
-            skip_due(self, task, start)
             if self.source is not None:
                 return self._emit_throttled(number, end, self.source)
             return emit(self, task, end)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowcontrol.protocol.queues import DATA
+from flowcontrol.protocol.queues import SPANNING_DATA
 from flowcontrol.protocol.states import Subpartition
 from flowcontrol.protocol.subpartition_rules import ready_messages
 
@@ -207,7 +207,9 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
         unseen=_unseen(channel, figures["pool_size"]),
-        messages=tuple(int(one["records"]) for one in state["messages"] if one["kind"] == DATA),
+        messages=tuple(
+            int(one["records"]) for one in state["messages"] if one["kind"] <= SPANNING_DATA
+        ),
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
         is_gone=state.get("gone", 0) == 1,
         trip=int(state.get("trip", 1)),

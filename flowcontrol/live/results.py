@@ -24,7 +24,7 @@ from flowcontrol.live.history import History, Row, rows_of, state_of
 from flowcontrol.live.retraced import Retraced, retrace
 from flowcontrol.live.time_rows import time_table
 from flowcontrol.operators.states import SourceLog
-from flowcontrol.protocol.queues import DATA
+from flowcontrol.protocol.queues import SPANNING_DATA
 from flowcontrol.protocol.sender_rules import unsent
 from flowcontrol.records import MARKER, RECORD, RESULTS
 
@@ -233,7 +233,7 @@ def _input_levels(history: History, plan: JobVertex, subtask: int, number: int) 
 
 def _buffers(queue: list[Row]) -> int:
     """Messages of a queue that are no events."""
-    return sum(message["kind"] == DATA for message in queue)
+    return sum(message["kind"] <= SPANNING_DATA for message in queue)
 
 
 def _output_levels(history: History, plan: JobVertex, subtask: int, number: int) -> Row:

@@ -34,6 +34,19 @@ def emissions_due(task: StreamTask, end: int) -> int:
     return (end - task.ready) // task.unit + 1
 
 
+def let_pass(worker: Worker[W], task: StreamTask, start: int) -> None:
+    """Drop the emissions that fell due by ``start``; behind a record half written one is kept.
+
+    A source that was blocked inside a record has the next one in hand when it goes on: it emits it
+    at once, and the one after that an interval later. A source that waits between two records goes
+    on when its next one falls due. A real Flink does both.
+    """
+    if task.is_pending == 0:
+        skip_due(worker, task, start)
+    else:
+        task.ready = max(task.ready, start)
+
+
 def skip_due(worker: Worker[W], task: StreamTask, end: int) -> int:
     """Drop the emissions that fall due by ``end``; return how many they are."""
     dropped = 0

@@ -13,7 +13,13 @@ from flowcontrol.operators.states import READER, RELAY, SERVER, SOURCE, TASK_INP
 from flowcontrol.operators.table import on_records
 from flowcontrol.operators.worker import W, Worker
 from flowcontrol.protocol.event_time.marks import bytes_of_mark, channel_of_mark, is_pending_mark
-from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, stays_blocked, take_record
+from flowcontrol.protocol.rounds import (
+    EVENT_POLLED,
+    NO_INPUT,
+    read_to_end,
+    stays_blocked,
+    take_record,
+)
 from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, Row, fifo_pop, fifo_push
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.times import (
@@ -43,7 +49,8 @@ def outputs_available(worker: Worker[W], task: StreamTask) -> int:
 def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
     """Emit what falls due until the output is unavailable; what is due then is lost.
 
-    So is what falls due while the source is paused (:mod:`.aligning`).
+    So is what falls due while the source is paused (:mod:`.aligning`). One record that falls due
+    inside another one is kept (:func:`~flowcontrol.operators.pacing.let_pass`).
 
     Parameters
     ----------
@@ -75,7 +82,10 @@ def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
         spend(worker, task, count)
         task.due += count
         most = most - count if count < most else _may_emit(task, end)
-    task.due += skip_due(worker, task, end)
+    if task.is_pending == 1:
+        task.due += emissions_due(task, end)
+    else:
+        task.due += skip_due(worker, task, end)
     return BLOCKED
 
 
@@ -143,6 +153,8 @@ def serve(worker: Worker[W], task: StreamTask, gates: Sequence[Gate], union: Row
         if write_pending(worker, task) == 0:
             return BLOCKED
         if is_server and task.ready >= end:
+            if task.ready == end:  # the record in service is done, and the next one asked for
+                read_to_end(task, gates)
             return CAPACITY
         if outputs_available(worker, task) == 0:
             return BLOCKED

@@ -32,15 +32,19 @@ class MessageKind(NamedTuple):
 
 
 DATA = 0
-"""A buffer of records."""
+"""A buffer of records, behind the last of which no other begins."""
 
-BACKLOG_ANNOUNCEMENT = 1
+SPANNING_DATA = 1
+"""A buffer of records with the beginning of one that goes on in the next buffer."""
+
+BACKLOG_ANNOUNCEMENT = 2
 """Nothing but a backlog (``NettyMessage.BacklogAnnouncement``); needs no credit and no buffer."""
 
-END_OF_PARTITION = 2
+END_OF_PARTITION = 3
 """Nothing comes behind it (``EndOfPartitionEvent``): the task that wrote the channel has ended."""
 
 KINDS = (
+    MessageKind("data"),
     MessageKind("data"),
     MessageKind("backlog_announcement"),
     MessageKind("end_of_partition"),
@@ -57,28 +61,28 @@ KINDS = (
 )
 """Every kind of message; its number is its place. All but data need neither credit nor buffer."""
 
-ALIGNED_BARRIER = 4
+ALIGNED_BARRIER = 5
 """Waits for its turn, and blocks its subpartition."""
 
-TIMEOUTABLE_BARRIER = 5
+TIMEOUTABLE_BARRIER = 6
 """As an aligned one, until its checkpoint is older than ``aligned-checkpoint-timeout``."""
 
-UNALIGNED_BARRIER = 7
+UNALIGNED_BARRIER = 8
 """Overtakes."""
 
-AT_LEAST_ONCE_BARRIER = 8
+AT_LEAST_ONCE_BARRIER = 9
 """Waits for its turn and blocks nothing."""
 
-SAVEPOINT_BARRIER = 9
+SAVEPOINT_BARRIER = 10
 """As an aligned one: a savepoint never times out."""
 
-CANCEL_MARKER = 10
+CANCEL_MARKER = 11
 """In place of a barrier that will not come (``CancelCheckpointMarker``)."""
 
-END_OF_DATA = 11
+END_OF_DATA = 12
 """No data comes behind it; barriers may (``EndOfData``)."""
 
-BARRIER = 12
+BARRIER = 13
 """Of Flink up to 1.10: waits for its turn and blocks no sender; its receiver puts aside what comes
 behind it."""
 
@@ -245,14 +249,14 @@ def bytes_before(queue: Queue[M], number: int) -> int:
     most, nbytes = queue.ends.span, 0
     for place in range(number):
         slot = queue.slots[(queue.ends.head + place) % most]
-        if slot.kind == DATA:
+        if is_event(slot) == 0:
             nbytes += slot.nbytes
     return nbytes
 
 
 def is_event(message: Message) -> int:
     """Tell whether a message is an event, which takes neither credit nor buffer: 1 if so."""
-    return 1 if message.kind != DATA else 0
+    return 1 if message.kind > SPANNING_DATA else 0
 
 
 def new_queue(capacity: int, cls: type[S]) -> Queue[S]:

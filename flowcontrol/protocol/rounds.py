@@ -26,6 +26,7 @@ from flowcontrol.protocol.pool_rules import (
 from flowcontrol.protocol.queues import (
     BACKLOG_ANNOUNCEMENT,
     END_OF_PARTITION,
+    SPANNING_DATA,
     append,
     carry,
     drop,
@@ -168,6 +169,8 @@ EVENT_POLLED = 2
 def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     """Make sure that the task has a buffer with a record in hand, if there is one.
 
+    The beginning of a record behind the last one of the buffer in hand is read first.
+
     Returns
     -------
     int
@@ -180,6 +183,7 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     no record ends is copied out and recycled as soon as it is polled.
     """
     while task.left + task.marks == 0:
+        read_to_end(task, gates)
         number = fifo_first(union)
         if number < 0:
             return NO_INPUT
@@ -201,10 +205,25 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             task.channel = channel
             task.buffer = message.buffer
             task.left = message.records
+            if message.kind == SPANNING_DATA:
+                task.goes_on = 1
             if message.marks > 0:
                 task.marks = message.marks
             task.read = 0
     return RECORD
+
+
+def read_to_end(task: Task, gates: Sequence[Gate]) -> None:
+    """Recycle the buffer in hand once the beginning of the record behind its last one is read.
+
+    Notes
+    -----
+    ``SpillingAdaptiveSpanningRecordDeserializer.getNextRecord`` (section 1.5): asked for the next
+    record it copies out what is there of it. A task asks when it has processed the last whole one.
+    """
+    if task.goes_on == 1 and task.left + task.marks == 0:
+        task.goes_on = 0
+        recycle(gates[task.gate], task.channel, task.buffer)
 
 
 def take_turn(gate: Gate, union: Row) -> int:
@@ -238,7 +257,8 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     """Take ``count`` records up from the buffer in hand, at most those left in it.
 
     The buffer is recycled when its last record is *read*, before that record is processed; with a
-    watermark behind that, when this one is.
+    watermark behind that, when this one is; with the beginning of a record, see
+    :func:`read_to_end`.
     """
     gate = gates[task.gate]
     channel = task.channel
@@ -250,14 +270,14 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     if task.buffer == KIND_RECORDS:
         gate.channels[channel].consumed += count
         add_member(gate.dirty_channels, channel)
-    if task.left + task.marks == 0:
+    if task.left + task.marks + task.goes_on == 0:
         recycle(gate, channel, task.buffer)
 
 
 def take_mark(task: Task, gates: Sequence[Gate]) -> None:
     """Take the next watermark or status from the buffer in hand, which may be recycled then."""
     task.marks -= 1
-    if task.left + task.marks == 0:
+    if task.left + task.marks + task.goes_on == 0:
         recycle(gates[task.gate], task.channel, task.buffer)
 
 
@@ -302,7 +322,7 @@ def write_bytes(
         nbytes -= part
         append_bytes(own, part, nbytes, is_mark)
         if own.filled == own.limit:
-            finish_buffer(own, partition.queues[channel])
+            finish_buffer(own, partition.queues[channel], nbytes)
     return 0
 
 
@@ -337,7 +357,7 @@ def write_broadcast(
             own.limit = first.limit
             append_bytes(own, part, nbytes, is_mark)
             if own.filled == own.limit:
-                finish_buffer(own, partition.queues[channel])
+                finish_buffer(own, partition.queues[channel], nbytes)
     return 0
 
 

@@ -189,6 +189,9 @@ class Task:
     marks: Level = 0
     """Watermarks and statuses of it not yet taken; without those and records there is no buffer in
     hand."""
+    goes_on: Level = 0
+    """1: the buffer in hand ends with the beginning of a record, which is read when the next record
+    is asked for."""
     taken: Total = 0
     """Records taken up; those of a source: emitted."""
     read: Level = 0

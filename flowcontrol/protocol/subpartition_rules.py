@@ -46,13 +46,16 @@ def append_bytes(own: Subpartition, nbytes: int, left: int, is_mark: int = 0) ->
         own.written += 1
 
 
-def finish_buffer(own: Subpartition, queue: q.Queue[Message]) -> None:
-    """Close the open buffer, and queue what no slice has carried of it."""
+def finish_buffer(own: Subpartition, queue: q.Queue[Message], left: int = 0) -> None:
+    """Close the open buffer, and queue what no slice has carried of it.
+
+    ``left`` bytes of its last record come in the next buffer.
+    """
     own.is_open = 0
     if s.is_slice_sent(own.unread, 1, own.initial) == 0:
         own.empty += 1
     message = q.next_slot(queue)
-    message.kind = q.DATA
+    message.kind = q.SPANNING_DATA if left > 0 else q.DATA
     _put_unread(own, message)
     q.append(queue)
 

@@ -6,7 +6,7 @@ waits in the channel's queue at the receiver and keeps its slots or permits.
 
 from collections.abc import Sequence
 
-from flowcontrol.protocol.queues import DATA, Queue, message_at
+from flowcontrol.protocol.queues import Queue, is_event, message_at
 from flowcontrol.protocol.rows import FIFO_COUNT, Row, fifo_push, fifo_remove
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import AlignedChannel, ReceivedMessage, Task
@@ -48,7 +48,7 @@ def queued_records(queue: Queue[ReceivedMessage]) -> int:
     total = 0
     for place in range(queue.ends.count):
         message = message_at(queue, place)
-        if message.kind == DATA:
+        if is_event(message) == 0:
             total += message.records
     return total
 

@@ -16,7 +16,7 @@ from flowcontrol.job.channel_state import (
 )
 from flowcontrol.job.job import Job
 from flowcontrol.job.round_state import TaskState
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA, KINDS, has_priority
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, KINDS, has_priority, is_event
 from flowcontrol.protocol.states import Message, ReceivedMessage
 
 MOST_TOKENS: Final = 16
@@ -104,7 +104,7 @@ def shown_channel(
 def reading_of(receiver: TaskState, gate: int, place: int) -> list[Any] | None:
     """Return kind and records left of the buffer of a channel that its task reads; None of none."""
     task = receiver.state
-    if (task.gate, task.channel) != (gate, place) or task.left + task.marks == 0:
+    if (task.gate, task.channel) != (gate, place) or task.left + task.marks + task.goes_on == 0:
         return None
     return [BufferKind(task.buffer).name.lower(), task.left]
 
@@ -137,7 +137,7 @@ def _out_cells(out: SubpartitionState) -> Iterator[Cell]:
 
 
 def _cell(message: Message, kind: str) -> Cell:
-    if message.kind != DATA:
+    if is_event(message) == 1:
         kind = event_kind(message.kind)
     return [kind, message.records, message.nbytes, message.checkpoint, message.marks]
 

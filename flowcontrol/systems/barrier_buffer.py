@@ -15,8 +15,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flowcontrol.protocol.partition_kinds import disk_ns
-from flowcontrol.protocol.queues import END_OF_PARTITION, carry, drop, is_event
-from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, RECORD, recycle, take_turn
+from flowcontrol.protocol.queues import END_OF_PARTITION, SPANNING_DATA, carry, drop, is_event
+from flowcontrol.protocol.rounds import (
+    EVENT_POLLED,
+    NO_INPUT,
+    RECORD,
+    read_to_end,
+    recycle,
+    take_turn,
+)
 from flowcontrol.protocol.rows import Row, fifo_first
 from flowcontrol.protocol.sides import KIND_HEAP, Gate
 from flowcontrol.protocol.states import AlignedChannel, Alignment, Message, ReceivedMessage, Task
@@ -176,6 +183,7 @@ def next_unblocked(
     """
     own, entries = aside.own, aside.entries
     while task.left == 0:
+        read_to_end(task, gates)
         release(task, own, entries, alignment)
         if own.again.head > 0:
             if load(own, aside.disk, entries[own.again.head - 1], now) == 0:
@@ -218,6 +226,7 @@ def _hand_over(task: Task, gate: Gate, own: BarrierBuffer, message: ReceivedMess
         recycle(gate, task.channel, message.buffer)
         return RECORD
     _take_in_hand(task, message.buffer, message.records)
+    task.goes_on = 1 if message.kind == SPANNING_DATA else 0
     return RECORD
 
 

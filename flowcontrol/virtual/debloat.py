@@ -36,7 +36,7 @@ def measure_gates(m: KernelMemory, task: f.KernelTask, start_us: int, worked_us:
     """
     for i in range(task.gates):
         g = gate_row(m, task.first_gate + i)
-        in_hand = task.left + task.marks > 0 and task.gate == i
+        in_hand = task.left + task.marks + task.goes_on > 0 and task.gate == i
         has_data = m[g.order + FIFO_COUNT] > 0 or in_hand
         since = g.since
         if since < 0 and (has_data or g.bytes_taken != g.bytes_seen):

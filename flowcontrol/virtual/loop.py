@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.operators.pacing import skip_due
+from flowcontrol.operators.pacing import let_pass, skip_due
 from flowcontrol.operators.snapshots import forgo
 from flowcontrol.operators.task import (
     BLOCKED,
@@ -181,9 +181,15 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int, slept: 
         task.ready = max(task.ready, start)
     else:
         is_over = task.taken == task.limit or task.open_inputs == 0
-        if not is_over or (task.is_pending == 1 and slept > 0):
+        if is_over and slept == 0:
+            return
+        worker = worker_of(m, number, task)
+        if not is_over and (task.is_pending == 0 or task.throttle > 0):
             start = work_by(phases, end * m.round_us)
-        skip_due(worker_of(m, number, task), task, start)
+        if task.throttle > 0:
+            skip_due(worker, task, start)
+        else:
+            let_pass(worker, task, start)
 
 
 def count_time(task: f.KernelTask, time_us: int) -> None:
@@ -229,7 +235,10 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
     if task.kind == f.SOURCE:
-        skip_due(worker, task, start)  # before a snapshot puts off what falls due
+        if task.throttle > 0:  # before a snapshot puts off what falls due
+            skip_due(worker, task, start)
+        else:
+            let_pass(worker, task, start)
     allowed, stands = end, 0
     if m.has_processors == 1 and task.processor > 0:
         end = work_until(m, task, start, end)
@@ -425,7 +434,7 @@ def plan_server(
     if reason == CAPACITY:
         if work_by(phases, end_us + m.round_us) > ready:
             wake(m, number, m.now + 1)
-        elif task.is_pending == 1 or is_in_hand(m, task) == 1:
+        elif task.is_pending + task.goes_on > 0 or is_in_hand(m, task) == 1:
             wake_at(m, number, first_us_at(phases, ready, end_us))
         else:
             wake_at(m, number, first_us_beyond(phases, ready, end_us))

@@ -28,7 +28,7 @@ Columns = dict[str, Any]
 """Figures by column, each of shape (samples, subtasks or channels)."""
 
 _OF_TASKS: Final = (
-    "busy", "idle", "blocked", "status", "gate", "channel", "left", "marks", "buffer",
+    "busy", "idle", "blocked", "status", "gate", "channel", "left", "marks", "goes_on", "buffer",
 )  # fmt: skip
 _OF_OUTS: Final = (
     "sent", "announced", "written", "buffers", "is_open", "is_flushed", "unread", "empty",
@@ -333,7 +333,7 @@ class SampleColumns:
 
     def _is_read(self, at: Columns) -> Ints:
         """Tell of each channel whether its receiver reads a buffer of it: 1 if so."""
-        in_hand = at["task left"] + at["task marks"] > 0
+        in_hand = at["task left"] + at["task marks"] + at["task goes_on"] > 0
         has_buffer = in_hand & (at["task buffer"] != KIND_RESTORED)
         is_gate = at["task gate"][:, self._receiver] == self._gate_in_task
         is_own = is_gate & (at["task channel"][:, self._receiver] == self._index)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
+from flowcontrol.operators.pacing import emissions_due, let_pass, skip_due, spend, startable
 from flowcontrol.operators.reading import read_log
 from flowcontrol.operators.selectivity import of_ratio
 from flowcontrol.operators.source_log import begun, lag, unread
@@ -129,18 +129,27 @@ def test_a_source_emits_what_falls_due() -> None:
     assert (by_hand.written, by_hand.emitted) == ([(0, 0), (0, 1), (0, 0)], 3)
 
 
-def test_a_blocked_source_loses_what_falls_due_meanwhile() -> None:
-    """Room for one record and a half: the second is begun, and the third lost."""
+def test_a_source_blocked_inside_a_record_goes_on_at_once() -> None:
+    """Room for one record and a half; of what falls due inside the second one record is kept."""
     by_hand = ByHand(6)
     by_hand.task.ready = 10
     by_hand.writers[0].pool.free = 0
     assert emit(by_hand, by_hand.task, 35) == BLOCKED
-    assert (by_hand.task.taken, by_hand.task.due, by_hand.task.ready) == (2, 3, 40)
+    assert (by_hand.task.taken, by_hand.task.due, by_hand.task.ready) == (2, 3, 30)
     assert (by_hand.written, by_hand.writers[0].left_bytes) == ([(0, 0)], 2)
     assert by_hand.queues[0][FIFO_COUNT] == by_hand.task.is_pending == 1
-    by_hand.writers[0].pool.free, by_hand.room = 1, [4]
-    assert emit(by_hand, by_hand.task, 39) == CAPACITY
-    assert (by_hand.written, by_hand.task.is_pending, by_hand.room) == ([(0, 0), (0, 1)], 0, [2])
+    let_pass(by_hand, by_hand.task, 75)  # what fell due at 40 to 70 is lost
+    by_hand.writers[0].pool.free, by_hand.room = 1, [8]
+    assert emit(by_hand, by_hand.task, 79) == CAPACITY
+    assert (by_hand.written, by_hand.task.is_pending) == ([(0, 0), (0, 1), (0, 0)], 0)
+    assert (by_hand.task.taken, by_hand.task.ready, by_hand.room) == (3, 85, [2])
+
+
+def test_a_source_blocked_between_records_goes_on_when_one_falls_due() -> None:
+    by_hand = ByHand(0)
+    by_hand.task.ready = 10
+    assert emit(by_hand, by_hand.task, 35) == BLOCKED
+    assert (by_hand.task.taken, by_hand.task.due, by_hand.task.ready) == (0, 3, 40)
 
 
 def test_a_replaying_source_ends_with_its_records() -> None:

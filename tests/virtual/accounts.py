@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowcontrol.job import Job, JobEdge, JobVertex
-from flowcontrol.protocol.queues import DATA
+from flowcontrol.protocol.queues import SPANNING_DATA
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]
@@ -118,7 +118,7 @@ def _cursors(sent: Row, received: Row, is_local: bool) -> Iterator[str]:
     cursors = [received["consumed"], sent["sent"], sent["released"], sent["written"]]
     if cursors != sorted(cursors):
         yield f"consumed, sent, released, written are {cursors}: one falls behind the one before"
-    under_way = sum(one["kind"] == DATA for one in sent["channel_state"]["messages"])
+    under_way = sum(one["kind"] <= SPANNING_DATA for one in sent["channel_state"]["messages"])
     arrived = received["channel_state"]["channel"]["arrived"]
     if sent["sent"] != arrived + under_way:
         yield f"sent {sent['sent']} is not arrived {arrived} + under way {under_way}"

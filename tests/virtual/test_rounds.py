@@ -30,7 +30,7 @@ from flowcontrol.job.channel_state import (
     SubpartitionState,
 )
 from flowcontrol.job.round_state import TaskState
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, DATA
+from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, is_event
 from flowcontrol.protocol.states import Message
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import running, simulate
@@ -298,7 +298,7 @@ def check_conservation(scenario: Scenario, *, counts: bool) -> None:
             where = places(state, out, into, name, counts)
             moved.update({place: int(count > 0) for place, count in where.items()})
             assert sum(where.values()) == out.routed, (state.number, name, where)
-            data = [sent.message for sent in out.under_way if sent.message.kind == DATA]
+            data = [sent.message for sent in out.under_way if not is_event(sent.message)]
             carried = sum(message.records for message in data) if counts else len(data)
             assert out.state.sent == into.state.arrived + carried, (state.number, name)
     assert min(moved[place] for place in ("taken", "queued", "under way", "pending")) > 0, moved

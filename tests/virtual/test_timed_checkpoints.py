@@ -26,7 +26,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
 )
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.protocol.event_time import MAX_TIME
-from flowcontrol.protocol.queues import DATA, END_OF_DATA, UNALIGNED_BARRIER
+from flowcontrol.protocol.queues import END_OF_DATA, UNALIGNED_BARRIER, is_event
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 
@@ -96,7 +96,7 @@ def _of_windows(task: TaskState) -> Iterator[str]:
     if window.store.phase != 0 or window.held.to_give > 0:
         if task.state.mail > 0 or held.state.deadline >= 0:
             yield "mail waits for a burst"
-        if any(one.kind != DATA for gate in task.gates for c in gate.channels for one in c.queue):
+        if any(is_event(one) for gate in task.gates for c in gate.channels for one in c.queue):
             yield "barrier waits behind a burst"
     for report in held.reports:
         if report.kind == TAKEN and report.windows > 0:

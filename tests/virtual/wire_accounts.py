@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.job import Job
 from flowcontrol.job.ledger_rows import round_rows
-from flowcontrol.protocol.queues import DATA, END_OF_PARTITION, in_order
+from flowcontrol.protocol.queues import END_OF_PARTITION, SPANNING_DATA, in_order
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
@@ -82,7 +82,7 @@ class Wires:
                         self.late.add(channel)
                     if message.kind == END_OF_PARTITION:
                         self.ended.add(channel)
-                    elif message.kind == DATA:
+                    elif message.kind <= SPANNING_DATA:
                         self.written[channel].append(message.records)
                 self._before[number] = wire.written
 
@@ -216,14 +216,16 @@ class Wires:
             gate = gate_of(self.memory.head, int(out["gate"]))
             messages = in_order(gate.queues[int(out["index"])])
             kinds = [message.kind for message in messages]
-            queued = [message.records for message in messages if message.kind == DATA]
+            queued = [message.records for message in messages if message.kind <= SPANNING_DATA]
             arrived = int(into["arrived"])
             if queued != self.written[number][arrived - len(queued) : arrived]:
                 yield f"channel {number} has {queued}, which is not what was sent"
             if END_OF_PARTITION in kinds:
                 self.seen.add("end queued")
                 before = kinds[: kinds.index(END_OF_PARTITION)]
-                if number not in self.ended or before.count(DATA) != len(queued):
+                if number not in self.ended or len(queued) != sum(
+                    kind <= SPANNING_DATA for kind in before
+                ):
                     yield f"channel {number} has the end before its data"
             if number in self.late:
                 yield f"channel {number} goes on behind its end"

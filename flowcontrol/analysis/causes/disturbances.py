@@ -29,7 +29,7 @@ _OVERLAP: Final = 0.1
 """Share of an interval that the part of a checkpoint must last to be looked at."""
 
 _ALIGNING: Final = 0.2
-"""Idle share of an aligning task from which its alignment keeps it from input that is there."""
+"""Idle share of an aligning task above which its alignment keeps it from input that is there."""
 
 Key = tuple[float, int]
 """Sample and subtask."""
@@ -146,6 +146,6 @@ def _held(run: Run, stage: str, aligning: _Shares) -> _Shares:
     if not touched:
         return touched
     rows = run.of_stage[stage]
-    idle = rows[(rows["input_queue_buffers"] > 0) & (rows["idle_ms_per_s"] >= 1000 * _ALIGNING)]
+    idle = rows[(rows["input_queue_buffers"] > 0) & (rows["idle_ms_per_s"] > 1000 * _ALIGNING)]
     keys = {(float(t), int(n)) for t, n in zip(idle["t_s"], idle["subtask"], strict=True)}
     return {key: share for key, share in touched.items() if key in keys}

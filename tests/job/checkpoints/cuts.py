@@ -14,7 +14,7 @@ from flowcontrol.job.reference import RoundRows, control_of, new_subtasks, run_r
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED
 from flowcontrol.protocol.event_time.marks import mark_bytes
-from flowcontrol.protocol.queues import KINDS
+from flowcontrol.protocol.queues import KINDS, is_event
 from flowcontrol.protocol.states import CheckpointReport
 
 
@@ -188,7 +188,7 @@ class CheckpointRun:
         )
         for sent in subtask.messages:
             for messages in sent:
-                self.seen.update(KINDS[one.kind].name for one in messages if one.kind)
+                self.seen.update(KINDS[one.kind].name for one in messages if is_event(one))
         for part in subtask.partitions:
             self.seen["blocked subpartition"] += any(one.is_blocked for one in part.channels)
             self.seen["output overtaken"] += any(one.persisted > 0 for one in part.channels)

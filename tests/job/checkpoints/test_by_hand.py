@@ -24,6 +24,7 @@ from flowcontrol.protocol.queues import (
     SAVEPOINT_BARRIER,
     TIMEOUTABLE_BARRIER,
     UNALIGNED_BARRIER,
+    is_event,
     new_queue,
 )
 from flowcontrol.protocol.states import AlignedChannel, Alignment, TrackedCheckpoint
@@ -80,7 +81,7 @@ def test_an_aligned_barrier_blocks_its_subpartition_until_consumption_resumes(
     out, _ = states[13].channel("source->sink")
     assert (out.state.is_blocked, out.state.blocks, out.state.resumed) == (0, 1, 1)
     assert [m.message.kind for m in states[12].channel("source->sink")[0].under_way] == []
-    assert any(m.message.kind == DATA for m in out.under_way)
+    assert any(not is_event(m.message) for m in out.under_way)
 
 
 def test_a_barrier_takes_no_segment_and_no_credit(cuts: ModuleType) -> None:
@@ -133,7 +134,7 @@ def test_a_timeoutable_barrier_turns_in_the_output_when_its_time_is_over(cuts: M
     run, states = run_of(cuts, small.chain({"source": 400, "sink": 100}, small.TIMEOUT))
     for number in (11, 12):
         assert states[number].task("source").checkpoints.state.waits_outputs == 1
-        [kind] = [m.kind for m in states[number].channel("source->sink")[0].finished if m.kind]
+        [kind] = [m.kind for m in states[number].channel("source->sink")[0].finished if is_event(m)]
         assert kind == TIMEOUTABLE_BARRIER
     assert sent(states, "source->sink", UNALIGNED_BARRIER)[0] == 13
     assert sent(states, "source->sink", TIMEOUTABLE_BARRIER) == []

@@ -11,7 +11,7 @@ from flowcontrol.job import build_physical_graph
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.protocol.event_time import MAX_TIME
 from flowcontrol.protocol.event_time.output_rules import WATERMARK
-from flowcontrol.protocol.queues import DATA, END_OF_DATA
+from flowcontrol.protocol.queues import DATA, END_OF_DATA, SPANNING_DATA
 from flowcontrol.virtual import simulate
 from modules import load
 
@@ -157,10 +157,13 @@ def test_a_last_checkpoint_finds_the_windows_fired(cuts: ModuleType) -> None:
     for state in run.states:
         for out in state.task("source").partitions[0].subpartitions:
             for sent in out.under_way:
-                if sent.message.kind in {DATA, END_OF_DATA} and sent.arrives == state.number + 1:
+                if (
+                    sent.message.kind in {DATA, SPANNING_DATA, END_OF_DATA}
+                    and sent.arrives == state.number + 1
+                ):
                     order.append((state.number, sent.message.kind, sent.message.marks))
     [end] = [place for place, (_, kind, _) in enumerate(order) if kind == END_OF_DATA]
-    assert all(kind != DATA for _, kind, _ in order[end:])
+    assert all(kind > SPANNING_DATA for _, kind, _ in order[end:])
     last = run.states[-1].task("count")
     assert last.time.watermark == MAX_TIME
     assert last.window.entries == ()
