@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.protocol.event_time.marks import is_pending_mark
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -113,3 +115,20 @@ def _sums(ages: Ints, counts: Ints, starts: Ints) -> list[float]:
     exact = np.add.reduceat(ages * counts, starts)
     pairs = zip(about.tolist(), exact.tolist(), strict=True)
     return [near if near > LARGEST_SUM else whole for near, whole in pairs]
+
+
+def put_out_and_pending(first: Sequence[int], own: Sequence[int]) -> list[int]:
+    """Return the channels of the records that were put out and are yet to be written to an edge.
+
+    A stage counts a record as put out when it has written it to its first edge. For a later edge it
+    may then wait for a buffer; the record is in flight on that edge meanwhile.
+
+    Parameters
+    ----------
+    first, own : sequence of int
+        What a task has yet to write to the first edge and to this one, oldest first: channels of
+        records, and marks.
+    """
+    records = [channel for channel in own if is_pending_mark(channel) == 0]
+    uncounted = sum(is_pending_mark(channel) == 0 for channel in first)
+    return records[: max(0, len(records) - uncounted)]

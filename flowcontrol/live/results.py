@@ -13,14 +13,14 @@ import numpy as np
 from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_table import delivery_table
-from flowcontrol.job.figures import input_usages, latency_figures, usage
+from flowcontrol.job.figures import input_usages, latency_figures, put_out_and_pending, usage
 from flowcontrol.job.process_table import process_table
 from flowcontrol.job.restart_table import restart_table
 from flowcontrol.job.sampling import Doing, Sampling, sampling_of
 from flowcontrol.job.source_logs import Arrivals, has_log
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.live.deployments import EDGE_LEVELS, Deployments, failures_of
-from flowcontrol.live.history import History, Row, rows_of, state_of
+from flowcontrol.live.history import Channel, History, Row, rows_of, state_of
 from flowcontrol.live.retraced import Retraced, retrace
 from flowcontrol.live.time_rows import time_table
 from flowcontrol.operators.states import SourceLog
@@ -117,7 +117,7 @@ def result_tables(
         tables["stages"].add(_stage_rows(job, history, deployed, did, (t_s, first, last)))
         tables["latency"].add(_latency_rows(job, did, t_s))
         for link in job.links:
-            tables["channels"].add(_channel_rows(history, deployed, link, t_s, last))
+            tables["channels"].add(_channel_rows(job, history, deployed, link, t_s, last))
     found = {name: table.finish() for name, table in tables.items()}
     if has_stamps(job):
         found["time"] = time_table(job, history, deployed)
@@ -268,15 +268,33 @@ def _log_levels(job: Job, plan: JobVertex, subtask: int, log: SourceLog | None, 
     return dict(zip(("lag_records", "lag_s"), found, strict=True))
 
 
+def _between_edges(job: Job, history: History, link: JobEdge, number: int) -> Counter[Channel]:
+    """Count the records that a stage has put out, and has yet to write to an edge, by channel."""
+    plan = next(plan for plan in job.stages if link in plan.outputs)
+    first = next(own for own in plan.outputs if own.edge.sender == link.edge.sender)
+    found: Counter[Channel] = Counter()
+    if first is link:
+        return found
+    places = plan.outputs.index(first), plan.outputs.index(link)
+    for subtask, state in history.tasks(plan, number).items():
+        pending = (state["partitions"][place]["pending"] for place in places)
+        own = [(one.sender, one.receiver) for one in link.channels if one.sender == subtask]
+        for place in put_out_and_pending(*pending):
+            found.update(own if link.edge.partitioner == "broadcast" else [own[place]])
+    return found
+
+
 def _channel_rows(
-    history: History, deployed: Deployments, link: JobEdge, t_s: float, number: int
+    job: Job, history: History, deployed: Deployments, link: JobEdge, t_s: float, number: int
 ) -> Iterator[Row]:
     sent, received = (history.sides[link.name][side][number] for side in ("sender", "receiver"))
+    waiting = _between_edges(job, history, link, number)
     for channel in link.channels:
         out = sent[channel.sender, channel.receiver]
         into = received[channel.sender, channel.receiver]
         state = state_of(into)
         flying = state_of(out)["channel"]["written"] - state["channel"]["processed"]
+        flying += waiting[channel.sender, channel.receiver]
         row = {
             "t_s": t_s,
             "edge": link.name,

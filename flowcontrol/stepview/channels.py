@@ -42,6 +42,7 @@ def shown_channel(
     gate: tuple[int, int],
     into: InputChannelState,
     record_bytes: int,
+    between: int,
 ) -> dict[str, Any]:
     """Return what is shown of a channel after a round.
 
@@ -57,12 +58,14 @@ def shown_channel(
         Place of its gate in the receiver, and its place in the gate.
     record_bytes : int
         Size of a record on its edge, bytes.
+    between : int
+        Records that the stage has put out, and has yet to write to this edge.
     """
     counts_records = job.record_transport is not None
     is_uncredited = into.state.initial < 0 or job.scenario.system.transport == "tcp"
     reading = reading_of(receiver, *gate)
     queued = _queued(into, reading, counts_records)
-    flying = out.state.written - into.state.processed
+    flying = out.state.written - into.state.processed + between
     found: dict[str, Any] = {
         "written": out.state.sent + out.ready,
         "released": out.state.sent + out.ready,

@@ -2,8 +2,10 @@
 
 from typing import Any
 
+from flowcontrol.job.channel_state import SubpartitionState
+from flowcontrol.job.figures import put_out_and_pending
 from flowcontrol.job.job import Job
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.stepview import names
 from flowcontrol.stepview.channels import shown_channel, shown_gate, shown_partition
 from flowcontrol.stepview.tasks import (
@@ -75,6 +77,7 @@ def _channels(job: Job, state: RoundState) -> Shown:
             (place, ins.index(name.sender)),
             into,
             sizes[name.edge],
+            _between_edges(job, senders[name.edge, name.sender], name.edge, out),
         )
         before = sum(len(gate.channels) for gate in receiver.gates[:place])
         overtaken = overtaken_of(receiver)
@@ -82,3 +85,16 @@ def _channels(job: Job, state: RoundState) -> Shown:
         shown["is_overtaken"] = overtaken[index] if overtaken else 0
         found[names.channel_name(*name)] = shown
     return found
+
+
+def _between_edges(job: Job, task: TaskState, edge: str, out: SubpartitionState) -> int:
+    """Return the records that a stage has put out, and has yet to write to a channel of an edge."""
+    edges = {link.name: link.edge for link in job.links}
+    own = next(part for part in task.partitions if part.edge == edge)
+    first = next(part for part in task.partitions if edges[part.edge].sender == edges[edge].sender)
+    if first is own:
+        return 0
+    waiting = put_out_and_pending(first.pending, own.pending)
+    if edges[edge].partitioner == "broadcast":
+        return len(waiting)
+    return sum(own.subpartitions[place] is out for place in waiting)

@@ -13,10 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from flowcontrol.job import Job
-from flowcontrol.job.figures import input_usages, usage
+from flowcontrol.job.figures import input_usages, put_out_and_pending, usage
 from flowcontrol.job.graph import Member
 from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.protocol.partition_kinds import PIPELINED
+from flowcontrol.protocol.rows import FIFO_COUNT, fifo_values
 from flowcontrol.protocol.sender_rules import credit_of, reported_backlog
 from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.protocol.state import cell, width
@@ -173,6 +174,17 @@ class SampleColumns:
         self._counted = np.flatnonzero(counts)
         self._written_by = _Sums(row_of_partition[partition[self._counted]], count)
         self._has_output = first_output >= 0
+        first_of = first_output[row_of_partition]
+        self._later = {
+            int(number): int(first_of[number])
+            for number in np.flatnonzero(first_of != np.arange(len(first_of)))
+        }
+        self._channels_of = {
+            number: own[np.argsort(out["place"][outs][own])]
+            for number in self._later
+            for own in [np.flatnonzero(partition == number)]
+        }
+        self._is_broadcast = memory.partitions["is_broadcast"] == 1
 
     def _gathered(self, memory: Memory, outs: Ints, ins: Ints) -> Gathered:
         cells, tasks, out, into = memory.cells, memory.tasks, memory.outs, memory.ins
@@ -182,6 +194,9 @@ class SampleColumns:
         for name in _OF_POOLS:
             places[f"gate {name}"] = places_in(cells, memory.gates["pool"][name])
             places[f"partition {name}"] = places_in(cells, memory.partitions["pool"][name])
+        for number in {*self._later, *self._later.values()}:
+            part = memory.partitions[number]
+            places[f"pending {number}"] = part["pending"] + np.arange(part["pending_width"])
         places["records in"] = self._counters(memory, [row.member.input for row in self.rows])
         places["records out"] = self._counters(memory, [row.member.output for row in self.rows])
         return Gathered(cells, places)
@@ -284,7 +299,7 @@ class SampleColumns:
         uncredited = is_local | self._is_tcp
         exclusive_used = at["in initial"] - at["in exclusive"]
         floating = at["in floating"] + queued + self._is_read(at) - exclusive_used
-        flying = at["out written"] - at["in processed"]
+        flying = at["out written"] - at["in processed"] + self._between_edges(at)
         # A limit that falls, as Jet's does, may be below what was sent before.
         credit = np.maximum(0, credit_of(at["out announced"], sent))
         levels = {
@@ -308,6 +323,20 @@ class SampleColumns:
             "consumed": at["in consumed"],
             **levels,
         }
+
+    def _between_edges(self, at: Columns) -> Ints:
+        """Records of each channel that their stage has put out, and not yet written to it."""
+        found = np.zeros_like(at["out written"])
+        for number, first in self._later.items():
+            pending, before = at[f"pending {number}"], at[f"pending {first}"]
+            channels = self._channels_of[number]
+            for sample in np.flatnonzero(pending[:, FIFO_COUNT] > 0):
+                for channel in put_out_and_pending(
+                    fifo_values(before[sample]), fifo_values(pending[sample])
+                ):
+                    own = channels if self._is_broadcast[number] else channels[channel]
+                    found[sample, own] += 1
+        return found
 
     def _ready(self, at: Columns) -> Ints:
         """Messages that each channel's sender holds: the open buffer counts if it is flushed."""
