@@ -213,7 +213,7 @@ class Subtask(WindowedTask, CheckpointedTask, ComputingTask, SendingTask):
         counts = [list(out.router.counts) for out in self.outputs]
         start, allowed = self._works(number)
         if task.kind == SOURCE:  # before what is pending is written for a barrier
-            (let_pass if self.source is None else skip_due)(self, task, start)
+            let_pass(self, task, start)
         end = self._may_do(start, self.computes_until(start, allowed))
         if self.checkpoints is not None and not self._stands_still(number):
             look_at_mail(self, task, start, end)

@@ -83,7 +83,7 @@ def emit(worker: Worker[W], task: StreamTask, end: int) -> int:
         task.due += count
         most = most - count if count < most else _may_emit(task, end)
     if task.is_pending == 1:
-        task.due += emissions_due(task, end)
+        task.due += _may_emit(task, end)
     else:
         task.due += skip_due(worker, task, end)
     return BLOCKED

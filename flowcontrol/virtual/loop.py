@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.operators.pacing import let_pass, skip_due
+from flowcontrol.operators.pacing import let_pass
 from flowcontrol.operators.snapshots import forgo
 from flowcontrol.operators.task import (
     BLOCKED,
@@ -183,13 +183,9 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int, slept: 
         is_over = task.taken == task.limit or task.open_inputs == 0
         if is_over and slept == 0:
             return
-        worker = worker_of(m, number, task)
-        if not is_over and (task.is_pending == 0 or task.throttle > 0):
+        if not is_over and task.is_pending == 0:
             start = work_by(phases, end * m.round_us)
-        if task.throttle > 0:
-            skip_due(worker, task, start)
-        else:
-            let_pass(worker, task, start)
+        let_pass(worker_of(m, number, task), task, start)
 
 
 def count_time(task: f.KernelTask, time_us: int) -> None:
@@ -235,10 +231,7 @@ def step(m: KernelMemory, number: int, now: int) -> None:
     if task.stall_count > 0:
         still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
     if task.kind == f.SOURCE:
-        if task.throttle > 0:  # before a snapshot puts off what falls due
-            skip_due(worker, task, start)
-        else:
-            let_pass(worker, task, start)
+        let_pass(worker, task, start)  # before a snapshot puts off what falls due
     allowed, stands = end, 0
     if m.has_processors == 1 and task.processor > 0:
         end = work_until(m, task, start, end)
