@@ -1,11 +1,13 @@
 """The state of a job after a round, as the page shows it: nested mappings of plain values."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from flowcontrol.job.channel_state import SubpartitionState
 from flowcontrol.job.figures import put_out_and_pending
 from flowcontrol.job.job import Job
 from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.scenario import Edge
 from flowcontrol.stepview import names
 from flowcontrol.stepview.channels import shown_channel, shown_gate, shown_partition
 from flowcontrol.stepview.tasks import (
@@ -59,6 +61,7 @@ def shown_state(job: Job, state: RoundState) -> Shown:
 
 def _channels(job: Job, state: RoundState) -> Shown:
     sizes = {link.name: link.record_bytes for link in job.links}
+    edges = {link.name: link.edge for link in job.links}
     senders = {(part.edge, task.subtask): task for task in state.tasks for part in task.partitions}
     receivers = {
         (gate.edge, task.subtask): (task, place)
@@ -77,7 +80,7 @@ def _channels(job: Job, state: RoundState) -> Shown:
             (place, ins.index(name.sender)),
             into,
             sizes[name.edge],
-            _between_edges(job, senders[name.edge, name.sender], name.edge, out),
+            _between_edges(edges, senders[name.edge, name.sender], name.edge, out),
         )
         before = sum(len(gate.channels) for gate in receiver.gates[:place])
         overtaken = overtaken_of(receiver)
@@ -87,9 +90,10 @@ def _channels(job: Job, state: RoundState) -> Shown:
     return found
 
 
-def _between_edges(job: Job, task: TaskState, edge: str, out: SubpartitionState) -> int:
+def _between_edges(
+    edges: Mapping[str, Edge], task: TaskState, edge: str, out: SubpartitionState
+) -> int:
     """Return the records that a stage has put out, and has yet to write to a channel of an edge."""
-    edges = {link.name: link.edge for link in job.links}
     own = next(part for part in task.partitions if part.edge == edge)
     first = next(part for part in task.partitions if edges[part.edge].sender == edges[edge].sender)
     if first is own:

@@ -223,9 +223,8 @@ class Wires:
             if END_OF_PARTITION in kinds:
                 self.seen.add("end queued")
                 before = kinds[: kinds.index(END_OF_PARTITION)]
-                if number not in self.ended or len(queued) != sum(
-                    kind <= SPANNING_DATA for kind in before
-                ):
+                data = sum(kind <= SPANNING_DATA for kind in before)
+                if number not in self.ended or data != len(queued):
                     yield f"channel {number} has the end before its data"
             if number in self.late:
                 yield f"channel {number} goes on behind its end"
