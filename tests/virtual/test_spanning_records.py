@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flowcontrol.job import build_physical_graph
@@ -46,6 +46,10 @@ def test_large_records_in_flight() -> None:
 
 
 @given(record_bytes=st.integers(SEGMENT // 3, 4 * SEGMENT))
+@example(SEGMENT // 2)
+@example(SEGMENT)
+@example(3 * SEGMENT // 2)
+@example(3 * SEGMENT)
 def test_who_holds_the_beginning_of_a_record(clocks: ModuleType, record_bytes: int) -> None:
     """On both clocks the sink holds a buffer while it works on the last record that ends there."""
     held = 0
@@ -60,4 +64,5 @@ def test_who_holds_the_beginning_of_a_record(clocks: ModuleType, record_bytes: i
         held += task.goes_on == 1 and task.left == 0
 
     clocks.compare(build_physical_graph(scenario(record_bytes, 0.25), round_us=1000), look=look)
-    assert (held > 0) == (record_bytes % SEGMENT != 0)
+    spans = record_bytes % SEGMENT != 0 and SEGMENT % record_bytes != 0
+    assert (held > 0) == spans
