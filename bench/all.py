@@ -68,18 +68,14 @@ PROGRAMS: Final = (
         "virtual_speed",
         "The virtual clock",
         "Buffers from task to task in a second of wall time, on one core, beside simulators of "
-        "queues that run the same job; and what large jobs take.",
+        "queues that run the same job; and what large jobs take. Jumping over steady states was "
+        "built and removed: it applied to none of 86 measured cases, and cost 9 % where it did not "
+        "apply.",
     ),
     Program(
         "virtual_beside",
         "The virtual clock, beside the commit before issue 18",
-        "Processor time of a run, compiled before; no period is jumped.",
-    ),
-    Program(
-        "steady_states",
-        "Steady states on the virtual clock",
-        "A job that repeats itself jumps whole periods: processor time beside the run of every "
-        "round, whose tables are the same, row for row.",
+        "Processor time of a run, compiled before.",
     ),
     Program(
         "virtual_checkpoints",

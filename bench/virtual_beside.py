@@ -2,7 +2,7 @@
 
     python bench/virtual_beside.py [REVISION] [--repeats 7]
 
-The older commit is the one before issue 18 unless another is given; no period is jumped.
+The older commit is the one before issue 18 unless another is given.
 
 1. A chain of three stages, and four stages of eight subtasks with every feature on: processor time
    of a run whose kernel is compiled, medians and quartiles. Each run is a process of its own.
@@ -30,7 +30,6 @@ ROOT = Path(__file__).resolve().parent.parent
 
 JOBS = {"chain": "chain(400.0, round_ms=1)", "4 x 8": "wide(16.0)"}
 TIMED = """
-import inspect
 import time
 from virtual_jobs import chain, wide
 from flowcontrol.job import build_physical_graph
@@ -38,10 +37,9 @@ from flowcontrol.virtual import run_job
 from flowcontrol.virtual.choose import choose_round_us
 scenario = {job}
 job = build_physical_graph(scenario, round_us=choose_round_us(scenario))
-plain = {{"effort": None}} if "effort" in inspect.signature(run_job).parameters else {{}}
-run_job(job, **plain)
+run_job(job)
 began = time.process_time()
-transfers = run_job(job, **plain).transfers
+transfers = run_job(job).transfers
 print(time.process_time() - began, transfers)
 """
 FIRST = """

@@ -10,9 +10,7 @@
    process of its own.
 4. A stretch in which nothing happens.
 
-Every run steps through all of its rounds: no period is jumped (``bench/steady_states.py`` measures
-what that gains). The compiled kernel is timed after one call that warms it up. Exits with 1 if a
-goal is missed.
+The compiled kernel is timed after one call that warms it up. Exits with 1 if a goal is missed.
 """
 
 from __future__ import annotations
@@ -62,9 +60,9 @@ Runner = Callable[[], tuple[int, float]]
 
 
 def run_all(scenario: Scenario) -> Run:
-    """Run a scenario, each of its rounds."""
+    """Run a scenario."""
     job = build_physical_graph(scenario, round_us=choose_round_us(scenario))
-    return run_job(job, effort=None)
+    return run_job(job)
 
 
 def ours(scenario: Scenario) -> tuple[int, float]:
@@ -137,9 +135,9 @@ def measure_square(side: int) -> None:
     began = time.perf_counter()
     job = build_physical_graph(square(side, rounds), round_us=1000)
     laid_out_s = time.perf_counter() - began
-    few = run_job(replace(job, rounds=FEW_ROUNDS), effort=None)
+    few = run_job(replace(job, rounds=FEW_ROUNDS))
     began = time.perf_counter()
-    run = run_job(replace(job, rounds=FEW_ROUNDS + rounds), effort=None)
+    run = run_job(replace(job, rounds=FEW_ROUNDS + rounds))
     whole_s = time.perf_counter() - began
     grown = peak_bytes() - before
     step = 1e9 * (run.wall_s - few.wall_s) / (channels * rounds)

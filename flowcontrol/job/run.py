@@ -33,8 +33,6 @@ class Run:
         Whether these are all rounds of the job.
     transfers : int
         Messages sent over all channels; 0 on the live clock, which does not count them here.
-    jumped : int
-        Of its rounds, those that repeat others and were not run; on the virtual clock.
     control_messages : int or None
         Messages that carried no data: announced credit, grants, and what a throttle says. None on
         the live clock.
@@ -63,7 +61,6 @@ class Run:
     wall_s: float
     is_finished: bool = True
     transfers: int = 0
-    jumped: int = 0
     control_messages: int | None = None
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
     put_aside: dict[str, dict[str, int]] = field(default_factory=dict)

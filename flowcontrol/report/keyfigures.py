@@ -24,8 +24,7 @@ def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
             CLOCKS.get(summary["clock"], summary["clock"]),
             f"{length} in {seconds(summary['wall_s'])} s",
             f"{summary['rounds']:,} rounds of {milliseconds(summary['round_ms'])}"
-            + (" (chosen)" if summary.get("round_is_chosen") else "")
-            + _repeated(summary),
+            + (" (chosen)" if summary.get("round_is_chosen") else ""),
             *_round_error(summary),
         ]
     )
@@ -34,12 +33,6 @@ def run_line(summary: Mapping[str, Any], scenario: Scenario) -> str:
 def says_nothing_of_the_job(summary: Mapping[str, Any]) -> bool:
     """Tell whether the length of the rounds limited a run, so that it shows nothing of its job."""
     return bool(summary["bottleneck_detail"].get("is_of_round"))
-
-
-def _repeated(summary: Mapping[str, Any]) -> str:
-    """Say how many of the rounds repeat others, so that nothing had to be run for them."""
-    count = summary.get("rounds_jumped", 0)
-    return f", of which {count:,} repeat others" if count > 0 else ""
 
 
 def _round_error(summary: Mapping[str, Any]) -> list[str]:

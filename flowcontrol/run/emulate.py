@@ -204,8 +204,6 @@ def _run(
         )
         if clock == "virtual":
             summary.update(_round_error(job))
-        if run.jumped > 0:
-            summary["rounds_jumped"] = run.jumped
         for edge, figures in run.partitions.items():
             summary["edges"][edge]["partition"] = figures
         if run.put_aside:

@@ -16,8 +16,6 @@ from flowcontrol.scenario.scaling_checks import without_scaling
 from flowcontrol.virtual.aside_figures import aside_figures
 from flowcontrol.virtual.kinds import partition_figures
 from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.periods.jumps import Jumps, may_repeat
-from flowcontrol.virtual.periods.search import EFFORT, Effort
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.running import Running
 from flowcontrol.virtual.tracing import record
@@ -97,22 +95,16 @@ def run_job(
     progress: Callable[[int, int], None] | None = None,
     track: bool = True,
     replayed: Replayed | None = None,
-    effort: Effort | None = EFFORT,
 ) -> Run:
-    """Run a job that is laid out; as :func:`simulate`. Its rows may have been read before.
-
-    ``effort`` says what may be spent on looking for periods that can be jumped, None: nothing.
-    """
+    """Run a job that is laid out; as :func:`simulate`. Its rows may have been read before."""
     began = time.perf_counter()
     replayed = replayed or read_replayed(job)
-    sizes, show = LogSizes.first(job, replayed.keys), progress or (lambda rounds, records: None)
+    sizes = LogSizes.first(job, replayed.keys)
     running = Running.start(job, replayed, sizes, track=track)
-    jumps = jumps_of(running, effort)
-    while flags := running.run(show, jumps=jumps):
+    while flags := running.run(progress or (lambda rounds, records: None)):
         sizes = running.grown(sizes, flags)
-        del running, jumps  # before the larger ones are there
+        del running  # before the larger one is there
         running = Running.start(job, replayed, sizes, track=track)
-        jumps = jumps_of(running, effort)
     wall_s = time.perf_counter() - began
     memory, runs_of_jobs = running.memory, running.finish()
     return Run(
@@ -121,7 +113,6 @@ def run_job(
         job.rounds,
         wall_s,
         transfers=memory.head.transfers,
-        jumped=0 if jumps is None else jumps.jumped,
         control_messages=running.control_messages,
         partitions=partition_figures(job, memory),
         put_aside=aside_figures(job, memory),
@@ -129,12 +120,3 @@ def run_job(
         staged={} if running.delivery is None else running.delivery.staged(),
         again=partial(record, job, replayed=replayed),
     )
-
-
-def jumps_of(running: Running, effort: Effort | None) -> Jumps | None:
-    """Return what jumps the periods of a run; None if it has none, or nothing may be spent."""
-    if effort is None or running.is_watched or not may_repeat(running.job, running.memory):
-        return None
-    job = running.job
-    interval = max(1, job.scenario.sample_interval_us // job.round_us)
-    return Jumps(running.memory, running.tables, running.advance_to, effort, interval)

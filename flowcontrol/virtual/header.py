@@ -108,8 +108,6 @@ class KernelMemory:
     """Messages sent."""
     arrived: Total = 0
     """Records taken up by sinks."""
-    steps: Total = 0
-    """Steps of tasks, for what they cost."""
     debloat_us: Constant = 0
     """Period of the debloaters; 0: off."""
     is_tracked: Constant = 0

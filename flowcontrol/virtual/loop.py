@@ -124,7 +124,6 @@ def _advance(memory: Any, end: int) -> int:
             serve_waiting(m, now)
         if m.has_processors == 1:
             share_round(m, active, count, now)
-        m.steps += count
         if m.flags != 0:
             return m.flags
         if m.is_watched == 1 and is_empty(m, now) == 1:

@@ -48,8 +48,6 @@ from flowcontrol.virtual.window_results import WindowsHeld
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flowcontrol.virtual.periods.jumps import Jumps
-
 ENOUGH_EVENTS = 256
 """What readers see is worked off so many events at a time: one by one takes twice as long, as the
 kernel empties the caches between them."""
@@ -197,19 +195,8 @@ class Running:
         said = 0 if self.control is None else self.control.controller.messages
         return self.memory.head.grants + said
 
-    @property
-    def is_watched(self) -> bool:
-        """Whether others than the tables look at the memory on the way: every round has to be run.
-
-        Samples of back pressure fall due at moments of their own, readers of sinks look at theirs.
-        """
-        return self.samples is not None or self.delivery is not None or self.time is not None
-
     def run(
-        self,
-        progress: Callable[[int, int], None],
-        is_over: Callable[[float], bool] | None = None,
-        jumps: Jumps | None = None,
+        self, progress: Callable[[int, int], None], is_over: Callable[[float], bool] | None = None
     ) -> int:
         """Run all rounds; return the flags of a log that was full, or 0.
 
@@ -219,22 +206,17 @@ class Running:
             Called at each sample with the rounds done and the records that reached the sinks.
         is_over : callable, optional
             Called behind it with the time of the sample, s: whether the run ends there.
-        jumps : Jumps, optional
-            Does in place of :meth:`advance_to` what that does, and takes the samples.
         """
-        advance, add = self.advance_to, self.tables.add
-        if jumps is not None:
-            advance, add = jumps.advance_to, jumps.add
         done = 0
         for t_s, _, last in self.job.samples(self.job.rounds):
             at = done
             while at <= last:
                 self.timeline.act(at)
                 at = min(last + 1, self.timeline.next_round(at + 1))
-                flags = advance(at)
+                flags = self.advance_to(at)
                 if flags:
                     return flags
-            add(t_s, last + 1 - done)
+            self.tables.add(t_s, last + 1 - done)
             if self.time is not None and self.windows is not None and self.paused is not None:
                 held, paused = self.windows.read(), self.paused.read()
                 marks = watermarks_of(self.memory)

@@ -97,17 +97,10 @@ class Tables:
         rounds : int
             Rounds since the sample before, at least 1.
         """
-        self.add_sample(self.sample(t_s, rounds))
-
-    def sample(self, t_s: float, rounds: int) -> Sample:
-        """Return a sample of the present state; parameters as of :meth:`add`."""
         moment = Moment(
             rounds * self._job.round_us / 1e6, self._carried, frozenset(self._absent), *self._lags()
         )
-        return Sample(t_s, self._shown.gathered.take(), moment, self.take_ages())
-
-    def add_sample(self, sample: Sample) -> None:
-        """Add a sample behind those that there are."""
+        sample = Sample(t_s, self._shown.gathered.take(), moment, self._take_ages())
         self._pending.append(sample)
         if len(self._pending) * len(sample.cells) > _MOST_CELLS:
             self._work_off()
@@ -195,15 +188,11 @@ class Tables:
         if len(self._ages) > 1 and sum(map(len, self._ages)) > _MOST_CELLS:
             self._ages = [_added_up(np.concatenate(self._ages))]
 
-    def take_ages(self) -> Log:
+    def _take_ages(self) -> Log:
         """Return the ages that tasks have logged since the sample before, and forget them."""
         self.drain()
         logs, self._ages = self._ages, []
         return logs[0] if len(logs) == 1 else np.concatenate([np.zeros(0, dtype(f.Age)), *logs])
-
-    def give_ages(self, log: Log) -> None:
-        """Take ages as if tasks had logged them."""
-        self._ages.append(log)
 
     def _latency(self, samples: list[Sample]) -> Columns:
         """Figures of the ages that tasks have logged before each of some samples."""

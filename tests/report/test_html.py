@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from flowcontrol.report import report_page, write_report
-from flowcontrol.report.keyfigures import run_line
 from flowcontrol.report.markup import asset
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "rect", "line", "path"}
@@ -107,13 +106,6 @@ def test_key_figures_and_run_line(page: Page) -> None:
     assert "Structured Streaming, live · 100 s emulated in 52 s · 500 rounds of 200 ms" in text
     for label in ("Producers emitted", "Consumers took up", "Most blocked", "In flight", "Latency"):
         assert label in text
-
-
-def test_rounds_that_repeat_others_are_named(experiment: Any) -> None:
-    summary = experiment.summary
-    assert "repeat others" not in run_line(summary, experiment.scenario)
-    text = run_line({**summary, "rounds_jumped": 1250}, experiment.scenario)
-    assert "500 rounds of 200 ms, of which 1,250 repeat others" in text
 
 
 def test_nothing_is_fetched(page: Page) -> None:

@@ -126,9 +126,3 @@ def rows_in_windows() -> ModuleType:
 def random_rows() -> ModuleType:
     """Return ``random_rows.py`` of the emulation's tests: what draws jobs that replay rows."""
     return load("tests/job/random_rows.py")
-
-
-@pytest.fixture(scope="session")
-def steady_jobs() -> ModuleType:
-    """Return ``periods/steady_jobs.py``: what draws jobs that may become periodic."""
-    return load("tests/virtual/periods/steady_jobs.py")
