@@ -5,7 +5,6 @@ from fractions import Fraction
 from typing import Final
 
 from flowcontrol.operators.states import Operator
-from flowcontrol.protocol.motions import Constant, Level
 from flowcontrol.protocol.ratios import ratio_of
 
 SELECTIVITY: Final = 0
@@ -15,12 +14,12 @@ SELECTIVITY: Final = 0
 class Selectivity(Operator):
     """A map, a filter or a flat map: after n records, n x ratio are out, rounded down."""
 
-    kind: Constant = SELECTIVITY
-    numerator: Constant = 1
+    kind: int = SELECTIVITY
+    numerator: int = 1
     """Of the ratio, constant; numerator x denominator is at most ``ratios.MOST``."""
-    denominator: Constant = 1
+    denominator: int = 1
     """Of the ratio, constant."""
-    remainder: Level = 0
+    remainder: int = 0
     """What the records so far leave over of an output, parts of the denominator."""
 
     @property

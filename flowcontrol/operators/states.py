@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from flowcontrol.protocol.motions import Constant, Level, Total
 from flowcontrol.protocol.states import LocalPool, Task
 
 SOURCE: Final = 0
@@ -23,13 +22,13 @@ TASK_INPUT: Final = -1
 class Operator:
     """One operator of a task's chain (``StreamOperator``); each kind adds its own fields."""
 
-    kind: Constant = 0
+    kind: int = 0
     """Which operator it is (:mod:`flowcontrol.operators.table`); constant."""
-    input: Constant = TASK_INPUT
+    input: int = TASK_INPUT
     """Operator of the task whose output it takes, or TASK_INPUT; constant."""
-    records_in: Total = 0
+    records_in: int = 0
     """Records taken (``numRecordsIn``)."""
-    records_out: Total = 0
+    records_out: int = 0
     """Records put out (``numRecordsOut``)."""
 
 
@@ -39,13 +38,13 @@ class RecordWriter:
 
     pool: LocalPool = field(default_factory=LocalPool)
     """The pool of the partition."""
-    operator: Constant = TASK_INPUT
+    operator: int = TASK_INPUT
     """Operator of the task whose output it writes, or TASK_INPUT; constant."""
-    record_bytes: Constant = 0
+    record_bytes: int = 0
     """Size of a record, constant."""
-    emitted: Total = 0
+    emitted: int = 0
     """Records routed to a channel; a broadcast one counts once."""
-    left_bytes: Level = 0
+    left_bytes: int = 0
     """Bytes left of the record in which the task is blocked."""
 
 
@@ -53,12 +52,12 @@ class RecordWriter:
 class SourceLog:
     """The log that a source reads, by its offsets: a Kafka partition, a table that grows."""
 
-    end: Total = 0
+    end: int = 0
     """Records ever written to it: the offset of the next one (Kafka: the log end offset)."""
-    position: Total = 0
+    position: int = 0
     """Records that the source has read and emitted: the offset of the one that it reads, or reads
     next."""
-    reading: Level = 0
+    reading: int = 0
     """1: that one is being read; it is emitted when its time is over."""
 
 
@@ -66,45 +65,45 @@ class SourceLog:
 class StreamTask(Task):
     """A subtask (``StreamTask``), with what decides how long it works in a round."""
 
-    kind: Constant = 0
+    kind: int = 0
     """SOURCE, SERVER, RELAY or READER; constant."""
-    operators: Constant = 0
+    operators: int = 0
     """Operators of its chain, constant; one that passes every record on is left out."""
-    partitions: Constant = 0
+    partitions: int = 0
     """Result partitions, constant."""
-    is_single: Constant = 0
+    is_single: int = 0
     """1: all that it takes up goes one for one into one channel; constant."""
-    unit: Constant = 0
+    unit: int = 0
     """Work of a mean record, units; constant."""
-    distribution: Constant = 0
+    distribution: int = 0
     """Of its service time, or of the times between two emissions; constant."""
-    limit: Constant = -1
+    limit: int = -1
     """Records that a replaying source has, constant; -1: no end."""
-    is_timed: Constant = 0
+    is_timed: int = 0
     """1: there are marks in its channels, watermarks or latency markers; constant."""
-    has_stamps: Constant = 0
+    has_stamps: int = 0
     """1: records have stamps, event times or keys of windows; constant."""
-    has_markers: Constant = 0
+    has_markers: int = 0
     """1: the job has latency markers; constant."""
-    is_aligned: Constant = 0
+    is_aligned: int = 0
     """1: a source that may be paused, as its group is aligned; constant."""
-    has_window: Constant = 0
+    has_window: int = 0
     """1: its first operator is a window; constant."""
-    is_firing: Level = 0
+    is_firing: int = 0
     """1: a burst of results is under way (:mod:`.windowing`)."""
-    yields: Level = 0
+    yields: int = 0
     """1: mail is looked at between two results of the burst under way."""
-    stamp: Level = 0
+    stamp: int = 0
     """Stamp of the record in hand (:mod:`flowcontrol.protocol.event_time.stamps`)."""
-    cost_ns: Constant = 0
+    cost_ns: int = 0
     """Of a source: what an emission takes its thread, nanoseconds; constant."""
-    is_pending: Level = 0
+    is_pending: int = 0
     """1: outputs wait to be written."""
-    due: Level = 0
+    due: int = 0
     """Emissions that fell due in the round; of a READER: records of its log to be read."""
-    busy: Total = 0
+    busy: int = 0
     """Busy time, microseconds."""
-    idle: Total = 0
+    idle: int = 0
     """Idle time, microseconds."""
-    blocked: Total = 0
+    blocked: int = 0
     """Back-pressured time, microseconds."""

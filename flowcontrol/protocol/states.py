@@ -2,31 +2,18 @@
 
 from dataclasses import dataclass
 
-from flowcontrol.protocol.motions import (
-    Constant,
-    Credits,
-    Lent,
-    Level,
-    Messages,
-    Records,
-    Scratch,
-    Shared,
-    Total,
-    Work,
-)
-
 
 @dataclass(slots=True)
 class GlobalPool:
     """The network memory of a task manager (``NetworkBufferPool``), or a share of it."""
 
-    total: Constant = 0
+    total: int = 0
     """Segments; constant."""
-    free: Level = 0
+    free: int = 0
     """Segments not handed out."""
-    unpooled: Level = 0
+    unpooled: int = 0
     """Segments promised as exclusive buffers."""
-    required: Level = 0
+    required: int = 0
     """Sum of what its local pools require, segments."""
 
 
@@ -34,21 +21,21 @@ class GlobalPool:
 class LocalPool:
     """The floating buffers of a gate, or the buffers of a partition (``LocalBufferPool``)."""
 
-    size: Level = 0
+    size: int = 0
     """Current quota, buffers."""
-    in_use: Level = 0
+    in_use: int = 0
     """Buffers requested and not recycled."""
-    free: Level = 0
+    free: int = 0
     """Segments held and not in use."""
-    required: Level = 0
+    required: int = 0
     """Buffers that it has at least."""
-    maximum: Level = 0
+    maximum: int = 0
     """Buffers that it has at most; ``UNLIMITED`` for no limit."""
-    max_overdraft: Level = 0
+    max_overdraft: int = 0
     """Most buffers above the quota."""
-    at_quota: Level = 0
+    at_quota: int = 0
     """Subpartitions that hold ``max-buffers-per-channel`` or more."""
-    is_destroyed: Level = 0
+    is_destroyed: int = 0
     """1: destroyed."""
 
 
@@ -56,27 +43,27 @@ class LocalPool:
 class InputChannel:
     """A channel at its receiver (``RemoteInputChannel`` with its ``BufferManager``)."""
 
-    exclusive: Level = 0
+    exclusive: int = 0
     """Free exclusive buffers."""
-    floating: Level = 0
+    floating: int = 0
     """Free floating buffers held."""
-    required: Level = 0
+    required: int = 0
     """Free buffers that it wants; may be negative."""
-    is_waiting: Level = 0
+    is_waiting: int = 0
     """1: it waits for a floating buffer of its gate."""
-    unannounced: Level = 0
+    unannounced: int = 0
     """Credit gained and not yet announced to the sender, buffers."""
-    initial: Constant = 0
+    initial: int = 0
     """Initial credit: exclusive buffers that it owns, constant; -1 of a local channel."""
-    is_released: Level = 0
+    is_released: int = 0
     """1: released."""
-    arrived: Messages = 0
+    arrived: int = 0
     """Messages received."""
-    consumed: Messages = 0
+    consumed: int = 0
     """Messages whose buffer was recycled."""
-    announced: Credits = 0
+    announced: int = 0
     """Credits ever granted, the initial ones included."""
-    processed: Records = 0
+    processed: int = 0
     """Records that the task has begun to process."""
 
 
@@ -84,53 +71,53 @@ class InputChannel:
 class Subpartition:
     """A channel at its sender (``PipelinedSubpartition``)."""
 
-    buffers: Level = 0
+    buffers: int = 0
     """Buffers queued, the open one included."""
-    is_open: Level = 0
+    is_open: int = 0
     """1: the last buffer is open."""
-    filled: Level = 0
+    filled: int = 0
     """Bytes in the open buffer."""
-    unread: Level = 0
+    unread: int = 0
     """Bytes of the open buffer that no slice has carried yet."""
-    tail: Level = 0
+    tail: int = 0
     """Records that end in those bytes."""
-    marks: Level = 0
+    marks: int = 0
     """Watermarks and statuses that end in them."""
-    is_flushed: Level = 0
+    is_flushed: int = 0
     """1: a flush is pending."""
-    sent: Messages = 0
+    sent: int = 0
     """Messages sent."""
-    announced: Credits = 0
+    announced: int = 0
     """Credits ever granted, as the sender has heard."""
-    written: Records = 0
+    written: int = 0
     """Records written whole."""
-    consumed: Lent = 0
+    consumed: int = 0
     """Of a local channel: messages consumed, as the producer has heard."""
-    limit: Level = 0
+    limit: int = 0
     """Bytes that the open buffer may take."""
-    desired_buffer_size: Level = 0
+    desired_buffer_size: int = 0
     """Size of buffer that the consumer wishes, bytes; 0: a whole segment."""
-    passed: Shared = 0
+    passed: int = 0
     """Of a broadcast: shared buffers that this subpartition has let go of."""
-    initial: Constant = 0
+    initial: int = 0
     """Initial credit of its receiver, constant; -1 of a local channel."""
-    announced_backlog: Level = 0
+    announced_backlog: int = 0
     """Backlog that was announced to the receiver last, buffers."""
-    events: Level = 0
+    events: int = 0
     """Events queued."""
-    ends_in_event: Level = 0
+    ends_in_event: int = 0
     """1: what was queued last is an event."""
-    empty: Level = 0
+    empty: int = 0
     """Finished buffers with nothing left to send: a poll skips them."""
-    is_blocked: Level = 0
+    is_blocked: int = 0
     """1: an event has blocked it, until consumption resumes."""
-    blocks: Level = 0
+    blocks: int = 0
     """Events sent that block it."""
-    resumed: Level = 0
+    resumed: int = 0
     """How often its receiver resumed consumption, as the sender has heard."""
-    persisted: Level = 0
+    persisted: int = 0
     """Bytes that the checkpoint taken last persisted of it: those that its barrier overtook."""
-    is_finished: Level = 0
+    is_finished: int = 0
     """1: its end was queued; nothing may be added."""
 
 
@@ -138,19 +125,19 @@ class Subpartition:
 class Message:
     """What travels on a channel: a buffer of records, or an event."""
 
-    kind: Level = 0
+    kind: int = 0
     """What it is: DATA, END_OF_PARTITION ... (:mod:`flowcontrol.protocol.queues`)."""
-    records: Level = 0
+    records: int = 0
     """Records that end in it."""
-    nbytes: Level = 0
+    nbytes: int = 0
     """Bytes of data in it."""
-    backlog: Level = 0
+    backlog: int = 0
     """Backlog of its channel when it left, buffers."""
-    checkpoint: Level = 0
+    checkpoint: int = 0
     """Of a barrier, and of a marker that cancels it: the checkpoint; 0: none."""
-    created: Level = 0
+    created: int = 0
     """When the coordinator triggered it, microseconds of the run; follows from its number."""
-    marks: Level = 0
+    marks: int = 0
     """Watermarks and statuses that end in it, between its records or behind them."""
 
 
@@ -158,7 +145,7 @@ class Message:
 class ReceivedMessage(Message):
     """A message that waits at its receiver."""
 
-    buffer: Level = 0
+    buffer: int = 0
     """Kind of the buffer that it lies in: TAKEN_EXCLUSIVE, KIND_LOCAL ...; TAKEN_NONE: an event."""
 
 
@@ -166,11 +153,11 @@ class ReceivedMessage(Message):
 class Ring:
     """Which states of a ring are in use."""
 
-    head: Scratch = 0
+    head: int = 0
     """Place of the oldest."""
-    count: Level = 0
+    count: int = 0
     """How many there are."""
-    span: Scratch = 0
+    span: int = 0
     """Slots that it goes round in, the first ones (:mod:`flowcontrol.protocol.rings`)."""
 
 
@@ -178,40 +165,40 @@ class Ring:
 class Task:
     """A subtask: the buffer that it reads, and how far it is."""
 
-    gate: Level = 0
+    gate: int = 0
     """Gate of the buffer being read."""
-    channel: Level = 0
+    channel: int = 0
     """Its channel."""
-    buffer: Level = 0
+    buffer: int = 0
     """Its kind: TAKEN_EXCLUSIVE, TAKEN_FLOATING, KIND_LOCAL ..."""
-    left: Level = 0
+    left: int = 0
     """Records of it not yet taken up."""
-    marks: Level = 0
+    marks: int = 0
     """Watermarks and statuses of it not yet taken; without those and records there is no buffer in
     hand."""
-    goes_on: Level = 0
+    goes_on: int = 0
     """1: the buffer in hand ends with the beginning of a record, which is read when the next record
     is asked for."""
-    taken: Total = 0
+    taken: int = 0
     """Records taken up; those of a source: emitted."""
-    read: Level = 0
+    read: int = 0
     """Records of the buffer in hand that were taken up."""
-    queued: Level = 0
+    queued: int = 0
     """Records that arrived and were not taken up."""
-    withheld: Level = 0
+    withheld: int = 0
     """Of these, records in channels that the task does not read while it aligns barriers, or that
     it has put aside."""
-    ready: Work = 0
+    ready: int = 0
     """Work by which the record in service is done, or the next one falls due, units."""
-    draws: Total = 0
+    draws: int = 0
     """Service times drawn."""
-    has_checkpoints: Constant = 0
+    has_checkpoints: int = 0
     """1: the job has checkpoints, and the task is shown every event that it polls; constant."""
-    mail: Level = 0
+    mail: int = 0
     """Messages that came since it last looked and that do not wait for their turn in a queue."""
-    open_inputs: Level = 0
+    open_inputs: int = 0
     """Input channels that have not ended; of a source 1 until nothing falls due any more."""
-    is_finished: Level = 0
+    is_finished: int = 0
     """1: it has finished, and with it its result partitions."""
 
 

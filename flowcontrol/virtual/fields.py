@@ -12,7 +12,6 @@ from flowcontrol.operators.states import RELAY as RELAY
 from flowcontrol.operators.states import SERVER as SERVER
 from flowcontrol.operators.states import SOURCE as SOURCE
 from flowcontrol.operators.states import RecordWriter, SourceLog, StreamTask
-from flowcontrol.protocol.motions import Constant, Credits, Level, Moment, Round, Scratch, Total
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -29,9 +28,9 @@ from flowcontrol.protocol.states import (
 class RunList:
     """Runs of records, oldest first, each linked to the next."""
 
-    head: Scratch = 0
+    head: int = 0
     """The oldest, run + 1; 0: none."""
-    tail: Scratch = 0
+    tail: int = 0
     """The newest, run + 1; 0: none."""
 
 
@@ -46,67 +45,67 @@ ABSENT = 3
 class KernelTask(StreamTask):
     """A subtask, and where the things are that belong to it."""
 
-    first_gate: Constant = 0
+    first_gate: int = 0
     """Its first gate."""
-    gates: Constant = 0
+    gates: int = 0
     """How many."""
-    first_partition: Constant = 0
+    first_partition: int = 0
     """Its first partition."""
-    operators_at: Constant = 0
+    operators_at: int = 0
     """Where the places of its operators are listed."""
-    union: Constant = 0
+    union: int = 0
     """Where its queue of gates with data is."""
-    phases: Constant = 0
+    phases: int = 0
     """Where its rate is, phases."""
-    phase_count: Constant = 0
+    phase_count: int = 0
     """How many there are."""
-    cv: Constant = 0
+    cv: int = 0
     """Coefficient of variation, millionths."""
-    stream: Constant = 0
+    stream: int = 0
     """Of its random numbers."""
-    status: Level = 0
+    status: int = 0
     """What the rounds slept through count as: IDLE, BUSY, BLOCKED or ABSENT."""
-    last: Round = 0
+    last: int = 0
     """Last round accounted for."""
-    wake: Scratch = 0
+    wake: int = 0
     """Round in which it is stepped next; -1: none."""
-    next: Scratch = 0
+    next: int = 0
     """Next of its slot in the wheel, task + 1; 0: none."""
-    previous: Scratch = 0
+    previous: int = 0
     """The one before, task + 1; 0: none."""
-    emitted: Scratch = 0
+    emitted: int = 0
     """Round in which the record in hand was emitted by its source."""
-    stalls: Constant = 0
+    stalls: int = 0
     """Where its standstills are (from, to); of a RELAY only."""
-    stall_count: Constant = 0
+    stall_count: int = 0
     """How many there are."""
-    has_sent: Level = 0
+    has_sent: int = 0
     """1: it sent something in this round."""
-    sinks: Constant = 0
+    sinks: int = 0
     """Stages chained behind its first one that nothing leaves."""
-    sinks_at: Constant = 0
+    sinks_at: int = 0
     """Where its rows of :class:`ChainedSink` are."""
-    is_held: Level = 0
+    is_held: int = 0
     """1: it has its senders stopped."""
-    throttle: Constant = 0
+    throttle: int = 0
     """Where a throttled source's state is; 0: it is not throttled."""
-    log: Constant = 0
+    log: int = 0
     """Where the log that a source reads is; 0: it reads none."""
-    may_end: Constant = 0
+    may_end: int = 0
     """1: a source at which nothing falls due any more from some moment on."""
-    kinds: Constant = 0
+    kinds: int = 0
     """Partitions of it that are not pipelined and bounded."""
-    absent: Total = 0
+    absent: int = 0
     """Microseconds during which its job did not run."""
-    checkpoints: Constant = 0
+    checkpoints: int = 0
     """Where its state of :mod:`.checkpoint_fields` is; 0: its job has no checkpoints."""
-    time: Constant = 0
+    time: int = 0
     """Where its state of :mod:`.time_fields` is; 0: its job has no event time."""
-    window: Constant = 0
+    window: int = 0
     """Where its state of :mod:`.window_fields` is; 0: its stage has no window."""
-    processor: Constant = 0
+    processor: int = 0
     """Where its state of :mod:`.processor_fields` is; 0: it needs none, or nobody counts that."""
-    attention: Level = 0
+    attention: int = 0
     """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 
 
@@ -114,13 +113,13 @@ class KernelTask(StreamTask):
 class KernelLog(SourceLog):
     """The log that a source reads, and what is written to it."""
 
-    arrivals: Constant = 0
+    arrivals: int = 0
     """Where the rate is at which it is written, phases."""
-    arrival_count: Constant = 0
+    arrival_count: int = 0
     """How many there are."""
-    unit: Constant = 0
+    unit: int = 0
     """Units of that rate a record."""
-    from_arrival: Constant = 0
+    from_arrival: int = 0
     """1: the latency of its records counts from when they were written to it."""
     runs: RunList = field(default_factory=RunList)
     """The log of a throttle: when the records in it fell due."""
@@ -148,41 +147,41 @@ class KernelGate:
     """The floating pool."""
     segments: GlobalPool = field(default_factory=GlobalPool)
     """The part of the global pool that is set aside for it."""
-    task: Constant = 0
+    task: int = 0
     """Task that reads it."""
-    first_channel: Constant = 0
+    first_channel: int = 0
     """Its first channel."""
-    channels: Constant = 0
+    channels: int = 0
     """How many."""
-    waiting: Constant = 0
+    waiting: int = 0
     """Where the queue of the channels that wait for a floating buffer is."""
-    order: Constant = 0
+    order: int = 0
     """Where the queue of the channels with data is."""
-    queue_most: Constant = 0
+    queue_most: int = 0
     """Received messages that the queue of each channel may hold."""
-    arrivals: Constant = 0
+    arrivals: int = 0
     """Where the set of the channels with messages under way is, bits."""
-    dirty_channels: Constant = 0
+    dirty_channels: int = 0
     """Where the set of the channels with credit to announce is, bits."""
-    record_bytes: Constant = 0
+    record_bytes: int = 0
     """Size of its records."""
-    grants: Constant = 0
+    grants: int = 0
     """Where its channels' memory of a transport that counts records is."""
-    global_at: Constant = 0
+    global_at: int = 0
     """Where its global pool is: its own ``segments``, or the one that all share."""
-    bytes_taken: Total = 0
+    bytes_taken: int = 0
     """Debloating: bytes taken up since the last measurement."""
-    bytes_seen: Total = 0
+    bytes_seen: int = 0
     """Debloating: ``bytes_taken`` when the gate was last looked at."""
-    active_us: Level = 0
+    active_us: int = 0
     """Debloating: time with data since the last measurement."""
-    since: Moment = 0
+    since: int = 0
     """Debloating: microsecond since which there has been data; -1: there is none."""
-    throughput: Level = 0
+    throughput: int = 0
     """Debloating: bytes a second."""
-    size: Level = 0
+    size: int = 0
     """Debloating: size of buffer in force, parts of a byte (``debloat.PARTS``)."""
-    last_size: Level = 0
+    last_size: int = 0
     """Debloating: size last announced, bytes."""
 
 
@@ -195,57 +194,57 @@ class KernelPartition(RecordWriter):
 
     segments: GlobalPool = field(default_factory=GlobalPool)
     """The part of the global pool that is set aside for it."""
-    task: Constant = 0
+    task: int = 0
     """Task that writes it."""
-    first_channel: Constant = 0
+    first_channel: int = 0
     """Its first channel."""
-    channels: Constant = 0
+    channels: int = 0
     """How many."""
-    queue_most: Constant = 0
+    queue_most: int = 0
     """Finished buffers that the queue of each channel may hold."""
-    held: Constant = 0
+    held: int = 0
     """Where the queues of messages handed to local consumers are: buffers that each frees."""
-    held_width: Constant = 0
+    held_width: int = 0
     """Cells of such a queue."""
-    counts: Constant = 0
+    counts: int = 0
     """Where the buffers of the pool in use by each channel are, for the quota."""
-    routed: Constant = 0
+    routed: int = 0
     """Where the records routed to each channel are."""
-    is_broadcast: Constant = 0
+    is_broadcast: int = 0
     """1: every channel reads the same buffers."""
-    credited: Constant = 0
+    credited: int = 0
     """Where the set of the channels is whose receiver has announced credit or a size, bits."""
-    dirty: Constant = 0
+    dirty: int = 0
     """Where the set of the channels with data to send is, bits."""
-    route: Constant = 0
+    route: int = 0
     """How a record finds its channel: ROUTE_FIRST, ROUTE_CYCLE ..."""
-    cursor: Level = 0
+    cursor: int = 0
     """Next channel of a cycle, or next place of a table."""
-    table: Constant = 0
+    table: int = 0
     """Where the table of channels is, or the shares."""
-    table_length: Constant = 0
+    table_length: int = 0
     """Its length; of shares, their sum."""
-    stream: Constant = 0
+    stream: int = 0
     """Of the random numbers of a shuffle."""
-    keys: Constant = 0
+    keys: int = 0
     """Where the keys of the records are that it routes by key (:mod:`.window_fields`)."""
-    pending: Constant = 0
+    pending: int = 0
     """Where the queue of the channels of records not yet written is."""
-    pending_width: Constant = 0
+    pending_width: int = 0
     """Cells of it."""
-    flush_phase: Constant = 0
+    flush_phase: int = 0
     """Microsecond of the first tick of its flusher."""
-    flush_at: Scratch = 0
+    flush_at: int = 0
     """Microsecond at which its flusher runs next, if that is known."""
-    kind: Constant = 0
+    kind: int = 0
     """Of result partition (:mod:`flowcontrol.protocol.partition_kinds`)."""
-    spill: Constant = 0
+    spill: int = 0
     """Where its state of :mod:`.spill_fields` is, if it is not pipelined and bounded."""
-    is_stopped: Level = 0
+    is_stopped: int = 0
     """1: a sort-merge partition takes nothing until its region is written."""
-    global_at: Constant = 0
+    global_at: int = 0
     """Where its global pool is: its own ``segments``, or the one that all share."""
-    is_forced: Constant = 0
+    is_forced: int = 0
     """1: its receivers align barriers whatever the mode is."""
 
 
@@ -268,9 +267,9 @@ class KernelRing(Ring):
     for all that it may ever hold where nobody goes until it needs it.
     """
 
-    place: Scratch = 0
+    place: int = 0
     """Where its slots are, cells from here on."""
-    room: Constant = 0
+    room: int = 0
     """Where there is room for all of them, cells from here on."""
 
 
@@ -281,21 +280,21 @@ class KernelRing(Ring):
 class KernelInputChannel(InputChannel):
     """A channel at its receiver, and what is on its way to and from it."""
 
-    out: Constant = 0
+    out: int = 0
     """The same channel at its sender."""
     received: KernelRing = field(default_factory=KernelRing)
     """Messages that have arrived and that the task has not polled; ``KernelGate.queue_most``."""
     under_way: KernelRing = field(default_factory=KernelRing)
     """Messages under way."""
-    transit_most: Constant = 0
+    transit_most: int = 0
     """How many of these there may be."""
-    credits: Constant = 0
+    credits: int = 0
     """Where the queue of the credits under way is."""
-    credits_most: Constant = 0
+    credits_most: int = 0
     """How many there may be."""
-    aligned: Constant = 0
+    aligned: int = 0
     """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
-    told: Level = 0
+    told: int = 0
     """How often it has told its sender to resume."""
 
 
@@ -306,7 +305,7 @@ class KernelInputChannel(InputChannel):
 class KernelMessage(Message):
     """A message under way."""
 
-    round: Round = 0
+    round: int = 0
     """Round in which it arrives."""
 
 
@@ -320,11 +319,11 @@ RESUME_CONSUMPTION = 2
 class KernelCredit:
     """What a receiver has told the sender of a channel, under way."""
 
-    kind: Level = 0
+    kind: int = 0
     """ADD_CREDIT, NEW_BUFFER_SIZE or RESUME_CONSUMPTION."""
-    value: Credits = 0
+    value: int = 0
     """Buffers ever announced, a size of buffer in bytes, or how often it has resumed."""
-    round: Round = 0
+    round: int = 0
     """Round in which it arrives."""
 
 
@@ -335,33 +334,33 @@ class KernelCredit:
 class KernelSubpartition(Subpartition):
     """A channel at its sender, and where the other things are that belong to it."""
 
-    input: Constant = 0
+    input: int = 0
     """The same channel at its receiver."""
-    receiver: Constant = 0
+    receiver: int = 0
     """Task that receives."""
-    sender: Constant = 0
+    sender: int = 0
     """Task that sends."""
-    gate: Constant = 0
+    gate: int = 0
     """Gate of the receiver."""
-    index: Constant = 0
+    index: int = 0
     """Place in the gate."""
-    place: Constant = 0
+    place: int = 0
     """Place in the partition."""
-    partition: Constant = 0
+    partition: int = 0
     """Partition of the sender."""
-    is_local: Constant = 0
+    is_local: int = 0
     """1: both on one task manager."""
     finished: KernelRing = field(default_factory=KernelRing)
     """Finished buffers and events not sent; ``KernelPartition.queue_most``."""
     runs: RunList = field(default_factory=RunList)
     """Its records in flight."""
-    connection: Constant = 0
+    connection: int = 0
     """Task that is its connection, if a bandwidth is given; -1: none."""
-    next_buffer_size: Level = 0
+    next_buffer_size: int = 0
     """Size of buffer that the receiver wishes from the next round on."""
-    is_queued: Level = 0
+    is_queued: int = 0
     """1: it waits for its turn on its connection."""
-    recorded: Level = 0
+    recorded: int = 0
     """Checkpoint that holds in flight what enters it, until its own barrier does; 0: none."""
 
 
@@ -372,14 +371,14 @@ class KernelSubpartition(Subpartition):
 class ChainedSink:
     """A stage that nothing leaves and that is chained behind the first one of its task."""
 
-    number: Constant = 0
+    number: int = 0
     """Its number among all chained sinks of the run's subtasks."""
-    operator: Constant = 0
+    operator: int = 0
     """Operator whose output it takes, or TASK_INPUT."""
-    before: Constant = 0
+    before: int = 0
     """Where the time is that a record takes in the stages before it: rows (from when on, how long),
     microseconds."""
-    before_count: Constant = 0
+    before_count: int = 0
     """How many there are."""
 
 
@@ -387,15 +386,15 @@ class ChainedSink:
 class Run:
     """Records of a channel that a source emitted in one round, or a mark between such."""
 
-    next: Scratch = 0
+    next: int = 0
     """The next run of its list, run + 1; 0: none. Of a free one: the next free run; -1: none."""
-    round: Round = 0
+    round: int = 0
     """The round."""
-    count: Level = 0
+    count: int = 0
     """How many records are left of it; 0 of a mark."""
-    stamp: Level = 0
+    stamp: int = 0
     """With event time: stamp of all its records; of a mark that is a watermark: that, ms."""
-    kind: Level = 0
+    kind: int = 0
     """Of a mark: ACTIVE, WATERMARK or IDLE (:mod:`flowcontrol.protocol.event_time`); else 0."""
 
 
@@ -403,11 +402,11 @@ class Run:
 class Age:
     """Records that a sink took up, of one age."""
 
-    task: Scratch = 0
+    task: int = 0
     """The task; behind all tasks those that saw markers, behind these the chained sinks."""
-    age: Scratch = 0
+    age: int = 0
     """Rounds since their emission."""
-    count: Scratch = 0
+    count: int = 0
     """How many records."""
 
 
