@@ -20,7 +20,7 @@ import plotly.graph_objects as go
 import yaml
 
 import flowcontrol
-from flowcontrol.protocol import SparkAggregation, WatermarkGenerator, WindowOperator
+from flowcontrol.spec import SparkAggregation, WatermarkGenerator, WindowOperator
 
 try:
     dbutils  # noqa: B018

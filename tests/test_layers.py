@@ -28,6 +28,7 @@ ALLOWED = {
     "records": {"errors"},
     "scenario": {"errors", "install", "notices", "records", "graphs"},
     "protocol": {"errors"},
+    "spec": {"errors", "protocol"},
     "graphs": {"errors", "protocol"},
     "scaling": {"errors", "scenario"},
     "scaling/runs": CORE | {"virtual", "scaling"},
@@ -180,6 +181,7 @@ def test_the_two_clocks_do_not_know_each_other():
     [
         ("from flowcontrol.live import x", ["live"]),
         ("from flowcontrol import ledger", ["ledger"]),
+        ("from flowcontrol.spec import BarrierAligner", ["spec"]),
         ("import flowcontrol.report.page", ["report"]),
         ("from ..scenario import Scenario", ["scenario"]),
         ("def f():\n    from flowcontrol.virtual import run", ["virtual"]),
@@ -194,6 +196,7 @@ def test_a_wrong_import_is_seen(source, wrong):
 # Layers without clock, chance, files and other packages, and what of ours they may import.
 PURE = {
     "protocol": ("protocol", "errors"),
+    "spec": ("spec", "protocol", "errors"),
     "operators": ("operators", "protocol", "errors"),
     "systems": ("systems", "protocol", "scenario.parts_table"),
 }
@@ -219,6 +222,10 @@ def test_rules_are_pure(layer):
             first = name.split(".")[0]
             pure = first in sys.stdlib_module_names and first not in impure
             assert name.startswith(ours) or pure, f"{module.name} imports {name}"
+
+
+def test_no_run_imports_the_specification():
+    assert not any("spec" in imported for imported in ALLOWED.values())
 
 
 def test_engines_are_imported_late_elsewhere():

@@ -99,30 +99,9 @@ def channel_of_key(key: str, parallelism: int, max_parallelism: int) -> int:
     ValueError
         If ``parallelism`` is below 1 or above ``max_parallelism``.
     """
-    _check_parallelism(parallelism, max_parallelism)
+    check_parallelism(parallelism, max_parallelism)
     group = key_group(java_hash(key), max_parallelism)
     return channel_of_group(group, parallelism, max_parallelism)
-
-
-def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
-    """Return the first and last key group of a subtask, both included.
-
-    Raises
-    ------
-    ValueError
-        If ``parallelism`` is below 1 or above ``max_parallelism``, or there is no such
-        subtask.
-
-    Notes
-    -----
-    ``KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex``.
-    """
-    _check_parallelism(parallelism, max_parallelism)
-    if not 0 <= subtask < parallelism:
-        raise ValueError(f"subtask {subtask} of {parallelism} does not exist")
-    first = (subtask * max_parallelism + parallelism - 1) // parallelism
-    last = ((subtask + 1) * max_parallelism - 1) // parallelism
-    return first, last
 
 
 def default_max_parallelism(parallelism: int) -> int:
@@ -133,7 +112,7 @@ def default_max_parallelism(parallelism: int) -> int:
     ValueError
         If ``parallelism`` is below 1 or above 32768.
     """
-    _check_parallelism(parallelism, MAX_MAX_PARALLELISM)
+    check_parallelism(parallelism, MAX_MAX_PARALLELISM)
     wanted = parallelism + parallelism // 2
     power = 1 << (wanted - 1).bit_length()
     return min(max(power, MIN_MAX_PARALLELISM), MAX_MAX_PARALLELISM)
@@ -330,7 +309,14 @@ def integer_weights(weights: Iterable[Fraction | float]) -> list[int]:
     return [weight // divisor for weight in whole]
 
 
-def _check_parallelism(parallelism: int, max_parallelism: int) -> None:
+def check_parallelism(parallelism: int, max_parallelism: int) -> None:
+    """Refuse a parallelism below 1 or above the number of key groups.
+
+    Raises
+    ------
+    ValueError
+        If it is one.
+    """
     if not 1 <= parallelism <= max_parallelism:
         raise ValueError(
             f"parallelism is {parallelism}, must be at least 1 and at most {max_parallelism}"

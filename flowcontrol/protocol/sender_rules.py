@@ -34,24 +34,6 @@ def is_event_available(is_blocked: int, head_is_event: int) -> int:
     return 1 if is_blocked == 0 and head_is_event == 1 else 0
 
 
-def should_notify_on_add(finished: int, flush_pending: int, is_blocked: int, is_finish: int) -> int:
-    """Tell whether adding an element notifies the reader: 1 if so.
-
-    Notes
-    -----
-    ``PipelinedSubpartition.add``, section 2.5: when the finished count has just become
-    exactly 1 and no flush is pending and nothing blocked; the end always notifies.
-    """
-    if is_finish == 1:
-        return 1
-    return 1 if finished == 1 and flush_pending == 0 and is_blocked == 0 else 0
-
-
-def should_notify_priority(priority_elements: int, is_blocked: int) -> int:
-    """Tell whether adding a priority event notifies on its own path: 1 if it is the first."""
-    return 1 if priority_elements == 1 and is_blocked == 0 else 0
-
-
 def should_notify_on_flush(size: int, flush_pending: int, has_unread: int, is_blocked: int) -> int:
     """Tell whether a flush notifies: 1 for exactly one element with unread bytes, unblocked."""
     return 1 if size == 1 and has_unread == 1 and flush_pending == 0 and is_blocked == 0 else 0
@@ -78,16 +60,6 @@ def is_slice_sent(nbytes: int, is_finished: int, initial_credit: int) -> int:
 def is_reader_available(credit: int, data_available: int, event_available: int) -> int:
     """Tell whether a reader can be served: 1 if so (section 2.1)."""
     return data_available if credit > 0 else event_available
-
-
-def credit_after_send(credit: int, is_event: int) -> int:
-    """Credit after a message: data costs 1, events nothing; below 0 is a violation (2.1)."""
-    return credit if is_event == 1 else credit - 1
-
-
-def credit_after_resume(credit: int, initial_credit: int) -> int:
-    """Credit after consumption resumed: 0 without initial credit (section 2.1)."""
-    return 0 if initial_credit == 0 else credit
 
 
 def needs_backlog_announcement(

@@ -1,19 +1,13 @@
 """Sizes of gates and partitions, and redistribution of buffers between pools.
 
-Pure integer rules, the compiled kernel may register them; the two ``*_spec`` functions
-are their checking fronts. A maximum of :data:`UNLIMITED` means no maximum.
+Pure integer rules, the compiled kernel may register them. A maximum of :data:`UNLIMITED` means
+no maximum.
 """
 
 from collections.abc import MutableSequence, Sequence
 
-from flowcontrol.protocol.partition_kinds import BOUNDED, FULL, HASH, KIND_OF_TYPE, SORTED
+from flowcontrol.protocol.partition_kinds import BOUNDED, SORTED
 from flowcontrol.protocol.rows import UNLIMITED
-
-SORT_MIN_BUFFERS = 512
-"""Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""
-
-PARTITION_KINDS = KIND_OF_TYPE | {"blocking_hash": HASH, "blocking_sort": SORTED, "hybrid": FULL}
-"""What :func:`partition_spec` takes: partition types, and other names of kinds."""
 
 
 def partition_sizes(
@@ -169,87 +163,3 @@ def spare_capacity(required: int, maximum: int, excess: int) -> int:
     if maximum == UNLIMITED:
         return excess
     return min(excess, maximum - required)
-
-
-def partition_spec(
-    subpartitions: int, kind: str = "pipelined_bounded", exclusive: int = 2, floating: int = 8
-) -> tuple[int, int | None]:
-    """Smallest and largest pool of a result partition of a kind.
-
-    Parameters
-    ----------
-    subpartitions : int
-        Consumers, at least 1.
-    kind : str, default "pipelined_bounded"
-        One of :data:`PARTITION_KINDS`.
-    exclusive : int, default 2
-        ``taskmanager.network.memory.buffers-per-channel``.
-    floating : int, default 8
-        ``taskmanager.network.memory.floating-buffers-per-gate``.
-
-    Returns
-    -------
-    tuple
-        Minimum and maximum in buffers; None is no maximum.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, ``subpartitions`` is below 1 or another number negative.
-    """
-    if kind not in PARTITION_KINDS:
-        known = ", ".join(PARTITION_KINDS)
-        raise ValueError(f"unknown kind of result partition {kind!r}; known: {known}")
-    _check(subpartitions=subpartitions - 1, exclusive=exclusive, floating=floating)
-    smallest, largest = partition_sizes(
-        subpartitions, PARTITION_KINDS[kind], exclusive, floating, SORT_MIN_BUFFERS
-    )
-    return smallest, None if largest == UNLIMITED else largest
-
-
-def gate_spec(
-    channels: int, exclusive: int = 2, floating: int = 8, threshold: int | None = None
-) -> tuple[int, int, int]:
-    """Floating pool and exclusive buffers of an input gate.
-
-    Parameters
-    ----------
-    channels : int
-        Input channels, at least 1.
-    exclusive : int, default 2
-        ``taskmanager.network.memory.buffers-per-channel``.
-    floating : int, default 8
-        ``taskmanager.network.memory.floating-buffers-per-gate``.
-    threshold : int, optional
-        ``taskmanager.network.memory.read-buffer.required-per-gate.max``, at least 1; None
-        (pipelined and hybrid edges) is no limit.
-
-    Returns
-    -------
-    tuple of int
-        Minimum and maximum of the floating pool, exclusive buffers per channel.
-
-    Raises
-    ------
-    ValueError
-        If ``channels`` or ``threshold`` is below 1, another number is negative, or the
-        floating pool's minimum would exceed its maximum (0 floating buffers).
-    """
-    _check(channels=channels - 1, exclusive=exclusive, floating=floating)
-    if threshold is not None:
-        _check(threshold=threshold - 1)
-    limit = UNLIMITED if threshold is None else threshold
-    smallest, largest, effective = gate_sizes(channels, exclusive, floating, limit)
-    if smallest > largest:
-        raise ValueError(
-            f"floating={floating}: the gate needs at least {smallest} floating buffers, "
-            f"but may hold only {largest}"
-        )
-    return smallest, largest, effective
-
-
-def _check(**numbers: int) -> None:
-    """Refuse the first negative number; one that must be positive is passed less 1."""
-    for name, number in numbers.items():
-        if number < 0:
-            raise ValueError(f"{name} is too small by {-number}")

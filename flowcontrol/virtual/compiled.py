@@ -37,7 +37,7 @@ RULES = {
     "protocol.windows": "states assigners contents further timers entries triggers sessions "
     "firing keys",
     "protocol.spark_time": "states watermarks grouping answering",
-    "protocol.event_time": "bounds states output_rules generator_rules split_rules valve_rules "
+    "protocol.event_time": "bounds states output_rules generator_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
     "source_log reading aligning marking event_time window windowing "

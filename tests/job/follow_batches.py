@@ -15,13 +15,13 @@ from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import TaskState
 from flowcontrol.job.subtask import Subtask
 from flowcontrol.protocol.event_time.stamps import id_of, time_of
-from flowcontrol.protocol.spark_time import MicroBatch, MicroBatches
 from flowcontrol.protocol.windows.firing import RESTING
 from flowcontrol.protocol.windows.keys import key_of
+from flowcontrol.spec.spark_aggregation import MicroBatch, MicroBatches
 from modules import load
 
-cases: Any = load("tests/protocol/spark_time/cases.py")
-plain: Any = load("tests/protocol/spark_time/plain.py")
+cases: Any = load("tests/spec/spark_time/cases.py")
+plain: Any = load("tests/spec/spark_time/plain.py")
 
 Row = tuple[int, int]
 """Event time, ms, and number of the key."""

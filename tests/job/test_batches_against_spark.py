@@ -12,7 +12,7 @@ import pytest
 from chispa import assert_df_equality
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.protocol.spark_time import MicroBatch
+from flowcontrol.spec.spark_aggregation import MicroBatch
 from modules import load
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 small: Any = load("tests/job/small_windows.py")
 follow_batches: Any = load("tests/job/follow_batches.py")
-streams: Any = load("tests/protocol/spark_time/streams.py")
+streams: Any = load("tests/spec/spark_time/streams.py")
 
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
 WINDOWS: dict[str, dict[str, Any]] = {

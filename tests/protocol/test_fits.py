@@ -192,10 +192,9 @@ each other."""
 
 NOT_IN_A_RUN = {
     ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
-    partitioners.murmur, partitioners.java_hash, partitioners.key_group_range,
-    partitioners.default_max_parallelism, partitioners.pointwise_channels,
-    partitioners.pointwise_senders, partitioners.smooth_round_robin,
-    partitioners.integer_weights, debloating.time_to_consume_ms, rows.fifo,
+    partitioners.murmur, partitioners.java_hash, partitioners.default_max_parallelism,
+    partitioners.pointwise_channels, partitioners.pointwise_senders,
+    partitioners.smooth_round_robin, partitioners.integer_weights, rows.fifo,
     half_return_credit._parameters, hop_hysteresis._parameters, Given.rounds,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
@@ -446,8 +445,7 @@ def test_clocks_of_idleness_fit(narrow: type[int]) -> None:
         if start <= stop <= end:
             clock, generator = fresh(ActivityClock, narrow), fresh(Generator, narrow)
             generator.idle_after = narrow(MAX_TIME)
-            generator_rules.stop_clock(clock, narrow(start))
-            generator_rules.resume_clock(clock, narrow(stop))
+            clock.stood = narrow(stop - start)
             now = generator_rules.activity_time(clock, narrow(end))
             assert now == end - (stop - start)
             assert generator_rules.on_probe(generator, narrow(0)) == 0

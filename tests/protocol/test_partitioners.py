@@ -9,13 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.partitioners import (
-    channel_of_group,
-    channel_of_key,
     default_max_parallelism,
     integer_weights,
     java_hash,
     key_group,
-    key_group_range,
     murmur,
     next_by_share,
     pointwise_channels,
@@ -98,39 +95,6 @@ def test_default_max_parallelism(parallelism, expected):
 def test_default_max_parallelism_refuses(parallelism):
     with pytest.raises(ValueError, match=str(parallelism)):
         default_max_parallelism(parallelism)
-
-
-def test_key_groups_of_a_hundred_subtasks_are_uneven():
-    sizes = [b - a + 1 for a, b in (key_group_range(i, 100, 128) for i in range(100))]
-    assert (sizes.count(2), sizes.count(1)) == (28, 72)
-
-
-@given(st.integers(1, 60), st.integers(0, 200))
-def test_ranges_cover_every_group_once_and_agree_with_the_channel(parallelism, more):
-    groups = parallelism + more
-    owned = []
-    for subtask in range(parallelism):
-        first, last = key_group_range(subtask, parallelism, groups)
-        owned += range(first, last + 1)
-        assert {channel_of_group(g, parallelism, groups) for g in range(first, last + 1)} == {
-            subtask
-        }
-    assert owned == list(range(groups))
-
-
-@given(st.text(max_size=8), st.integers(1, 40))
-def test_a_key_goes_to_the_owner_of_its_group(key, parallelism):
-    group = key_group(java_hash(key), 128)
-    first, last = key_group_range(channel_of_key(key, parallelism, 128), parallelism, 128)
-    assert first <= group <= last
-
-
-@pytest.mark.parametrize(
-    ("subtask", "parallelism", "groups"), [(0, 0, 128), (0, 129, 128), (2, 2, 128), (-1, 2, 128)]
-)
-def test_a_range_is_refused(subtask, parallelism, groups):
-    with pytest.raises(ValueError, match=r"subtask|parallelism"):
-        key_group_range(subtask, parallelism, groups)
 
 
 def test_no_key_groups_are_refused():

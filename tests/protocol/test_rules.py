@@ -67,26 +67,6 @@ def test_is_event_available_over_all_inputs():
 
 
 @pytest.mark.parametrize(
-    ("finished", "flush", "blocked", "is_finish", "expected"),
-    [
-        (0, 0, 0, 0, 0),
-        (1, 0, 0, 0, 1),
-        (2, 0, 0, 0, 0),  # the third element is silent
-        (1, 1, 0, 0, 0),
-        (1, 0, 1, 0, 0),
-        (5, 1, 1, 1, 1),  # the end always notifies
-    ],
-)
-def test_should_notify_on_add(finished, flush, blocked, is_finish, expected):
-    assert sender_rules.should_notify_on_add(finished, flush, blocked, is_finish) == expected
-
-
-def test_only_the_first_priority_event_of_an_unblocked_queue_notifies():
-    assert [sender_rules.should_notify_priority(n, 0) for n in (0, 1, 2)] == [0, 1, 0]
-    assert sender_rules.should_notify_priority(1, 1) == 0
-
-
-@pytest.mark.parametrize(
     ("size", "pending", "unread", "blocked", "notifies", "pending_after"),
     [
         (0, 0, 0, 0, 0, 0),
@@ -124,8 +104,6 @@ def test_a_backlog_is_announced_only_without_any_credit():
 def test_reader_rules():
     assert [sender_rules.is_reader_available(c, 1, 0) for c in (0, 1, 2)] == [0, 1, 1]
     assert [sender_rules.is_reader_available(c, 0, 1) for c in (0, 1, 2)] == [1, 0, 0]
-    assert [sender_rules.credit_after_send(c, e) for c in (0, 2) for e in (0, 1)] == [-1, 0, 1, 2]
-    assert [sender_rules.credit_after_resume(5, i) for i in (0, 1)] == [0, 5]
 
 
 # -- pool --------------------------------------------------------------------------------------
@@ -339,30 +317,6 @@ def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
     rows.fifo_push(waiting, 0)
     assert channel_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == 0
     assert row == channel(2, 3, required=5, unannounced=3)
-
-
-@pytest.mark.parametrize(("initial", "floating_left"), [(0, 0), (1, 2)])
-def test_blocking_gives_floating_buffers_back_only_without_initial_credit(initial, floating_left):
-    row = channel(initial, 2, required=3, unannounced=2, initial=initial)
-    gate_pool = pool(size=4, in_use=2, free=0)
-    channel_rules.block_channel(gate([row], gate_pool, GlobalPool(20, 0, 0, 1)), 0)
-    assert row.floating == floating_left
-    assert row.required == (0 if initial == 0 else 3)
-    channel_rules.resume_channel(row)
-    assert row.unannounced == (0 if initial == 0 else 2)
-
-
-def test_releasing_twice_returns_nothing_more():
-    row, gate_pool, segments = (
-        channel(2, 1, required=3, unannounced=1),
-        pool(in_use=1),
-        GlobalPool(20, 9, 2, 1),
-    )
-    assert channel_rules.release_channel(gate([row], gate_pool, segments), 0) == 2
-    assert (row.exclusive, row.floating, row.unannounced) == (0, 0, 0)
-    assert (gate_pool, segments) == (pool(in_use=0, free=2), GlobalPool(20, 11, 0, 1))
-    assert channel_rules.release_channel(gate([row], gate_pool, segments), 0) == 0
-    assert segments == GlobalPool(20, 11, 0, 1)
 
 
 # -- shape -------------------------------------------------------------------------------------

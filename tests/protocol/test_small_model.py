@@ -14,6 +14,7 @@ import pytest
 from flowcontrol.protocol import channel_rules, pool_rules, rows, sender_rules
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.spec.connection import credit_after_send
 
 MESSAGES = 3
 
@@ -87,7 +88,7 @@ def send(i, channels, pool, segments, waiting, senders):
     if not sender_rules.is_reader_available(sender[2], available, 0):
         return False
     sender[1] -= 1
-    sender[2] = sender_rules.credit_after_send(sender[2], 0)
+    sender[2] = credit_after_send(sender[2], 0)
     sender[3] += 1
     sender[5] += (backlog_of(sender),)
     return True

@@ -58,19 +58,6 @@ NEVER = -1
 """A deadline that there is not."""
 
 
-def barrier_kind(mode: int, is_savepoint: int) -> int:
-    """Kind of a barrier on the inputs of a task with this mode.
-
-    Parameters
-    ----------
-    mode : int
-        Of the task: ALIGNED, TIMEOUTABLE or UNALIGNED.
-    is_savepoint : int
-        1: savepoints are aligned in every mode.
-    """
-    return ALIGNED if is_savepoint == 1 else mode
-
-
 def is_obsolete(alignment: Alignment, checkpoint: int) -> int:
     """Tell whether a barrier comes too late to count: 1 if so.
 
@@ -244,20 +231,6 @@ def must_persist(alignment: Alignment, channel: AlignedChannel) -> int:
     """
     is_snapshot = alignment.is_pending & alignment.is_unaligned & alignment.is_triggered
     return is_snapshot & (1 - channel.has_delivered) & channel.is_open
-
-
-def persist(alignment: Alignment, channel: AlignedChannel, nbytes: int) -> int:
-    """Count bytes of a channel as persisted if they must be: 1 if so."""
-    if must_persist(alignment, channel) == 0:
-        return 0
-    alignment.persisted += nbytes
-    return 1
-
-
-def count_processed(alignment: Alignment, nbytes: int) -> None:
-    """Count bytes that the task has polled, from any channel (``addProcessedBytes``)."""
-    if alignment.is_aligning == 1:
-        alignment.bytes_processed += nbytes
 
 
 # ---- what these are made of

@@ -51,26 +51,6 @@ def written_bytes(full: int, last_full: int | None, share: Fraction) -> int:
     return full - kept - (-kept * share.numerator // share.denominator)
 
 
-def touched_keys(keys: int, updates: int) -> float:
-    """Distinct keys that uniform updates hit, K(1 - (1 - 1/K)^n): over K the incremental share.
-
-    Parameters
-    ----------
-    keys : int
-        K, at least 1.
-    updates : int
-        n, since the last completed checkpoint.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-    """
-    if keys < 1 or updates < 0:
-        raise ValueError(f"{keys} keys, {updates} updates: needs at least 1 and 0")
-    return keys * (1.0 - (1.0 - 1.0 / keys) ** updates)
-
-
 @dataclass(frozen=True)
 class StateSize:
     """Sizes of one subtask's state, as a scenario states them.

@@ -1,10 +1,8 @@
-"""Two-phase commit: transactional sinks, the committer, and what a sink's readers see.
+"""Two-phase commit: a transactional sink, and what its readers see.
 
 Pure as all of ``protocol``: the store is an interface, time an argument, nothing waits.
 """
 
-from flowcontrol.protocol.commits.committables import END_OF_INPUT
-from flowcontrol.protocol.commits.committer import RETRY_DELAY_MS, Committer
 from flowcontrol.protocol.commits.delivery import Delivery
 from flowcontrol.protocol.commits.delivery_figures import DeliverySample, Guarantee
 from flowcontrol.protocol.commits.transactions import (
@@ -19,10 +17,7 @@ from flowcontrol.protocol.commits.transactions import (
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
 
 __all__ = [
-    "END_OF_INPUT",
-    "RETRY_DELAY_MS",
     "Action",
-    "Committer",
     "Delivery",
     "DeliverySample",
     "Guarantee",

@@ -1,25 +1,15 @@
 """Event time: watermarks from generators to valves, and sources that wait for each other.
 
 Pure, as the whole of :mod:`flowcontrol.protocol`. Modules ``*_rules`` are functions of integers and
-of the states in :mod:`.states`, which the compiled kernel runs as they stand; the objects exported
-here are thin shells over them. All times are whole milliseconds in 64 bits.
+of the states in :mod:`.states`, which the compiled kernel runs as they stand; the valve of a link
+is an object over them. All times are whole milliseconds in 64 bits.
 
 Source: Flink 1.20 (``reference/checkpoints-and-time.md`` section 6, ``flink-network.md`` section
 14). A latency marker needs no rule but its size (:mod:`.marks`): it goes to one random channel of
 each output, in order with data, and its value at an operator is now less when it was marked.
 """
 
-from flowcontrol.protocol.event_time.alignment import SourceAlignment
 from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.generator import WatermarkGenerator
-from flowcontrol.protocol.event_time.splits import SplitWatermarks
 from flowcontrol.protocol.event_time.valve import WatermarkValve
 
-__all__ = [
-    "MAX_TIME",
-    "MIN_TIME",
-    "SourceAlignment",
-    "SplitWatermarks",
-    "WatermarkGenerator",
-    "WatermarkValve",
-]
+__all__ = ["MAX_TIME", "MIN_TIME", "WatermarkValve"]

@@ -8,7 +8,7 @@ Source: ``BoundedOutOfOrdernessWatermarks``, ``AscendingTimestampsWatermarks``,
 ``WatermarksWithIdleness``, ``PausableRelativeClock``; section 6 of checkpoints-and-time.
 """
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME, earlier
+from flowcontrol.protocol.event_time.bounds import earlier
 from flowcontrol.protocol.event_time.output_rules import advance, become_idle
 from flowcontrol.protocol.event_time.states import ActivityClock, Generator
 
@@ -81,32 +81,10 @@ def is_quiet_too_long(generator: Generator, now: int) -> int:
     return 1 if now - generator.quiet_since > generator.idle_after else 0
 
 
-def on_incoming(generator: Generator, watermark: int) -> int:
-    """Take a watermark from upstream, where a generator is not at the source.
-
-    It gives out MAX_TIME and no other: its own watermarks take their place. Statuses go no further.
-    """
-    return advance(generator, watermark) if watermark == MAX_TIME else 0
-
-
-def stop_clock(clock: ActivityClock, now: int) -> None:
-    """Have the clock of idleness stand, for one reason more.
-
-    A task that is back-pressured, or blocked by the alignment of sources, is not idle (1.20.1).
-    """
-    if clock.pauses == 0:
-        clock.stopped_at = now
-    clock.pauses += 1
-
-
-def resume_clock(clock: ActivityClock, now: int) -> None:
-    """Have the clock of idleness go on once no reason to stand is left."""
-    clock.pauses -= 1
-    if clock.pauses == 0:
-        clock.stood += now - clock.stopped_at
-
-
 def activity_time(clock: ActivityClock, now: int) -> int:
-    """Time of the clock of idleness: now, less how long it has stood."""
-    moment = clock.stopped_at if clock.pauses > 0 else now
-    return moment - clock.stood
+    """Time of the clock of idleness: now, less how long it has stood.
+
+    It stands while a task is back-pressured, or blocked by the alignment of sources: such a task is
+    not idle (1.20.1).
+    """
+    return now - clock.stood

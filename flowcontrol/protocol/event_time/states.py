@@ -43,19 +43,7 @@ class ActivityClock:
     """The clock of idleness, which stands now and then (``PausableRelativeClock``)."""
 
     stood: int = 0
-    """How long it has stood until it went on last."""
-    pauses: int = 0
-    """How many reasons there are for it to stand now."""
-    stopped_at: int = 0
-    """Since when it stands, if it does."""
-
-
-@dataclass(slots=True)
-class Split(WatermarkOutput):
-    """A split of a source (``CombinedWatermarkStatus.PartialWatermark``): its watermark, ms."""
-
-    is_known: int = 0
-    """1: this place is taken."""
+    """How long it has stood."""
 
 
 @dataclass(slots=True)

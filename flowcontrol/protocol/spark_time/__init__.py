@@ -3,8 +3,3 @@
 Pure, as the whole of :mod:`flowcontrol.protocol`: a batch is a call. Flink's windows, beside which
 these stand, fire at their watermark; Spark's put out at the end of a batch.
 """
-
-from flowcontrol.protocol.spark_time.aggregation import Group, SparkAggregation
-from flowcontrol.protocol.spark_time.batches import MicroBatch, MicroBatches
-
-__all__ = ["Group", "MicroBatch", "MicroBatches", "SparkAggregation"]

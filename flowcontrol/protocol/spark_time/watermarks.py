@@ -86,31 +86,6 @@ def end_batch(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> 
     query.current = max(query.current, chosen)
 
 
-def restart(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> None:
-    """Forget what the checkpoint of a query does not hold.
-
-    The offset log has the last batch's watermark and the commit log the next one's. What each
-    operator has seen is gone, and so is the plan that asks for a batch without data.
-    """
-    query.has_plan = 0
-    for i in range(len(operators)):
-        operators[i].watermark = 0
-
-
-def late_watermark(query: QueryWatermark, is_multiple: int) -> int:
-    """Watermark by which the running batch drops rows, ms.
-
-    Parameters
-    ----------
-    query : QueryWatermark
-        Before :func:`end_batch`.
-    is_multiple : int
-        1: the previous batch's, so that what one aggregation evicts is not late for the next one;
-        0: the batch's own (``spark.sql.streaming.statefulOperator.allowMultiple`` is false).
-    """
-    return query.used if is_multiple == 1 else query.current
-
-
 def is_over(end: int, watermark: int) -> int:
     """Tell whether a window lies behind a watermark: 1 if so.
 

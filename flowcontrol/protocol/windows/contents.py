@@ -58,19 +58,6 @@ def purge_values(held: Held) -> None:
     held.wraps = 0
 
 
-def sum_within(number: int, wraps: int) -> int:
-    """Return a sum of values, or the end of the 64 bits that it is beyond.
-
-    Parameters
-    ----------
-    number, wraps : int
-        As a window holds them: the sum is ``number + wraps * 2**64``.
-    """
-    if wraps > 0:
-        return MAX_TIME
-    return -MAX_TIME - 1 if wraps < 0 else number
-
-
 def _add(held: Held, more: int, wraps: int) -> None:
     """Add to the sum of a column, of which nothing is lost where it leaves 64 bits."""
     number, least = held.sum, -MAX_TIME - 1

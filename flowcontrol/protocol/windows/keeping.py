@@ -1,6 +1,6 @@
 """What a window operator keeps beyond a call: more room, and a state to go on from."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
 
@@ -68,11 +68,6 @@ def open_places(windows: Windows) -> list[int]:
         place = windows.entries[place - 1].chain
     found = [place for place in range(1, windows.store.used + 1) if place not in free]
     return sorted(found, key=lambda place: windows.entries[place - 1].order)
-
-
-def open_entries(windows: Windows) -> Iterator[WindowEntry]:
-    """Yield the windows that are kept, the one that began first in front."""
-    return (windows.entries[place - 1] for place in open_places(windows))
 
 
 def grow(windows: Windows, capacity: int) -> None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not is_compiled(), reason="needs numba")
 CHANNELS, SLOTS = 4, 3
 BARRIER, ANNOUNCE, CANCEL, END, TIMER, DATA = range(6)
 FIELDS = 6
-"""Of a step: what, channel, time, checkpoint, kind or bytes, what it returned."""
+"""Of a step: what, channel, time, checkpoint, kind, what it returned."""
 PLACES = (0, width(Alignment), width(Alignment) + CHANNELS * width(AlignedChannel))
 CELLS = PLACES[2] + width(Ring) + SLOTS * width(TrackedCheckpoint)
 
@@ -35,8 +35,7 @@ def run(own: Any, channels: Any, pending: Any, steps: Any) -> None:
         created = 10 * number
         done = 0
         if what == 5:
-            a.count_processed(own, more)
-            done = a.persist(own, channels[index], more)
+            done = a.must_persist(own, channels[index])
         elif own.mode == a.AT_LEAST_ONCE:
             if what == 0:
                 done = t.track_barrier(own, channels, pending, index, now, number, created)
@@ -104,8 +103,7 @@ def random_steps(rng: random.Random, mode: int) -> list[int]:
                 continue
             ended.add(channel)
         kind = min(mode, rng.choice((mode, mode, a.ALIGNED, a.UNALIGNED)))
-        more = rng.randrange(100) if what == DATA else kind
-        steps += [what, channel, now, max(0, number - rng.choice((0, 0, 0, 1, 2))), more, 0]
+        steps += [what, channel, now, max(0, number - rng.choice((0, 0, 0, 1, 2))), kind, 0]
     return steps
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from fractions import Fraction
 from typing import Any
 
@@ -10,12 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.checkpoints.state_size import (
-    StateSize,
-    full_bytes,
-    touched_keys,
-    written_bytes,
-)
+from flowcontrol.protocol.checkpoints.state_size import StateSize, full_bytes, written_bytes
 
 MB = 1_000_000
 TENTH = Fraction(1, 10)
@@ -90,20 +84,6 @@ def test_a_state_never_shrinks_with_its_input(keys: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "updates", "touched"),
-    [(1, 0, 0), (1, 1, 1), (1, 9, 1), (2, 1, 1), (2, 2, 1.5), (2, 3, 1.75), (10, 1, 1)],
-)
-def test_keys_that_updates_hit(keys: int, updates: int, touched: float) -> None:
-    assert touched_keys(keys, updates) == pytest.approx(touched)
-
-
-def test_keys_that_drawn_updates_hit() -> None:
-    drawn = random.Random(5)
-    found = [len({drawn.randrange(100) for _ in range(150)}) for _ in range(400)]
-    assert touched_keys(100, 150) == pytest.approx(sum(found) / 400, rel=0.01)
-
-
-@pytest.mark.parametrize(
     ("call", "text"),
     [
         (lambda: StateSize(fixed=-1), "fixed is -1 bytes"),
@@ -111,8 +91,6 @@ def test_keys_that_drawn_updates_hit() -> None:
         (lambda: StateSize.of({"bytes_per_record": -1}), "per_record is -1 bytes"),
         (lambda: StateSize.of({"incremental_share": 1.01}), "needs 0 to 1"),
         (lambda: StateSize.of({"incremental_share": -0.1}), "needs 0 to 1"),
-        (lambda: touched_keys(0, 1), "0 keys"),
-        (lambda: touched_keys(1, -1), "-1 updates"),
     ],
 )
 def test_bad_numbers_are_refused(call: Any, text: str) -> None:

@@ -13,16 +13,13 @@ from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.event_time import alignment_rules as alignment
 from flowcontrol.protocol.event_time import generator_rules as generation
 from flowcontrol.protocol.event_time import output_rules as output
-from flowcontrol.protocol.event_time import split_rules as splitting
 from flowcontrol.protocol.event_time import valve_rules as valves
 from flowcontrol.protocol.event_time.states import (
     ActivityClock,
     AlignedSource,
     Generator,
-    Split,
     Valve,
     ValveChannel,
-    WatermarkOutput,
 )
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual.cells import cells_of, view, views
@@ -31,73 +28,50 @@ from flowcontrol.virtual.compiled import _register, is_compiled
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="needs numba")
 
 EACH = 3
-STATES = (
-    *(Valve, *[ValveChannel] * EACH),
-    *(WatermarkOutput, *[Split] * EACH),
-    *(Generator, ActivityClock),
-    *[AlignedSource] * EACH,
-)
+STATES = (*(Valve, *[ValveChannel] * EACH), *(Generator, ActivityClock), *[AlignedSource] * EACH)
 PLACES = [sum(map(width, STATES[:i])) for i in range(len(STATES))]
-FIRST = (Valve, WatermarkOutput, Generator, AlignedSource)
-VALVE, OUTPUT, GENERATOR, SOURCES = map(STATES.index, FIRST)
+FIRST = (Valve, Generator, AlignedSource)
+VALVE, GENERATOR, SOURCES = map(STATES.index, FIRST)
 FIELDS = 5
 """Of a step: what, index, a time, a flag, what it returned."""
-OWNERS = ["valve"] * 2 + ["splits"] * 4 + ["generator"] * 3 + ["clock"] * 2 + ["source"] * 3
+OWNERS = ["valve"] * 2 + ["generator"] * 2 + ["clock"] + ["source"] * 3
 """Whose rules a step calls, by what it is."""
 
 
-def on_task(valve: Any, channels: Any, made: Any, splits: Any, steps: Any, i: int) -> int:
-    """Do a step of a valve or of splits."""
+def on_task(valve: Any, channels: Any, steps: Any, i: int) -> int:
+    """Do a step of a valve."""
     what, index, at, flag = steps[i], steps[i + 1], steps[i + 2], steps[i + 3]
     if what == 0:
         return valves.on_watermark(valve, channels, index, at)
-    if what == 1:
-        return valves.on_status(valve, channels, index, flag)
-    if what == 2:
-        if splits[index].is_known == 1:
-            splitting.remove_split(splits[index])
-        else:
-            splitting.add_split(splits[index])
-        return 0
-    if what == 3:
-        return splitting.on_split_watermark(made, splits, index, at, flag)
-    if what == 4:
-        return splitting.on_split_idle(made, splits, index)
-    return splitting.combine(made, splits)
+    return valves.on_status(valve, channels, index, flag)
 
 
 def on_source(generator: Any, clock: Any, sources: Any, steps: Any, i: int) -> int:
     """Do a step of a generator, its clock, or a source of a group."""
     what, index, at, flag = steps[i], steps[i + 1], steps[i + 2], steps[i + 3]
-    if what == 6:
+    if what == 2:
         return generation.on_event(generator, at)
-    if what == 7:
+    if what == 3:
         return generation.on_probe(generator, generation.activity_time(clock, i))
-    if what == 8:
-        return generation.on_incoming(generator, at)
-    if what == 9:
-        generation.stop_clock(clock, i)
+    if what == 4:
+        clock.stood += index
         return 0
-    if what == 10:
-        if clock.pauses > 0:
-            generation.resume_clock(clock, i)
-        return 0
-    if what == 11:
+    if what == 5:
         alignment.note_report(sources[index], alignment.report_of(at, flag, 0))
         return 0
-    if what == 12:
+    if what == 6:
         limit = alignment.allowed_watermark(sources, at if at >= 0 else 0)
         return alignment.on_allowed(sources[index], sources[index].reported, limit)
     return alignment.look(sources[index], at)
 
 
-def run(a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, steps: Any) -> None:
+def run(a: Any, b: Any, c: Any, d: Any, e: Any, steps: Any) -> None:
     """Do the steps, one behind the other."""
     for i in range(0, len(steps), 5):
-        if steps[i] < 6:
-            steps[i + 4] = on_task(a, b, c, d, steps, i)
+        if steps[i] < 2:
+            steps[i + 4] = on_task(a, b, steps, i)
         else:
-            steps[i + 4] = on_source(e, f, g, steps, i)
+            steps[i + 4] = on_source(c, d, e, steps, i)
 
 
 @pytest.fixture(scope="module")
@@ -126,18 +100,16 @@ def entry() -> Any:
     register_jitable(on_task)
     register_jitable(on_source)
     compiled = njit(run)
-    valve, made, generator, clock = map(single, (Valve, WatermarkOutput, Generator, ActivityClock))
-    channels, splits, sources = map(several, (ValveChannel, Split, AlignedSource))
-    first, second, third, last = (PLACES[i] for i in (VALVE, OUTPUT, GENERATOR, SOURCES))
-    behind, after, beside, each = PLACES[1], PLACES[OUTPUT + 1], PLACES[GENERATOR + 1], EACH
+    valve, generator, clock = map(single, (Valve, Generator, ActivityClock))
+    channels, sources = map(several, (ValveChannel, AlignedSource))
+    first, second, last = (PLACES[i] for i in (VALVE, GENERATOR, SOURCES))
+    behind, beside, each = PLACES[1], PLACES[GENERATOR + 1], EACH
 
     @njit
     def found(cells, steps):  # type: ignore[no-untyped-def]
         own, all_channels = valve(cells, first), channels(cells, behind, each)
-        out, all_splits = made(cells, second), splits(cells, after, each)
-        made_by, timer = generator(cells, third), clock(cells, beside)
-        group = sources(cells, last, each)
-        compiled(own, all_channels, out, all_splits, made_by, timer, group, steps)
+        made_by, timer = generator(cells, second), clock(cells, beside)
+        compiled(own, all_channels, made_by, timer, sources(cells, last, each), steps)
 
     return found
 
@@ -168,10 +140,8 @@ def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
         plain = random_steps(rng)
         steps = np.array(plain)
         entry(cells, steps)
-        lists = [states[at : at + EACH] for at in (1, OUTPUT + 1, SOURCES)]
-        timer = states[GENERATOR + 1]
-        own, made, generator = (states[i] for i in (VALVE, OUTPUT, GENERATOR))
-        run(own, lists[0], made, lists[1], generator, timer, lists[2], plain)
+        channels, group = (states[at : at + EACH] for at in (1, SOURCES))
+        run(states[VALVE], channels, states[GENERATOR], states[GENERATOR + 1], group, plain)
         assert steps.tolist() == plain
         assert cells.tolist() == np.concatenate([cells_of(state) for state in states]).tolist()
         for what, done in zip(plain[::FIELDS], plain[4::FIELDS], strict=True):
@@ -179,7 +149,6 @@ def test_compiled_rules_do_what_they_do_in_plain_python(entry: Any) -> None:
     both, flush = output.ACTIVE | output.WATERMARK, output.WATERMARK | output.IDLE
     for case in (
         *(("valve", done) for done in (output.ACTIVE, output.WATERMARK, output.IDLE, flush)),
-        *(("splits", done) for done in (output.WATERMARK, output.IDLE, both)),
         *(("generator", done) for done in (output.WATERMARK, output.IDLE, both)),
         *(("source", done) for done in (alignment.PAUSE, alignment.RESUME)),
     ):

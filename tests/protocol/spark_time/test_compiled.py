@@ -11,7 +11,6 @@ import pytest
 
 from flowcontrol.protocol.spark_time import answering, grouping
 from flowcontrol.protocol.spark_time import watermarks as w
-from flowcontrol.protocol.spark_time.arguments import settings_of
 from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows import firing, keeping
@@ -22,6 +21,7 @@ from flowcontrol.protocol.windows.states import (
     WindowSettings,
     WindowStore,
 )
+from flowcontrol.spec.spark_arguments import settings_of
 from flowcontrol.virtual.cells import cells_of, view, views
 from flowcontrol.virtual.compiled import _register, is_compiled
 
@@ -54,7 +54,7 @@ def run(windows: Any, batch: Any, query: Any, operators: Any, steps: Any, result
     """Do the steps, one behind the other; return how many groups went out.
 
     A step is a row of four: its input, key and time, and what it returned; or, of an input below
-    0, the end of a batch (-1) or a restart (-2).
+    0, the end of a batch.
     """
     own, count = windows.store, 0
     for i in range(0, len(steps), 4):
@@ -62,8 +62,6 @@ def run(windows: Any, batch: Any, query: Any, operators: Any, steps: Any, result
             key, ms = steps[i + 1], steps[i + 2]
             own.element_id = key
             steps[i + 3] = grouping.take_row(windows, batch, operators, steps[i], key, ms, key + 2)
-        elif steps[i] == -2:
-            w.restart(query, operators)
         else:
             answering.begin_answer(windows.store, batch, query.current)
             while answering.next_answer(windows, batch) == 1:
@@ -135,10 +133,10 @@ def entry() -> Any:
 
 
 def random_steps(rng: random.Random) -> list[int]:
-    """Return steps: rows about a time that moves on, ends of batches, and a restart at times."""
+    """Return steps: rows about a time that moves on, and ends of batches."""
     steps, now = list[int](), -15
     for _ in range(90):
-        what = rng.choices((0, 1, -1, -2), (6, 6, 3, 0.3))[0]
+        what = rng.choices((0, 1, -1), (6, 6, 3))[0]
         now += rng.choice((0, 0, 1, 4))
         steps += [what, rng.randrange(3), now - rng.choice((0, 0, 2, 20)), 0]
     return steps

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from flowcontrol.protocol.spark_time import answering, grouping
 from flowcontrol.protocol.spark_time import watermarks as w
-from flowcontrol.protocol.spark_time.arguments import settings_of
 from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.state import values_of
 from flowcontrol.protocol.windows import firing, keeping
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.protocol.windows.given import read_settings
 from flowcontrol.protocol.windows.states import NONE, Windows, WindowSettings
+from flowcontrol.spec.spark_arguments import settings_of
+from flowcontrol.spec.window_arguments import read_settings
 
 IDS = 5
 ROWS = [(4, None, 1), (None, -3, None), (0, 9, 1 << 62), (None, None, 1 << 62), (-7, 2, None)]

@@ -12,7 +12,6 @@ import pytest
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows import firing, keeping
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.protocol.windows.given import read_settings
 from flowcontrol.protocol.windows.states import (
     ColumnValues,
     WindowEntry,
@@ -20,6 +19,7 @@ from flowcontrol.protocol.windows.states import (
     WindowSettings,
     WindowStore,
 )
+from flowcontrol.spec.window_arguments import read_settings
 from flowcontrol.virtual.cells import cells_of, view, views
 from flowcontrol.virtual.compiled import _register, is_compiled
 

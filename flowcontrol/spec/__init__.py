@@ -1,0 +1,91 @@
+"""An executable specification: objects with Flink's class names, on which its test cases replay.
+
+No run uses them. They are thin shells over the rules of :mod:`flowcontrol.protocol`, which both
+clocks run: they check arguments, keep the state that rules work on, and return what each call
+caused. So Flink's own test cases, replayed on them, test the rules. Nothing waits, and time is an
+argument. The objects that runs use as well stay in ``protocol`` and are exported here, too.
+
+Source of every fact: Apache Flink 1.20 (``reference/flink-network.md``,
+``reference/checkpoints-and-time.md``), and Spark 4.2 for :class:`SparkAggregation`.
+"""
+
+from flowcontrol.errors import InsufficientBuffersError, ProtocolError
+from flowcontrol.protocol import (
+    Buffer,
+    CheckpointCoordinator,
+    CheckpointRequest,
+    Delivery,
+    DeliverySample,
+    Guarantee,
+    LocalBufferPool,
+    NetworkBufferPool,
+    Phase,
+    RestartStrategy,
+    SinkState,
+    TransactionStore,
+    TwoPhaseCommitSink,
+    WatermarkValve,
+    checkpoint_plan,
+    default_max_parallelism,
+    failover_tasks,
+    java_hash,
+    key_group,
+    murmur,
+)
+from flowcontrol.spec.aligner import BarrierAligner
+from flowcontrol.spec.committables import END_OF_INPUT
+from flowcontrol.spec.committer import Committer
+from flowcontrol.spec.connection import ConnectionQueue, SequenceNumberingReader
+from flowcontrol.spec.debloater import BufferDebloater
+from flowcontrol.spec.event_time import SourceAlignment, WatermarkGenerator
+from flowcontrol.spec.gate import InputChannel, InputGate
+from flowcontrol.spec.shares import gate_spec, key_group_range, partition_spec
+from flowcontrol.spec.spark_aggregation import MicroBatches, SparkAggregation
+from flowcontrol.spec.splits import SplitWatermarks
+from flowcontrol.spec.subpartition import Message, Subpartition
+from flowcontrol.spec.window_operator import WindowOperator, window_start
+
+__all__ = [
+    "END_OF_INPUT",
+    "BarrierAligner",
+    "Buffer",
+    "BufferDebloater",
+    "CheckpointCoordinator",
+    "CheckpointRequest",
+    "Committer",
+    "ConnectionQueue",
+    "Delivery",
+    "DeliverySample",
+    "Guarantee",
+    "InputChannel",
+    "InputGate",
+    "InsufficientBuffersError",
+    "LocalBufferPool",
+    "Message",
+    "MicroBatches",
+    "NetworkBufferPool",
+    "Phase",
+    "ProtocolError",
+    "RestartStrategy",
+    "SequenceNumberingReader",
+    "SinkState",
+    "SourceAlignment",
+    "SparkAggregation",
+    "SplitWatermarks",
+    "Subpartition",
+    "TransactionStore",
+    "TwoPhaseCommitSink",
+    "WatermarkGenerator",
+    "WatermarkValve",
+    "WindowOperator",
+    "checkpoint_plan",
+    "default_max_parallelism",
+    "failover_tasks",
+    "gate_spec",
+    "java_hash",
+    "key_group",
+    "key_group_range",
+    "murmur",
+    "partition_spec",
+    "window_start",
+]

@@ -1,0 +1,252 @@
+"""The receiver: an input gate and its remote channels.
+
+Thin shells over the rules: which buffers a channel has, how many it requires, which credit it
+announces. Not here: data, queues of received messages, clocks.
+"""
+
+from collections.abc import Sequence
+
+from flowcontrol.errors import InsufficientBuffersError
+from flowcontrol.protocol import channel_rules, rows, states
+from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.sides import Gate
+
+
+def return_floating(gate: Gate, index: int) -> None:
+    """Give all free floating buffers of a channel back, after it stopped holding any."""
+    held = gate.channels[index].floating
+    gate.channels[index].floating = 0
+    for _ in range(held):
+        channel_rules.recycle_floating(gate)
+
+
+def block_channel(gate: Gate, index: int) -> None:
+    """Note the arrival of a blocking event (section 1.8).
+
+    Only a channel without initial credit acts: it wants nothing and gives its floating
+    buffers back, or others might never get one. With initial credit, credit survives.
+    """
+    if gate.channels[index].initial == 0:
+        gate.channels[index].required = 0
+        return_floating(gate, index)
+
+
+def resume_channel(channel: states.InputChannel) -> None:
+    """Forget unannounced credit when a channel without initial credit resumes (section 1.8)."""
+    if channel.initial == 0:
+        channel.unannounced = 0
+
+
+def release_channel(gate: Gate, index: int) -> int:
+    """Release a channel; return the free exclusive segments given back to the global pool.
+
+    Notes
+    -----
+    ``BufferManager.releaseAllBuffers``, section 1.8: floating ones to the gate's pool, then
+    the exclusive ones in one batch: one redistribution is due if there were any. Buffers in
+    use follow when they are recycled.
+    """
+    channel = gate.channels[index]
+    if channel.is_released == 1:
+        return 0
+    channel.is_released = 1
+    channel.unannounced = 0
+    return_floating(gate, index)
+    returned = channel.exclusive
+    channel.exclusive = 0
+    gate.segments.free += returned
+    gate.segments.unpooled -= returned
+    return returned
+
+
+class InputChannel:
+    """One remote channel of a gate (``RemoteInputChannel`` with its ``BufferManager``).
+
+    Attributes
+    ----------
+    state : InputChannel
+        The state, as the rules see it; read only.
+
+    Notes
+    -----
+    The initial credit travels with the partition request, never in an announcement, so
+    ``unannounced_credit`` starts at 0 although buffers are available (section 1.2).
+    """
+
+    def __init__(self, network: NetworkBufferPool, pool: LocalBufferPool, credit: int) -> None:
+        self.state = states.InputChannel(exclusive=credit, initial=credit)
+        self._network = network
+        self._pool = pool
+        self._index = pool.add_channel(self.state)
+
+    @property
+    def initial_credit(self) -> int:
+        """Exclusive buffers owned, for life."""
+        return self.state.initial
+
+    @property
+    def available(self) -> int:
+        """Free buffers, exclusive and floating."""
+        return channel_rules.available_buffers(self.state)
+
+    @property
+    def required(self) -> int:
+        """Free buffers required; below 0 after more messages than the backlog announced."""
+        return self.state.required
+
+    @property
+    def unannounced_credit(self) -> int:
+        """Credit gained and not yet announced."""
+        return self.state.unannounced
+
+    @property
+    def is_waiting(self) -> bool:
+        """Registered for a floating buffer."""
+        return self.state.is_waiting == 1
+
+    @property
+    def is_released(self) -> bool:
+        """The channel was released."""
+        return self.state.is_released == 1
+
+    def on_backlog(self, backlog: int) -> int:
+        """Request floating buffers for the sender's backlog (section 1.3).
+
+        Parameters
+        ----------
+        backlog : int
+            Messages waiting at the sender, 0 included.
+
+        Returns
+        -------
+        int
+            Credit gained; 0 after release.
+
+        Raises
+        ------
+        ValueError
+            If the backlog is negative; nothing has changed then.
+        """
+        if backlog < 0:
+            raise ValueError(f"backlog is {backlog}, must not be negative")
+        return channel_rules.on_backlog(self._pool.gate, self._index, backlog)
+
+    def take(self) -> Buffer | None:
+        """Take a buffer for an arriving data message (section 1.4).
+
+        Returns
+        -------
+        Buffer or None
+            None if there is none: the sender sent without credit, or the channel is released.
+        """
+        kind = channel_rules.take_buffer(self.state)
+        if kind == rows.TAKEN_NONE:
+            return None
+        if kind == rows.TAKEN_FLOATING:
+            return Buffer(self._pool.recycle_floating)
+        return Buffer(self._recycle_exclusive, is_exclusive=True)
+
+    def announce(self) -> int:
+        """Take all unannounced credit for the sender; it is 0 afterwards (section 1.6)."""
+        return channel_rules.announce(self.state)
+
+    def on_blocked(self) -> None:
+        """Note the arrival of a blocking event (section 1.8).
+
+        Without exclusive buffers the channel returns all floating ones; otherwise nothing happens.
+        """
+        if not self.is_released:
+            block_channel(self._pool.gate, self._index)
+            self._network.serve()
+
+    def on_resumed(self) -> None:
+        """Note that consumption resumes (section 1.8).
+
+        Raises
+        ------
+        ValueError
+            If the channel is released.
+        """
+        if self.is_released:
+            raise ValueError("a released channel cannot resume")
+        resume_channel(self.state)
+
+    def release(self) -> None:
+        """Return all free buffers; buffers in use follow when recycled. May be repeated."""
+        if self.is_released:
+            return
+        if release_channel(self._pool.gate, self._index) > 0:
+            self._network.redistribute()
+        else:
+            self._network.serve()
+
+    def _recycle_exclusive(self) -> None:
+        channel_rules.recycle_exclusive(self._pool.gate, self._index)
+        if self.is_released:
+            self._network.redistribute()
+        else:
+            self._network.serve()
+
+
+class InputGate:
+    """All remote inputs of one edge to one subtask (``SingleInputGate``).
+
+    Parameters
+    ----------
+    network : NetworkBufferPool
+        Where the exclusive buffers come from.
+    pool : LocalBufferPool
+        The floating buffers, a local pool of ``network``.
+    initial_credits : sequence of int
+        Exclusive buffers of each channel; 0 is allowed.
+
+    Attributes
+    ----------
+    channels : tuple of InputChannel
+        In the order of ``initial_credits``.
+
+    Raises
+    ------
+    ValueError
+        If a credit is negative, or the pool is of another network pool or destroyed.
+    InsufficientBuffersError
+        If the exclusive buffers are promised to others, or all out (where Flink waits for
+        30 s and then fails).  What was taken is given back.
+
+    Notes
+    -----
+    ``SingleInputGate.setupChannels``: one segment is reserved in the floating pool first, so
+    that the gate always makes progress (FLINK-24035), then each channel takes its own.
+    """
+
+    def __init__(
+        self, network: NetworkBufferPool, pool: LocalBufferPool, initial_credits: Sequence[int]
+    ) -> None:
+        if any(credit < 0 for credit in initial_credits):
+            raise ValueError(f"initial credits {list(initial_credits)}: none may be negative")
+        if pool.network is not network or pool.is_destroyed:
+            raise ValueError("the floating pool is destroyed, or not of this network pool")
+        if not pool.reserve(1):
+            raise _short(network, 1)
+        _take_exclusive(network, initial_credits)
+        self.pool = pool
+        self.channels = tuple(InputChannel(network, pool, credit) for credit in initial_credits)
+
+
+def _take_exclusive(network: NetworkBufferPool, initial_credits: Sequence[int]) -> None:
+    """Take every channel's exclusive buffers in turn, or none at all."""
+    taken = 0
+    try:
+        for credit in initial_credits:
+            if credit > 0 and not network.take_unpooled(credit):
+                raise _short(network, credit)
+            taken += credit
+    except InsufficientBuffersError:
+        network.return_unpooled(taken)
+        raise
+
+
+def _short(network: NetworkBufferPool, required: int) -> InsufficientBuffersError:
+    return InsufficientBuffersError(
+        required, network.free, network.total_buffers, network.buffer_bytes
+    )

@@ -1,0 +1,318 @@
+"""A window operator as an object: checks arguments, grows as it must, lists what each call gave."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from copy import deepcopy
+from fractions import Fraction
+from math import isfinite
+from numbers import Integral, Rational, Real
+from typing import Any, Self, TypeAlias
+
+from flowcontrol.protocol.event_time.bounds import MAX_TIME
+from flowcontrol.protocol.windows import firing, keeping
+from flowcontrol.protocol.windows import timers as t
+from flowcontrol.protocol.windows.assigners import cleanup_ms, last_ms, start_of
+from flowcontrol.protocol.windows.states import WindowEntry, Windows, WindowSettings
+from flowcontrol.spec.window_arguments import AGGREGATES, gap_of, read_settings, whole
+
+Result: TypeAlias = tuple[Hashable, int | float, int, int, int]
+"""Key, aggregate, start and end of the window, timestamp."""
+
+CAPACITY = 16
+"""Windows that an operator has room for at first."""
+NAMES_BYTES = 8 + 16
+"""State of a window besides its accumulator: a key and a window (``TimeWindow``) of longs."""
+LONG_BYTES = 8
+SPARE_KEYS = 64
+"""Keys without a window that are remembered at least."""
+
+
+def window_start(timestamp: int, offset: int, size: int) -> int:
+    """Return the start of the window that an element is in.
+
+    Parameters
+    ----------
+    timestamp, offset : int
+        Of the element, and of the windows, milliseconds.
+    size : int
+        Of a tumbling window, or the slide of a sliding one; above 0, milliseconds.
+
+    Raises
+    ------
+    ValueError
+        If an argument is no whole number of 64 bits, or the size is not above 0.
+
+    Notes
+    -----
+    ``TimeWindow.getWindowStartWithOffset``: t - ((t - offset) mod size), the remainder at least 0.
+
+    Examples
+    --------
+    >>> window_start(17, 0, 10), window_start(17, 8, 10), window_start(-1, 0, 10)
+    (10, 8, -10)
+    """
+    whole(size, "size of a window", 1)
+    return start_of(whole(timestamp, "timestamp"), whole(offset, "offset"), size)
+
+
+class WindowOperator:
+    """Windows of a keyed stream (``WindowOperator``).
+
+    Nothing waits: times are arguments, and each call returns the results that it caused, a list of
+    (key, aggregate, start, end, timestamp). All times are whole milliseconds of 64 bits. Timers
+    fire in the order of their times, those of one time in the order in which windows began.
+
+    Parameters
+    ----------
+    assigner : tuple
+        ``("tumbling", size, offset)``, ``("sliding", size, slide, offset)`` (no offset: 0),
+        ``("session", gap)`` or ``("session", gap(key, value))``, ``("global",)``.
+    trigger : tuple, default ("event",)
+        ``("event",)``, ``("processing",)``, ``("count", n)``, ``("continuous", ms)``, which follows
+        ``time``, ``("timeout", trigger, ms, reset, clear)``, which follows :meth:`tick`,
+        ``("never",)``, and of global windows ``("end_of_stream",)``.
+    lateness : int, default 0
+        For how long windows of event time are kept behind their end.
+    purging : bool, default False
+        Whether a window that fires is emptied, so that the next result has new elements only.
+    aggregate : {"sum", "count", "min", "max", "avg"}
+        Of the values: integers, or any numbers. Sums are exact, and stop at the ends of 64 bits.
+    time : {"event", "processing"}
+        What windows follow: the elements' timestamps and :meth:`watermark`, or ``now`` of
+        :meth:`element` and :meth:`tick`.
+
+    Attributes
+    ----------
+    late : list of tuple
+        (key, value, timestamp) of the elements that were too late for every window.
+
+    Raises
+    ------
+    ValueError
+        If an argument is refused.
+
+    Notes
+    -----
+    The rules are in :mod:`flowcontrol.protocol.windows.firing`.
+
+    Examples
+    --------
+    >>> operator = WindowOperator(("tumbling", 10, 0), aggregate="count")
+    >>> operator.element(0, "a", None, 3), operator.element(0, "a", None, 7)
+    ([], [])
+    >>> operator.watermark(9)
+    [('a', 2, 0, 10, 9)]
+    >>> operator.element(0, "a", None, 8), operator.late
+    ([], [('a', None, 8)])
+    """
+
+    def __init__(
+        self,
+        assigner: tuple[Any, ...],
+        trigger: tuple[Any, ...] = ("event",),
+        lateness: int = 0,
+        purging: bool = False,
+        aggregate: str = "sum",
+        time: str = "event",
+    ) -> None:
+        if aggregate not in AGGREGATES:
+            raise ValueError(f"aggregate {aggregate!r}: choose one of {', '.join(AGGREGATES)}")
+        settings = read_settings(assigner, trigger, lateness, purging, time)
+        self._given = {
+            "assigner": assigner,
+            "trigger": trigger,
+            "lateness": lateness,
+            "purging": purging,
+            "aggregate": aggregate,
+            "time": time,
+        }
+        self._gap = gap_of(assigner)
+        self._aggregate = aggregate
+        self._follows_clock = time == "processing"
+        self._windows = keeping.new_windows(settings, CAPACITY)
+        self._codes: dict[Hashable, int] = {}
+        self._keys: dict[int, Hashable] = {}
+        self._next_code = 0
+        self.late: list[tuple[Hashable, Any, int]] = []
+
+    @property
+    def dropped(self) -> int:
+        """Elements that were too late for every window (``numLateRecordsDropped``)."""
+        return self._windows.store.late
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the windows that are kept: of each its key, its times and its accumulator."""
+        accumulator = LONG_BYTES * (2 if self._aggregate == "avg" else 1)
+        return self._windows.store.open * (NAMES_BYTES + accumulator)
+
+    def element(self, now: int, key: Hashable, value: Any, timestamp: int) -> list[Result]:
+        """Take an element; return the results that it causes at once.
+
+        Parameters
+        ----------
+        now : int
+            Processing time. Timers of it that are due wait for :meth:`tick`.
+        key : hashable
+            Its key.
+        value : number
+            What is aggregated; anything if that is "count".
+        timestamp : int
+            Its event time; does not count under ``time="processing"``.
+
+        Raises
+        ------
+        ValueError
+            If a time or the value is no number of 64 bits, or a gap is negative. Nothing has
+            changed then.
+        """
+        windows = self._windows
+        whole(now, "now")
+        at = now if self._follows_clock else whole(timestamp, "timestamp")
+        number = 0 if self._aggregate == "count" else _number(value)
+        if self._gap is not None:
+            windows.settings.gap = whole(self._gap(key, value), f"gap of key {key!r}", 0)
+        code = self._code_of(key)
+        done = firing.on_element(windows, code, at, number, now)
+        if done == firing.FULL:
+            room = max(2 * len(windows.entries), windows.store.open + windows.settings.overlap)
+            keeping.grow(windows, room)
+            done = firing.on_element(windows, code, at, number, now)
+        if done == firing.LATE:
+            self.late.append((key, value, timestamp))
+        return self._results()
+
+    def watermark(self, w: int) -> list[Result]:
+        """Take a watermark; return the results of the timers of event time that it has passed.
+
+        One below the last one is ignored.
+
+        Raises
+        ------
+        ValueError
+            If it is no whole number of 64 bits.
+        """
+        firing.on_watermark(self._windows, whole(w, "watermark"))
+        return self._results()
+
+    def tick(self, now: int) -> list[Result]:
+        """Let the clock go on; return the results of the timers of processing time that are due.
+
+        Raises
+        ------
+        ValueError
+            If it is no whole number of 64 bits.
+        """
+        firing.on_clock(self._windows, whole(now, "now"))
+        return self._results()
+
+    def timers(self, window: tuple[int, int]) -> list[int]:
+        """Return the times of the timers of a window (start, end), of all keys, in order."""
+        settings = self._windows.settings
+        found = set()
+        for entry in open_entries(self._windows):
+            if (entry.start, entry.end) == tuple(window):
+                found |= _times(settings, entry, entry.event_timers)
+                found |= _times(settings, entry, entry.clock_timers)
+        return sorted(found)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the state, from which :meth:`restore` goes on; a copy."""
+        entries = open_entries(self._windows)
+        used = sorted({entry.key for entry in entries})
+        return {
+            "given": dict(self._given),
+            "windows": keeping.kept_state(self._windows),
+            "keys": [[code, self._keys[code]] for code in used],
+            "next_code": self._next_code,
+            "late": deepcopy(self.late),
+        }
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Self:
+        """Return an operator that goes on from a snapshot, with its settings and watermark."""
+        operator = cls(**state["given"])
+        settings = operator._windows.settings
+        operator._windows = keeping.windows_of(settings, state["windows"], CAPACITY)
+        for code, key in state["keys"]:
+            operator._codes[key], operator._keys[code] = code, key
+        operator._next_code = state["next_code"]
+        operator.late = [(key, value, timestamp) for key, value, timestamp in state["late"]]
+        return operator
+
+    def _code_of(self, key: Hashable) -> int:
+        """Return the integer that stands for a key; those without windows are forgotten."""
+        code = self._codes.get(key)
+        if code is not None:
+            return code
+        if len(self._codes) > 2 * self._windows.store.open + SPARE_KEYS:
+            used = {entry.key for entry in open_entries(self._windows)}
+            self._keys = {code: self._keys[code] for code in used}
+            self._codes = {key: code for code, key in self._keys.items()}
+        self._codes[key], self._keys[self._next_code] = self._next_code, key
+        self._next_code += 1
+        return self._next_code - 1
+
+    def _results(self) -> list[Result]:
+        """Go on until nothing is left to do; return the results."""
+        store, found = self._windows.store, []
+        while firing.next_result(self._windows) == 1:
+            key = self._keys[store.result_key]
+            window = store.result_start, store.result_end, store.result_ms
+            found.append((key, self._value(), *window))
+        return found
+
+    def _value(self) -> int | float:
+        """Return the aggregate of the newest result."""
+        store = self._windows.store
+        if self._aggregate == "count":
+            return store.result_count
+        number: int | Fraction
+        if self._aggregate == "avg":
+            number = store.result_sum + (store.result_wraps << 64)
+            return float(Fraction(number, store.result_count))
+        if self._aggregate == "sum":
+            number = sum_within(store.result_sum, store.result_wraps)
+        else:
+            number = getattr(store, f"result_{self._aggregate}")
+        return float(number) if isinstance(number, Fraction) else number
+
+
+def _number(value: Any) -> Any:
+    """Return a value as the rules take it: an integer, or an exact fraction."""
+    if isinstance(value, Integral):
+        return whole(int(value), "value")
+    if not isinstance(value, Real) or not isfinite(value):
+        raise ValueError(f"value is {value!r}: needs a finite number")
+    number = Fraction(value) if isinstance(value, Rational) else Fraction(float(value))
+    if abs(number) > MAX_TIME:
+        raise ValueError(f"value is {value!r}: needs at most {MAX_TIME}, of either sign")
+    return number
+
+
+def _times(settings: WindowSettings, entry: WindowEntry, timers: int) -> set[int]:
+    """Return the times of a window's timers."""
+    times = {
+        t.END: last_ms(settings, entry.end),
+        t.NEXT: entry.next_fire,
+        t.CLEANUP: cleanup_ms(settings, entry.end),
+        t.TIMEOUT: entry.timeout_at,
+    }
+    return {at for timer, at in times.items() if timers & timer}
+
+
+def open_entries(windows: Windows) -> Iterator[WindowEntry]:
+    """Yield the windows that are kept, the one that began first in front."""
+    return (windows.entries[place - 1] for place in keeping.open_places(windows))
+
+
+def sum_within(number: int, wraps: int) -> int:
+    """Return a sum of values, or the end of the 64 bits that it is beyond.
+
+    Parameters
+    ----------
+    number, wraps : int
+        As a window holds them: the sum is ``number + wraps * 2**64``.
+    """
+    if wraps > 0:
+        return MAX_TIME
+    return -MAX_TIME - 1 if wraps < 0 else number
