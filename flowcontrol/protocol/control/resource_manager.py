@@ -88,11 +88,6 @@ class ResourceManager:
         self._is_checking = False
         return [After(now + self._heartbeat.interval, RESOURCE_MANAGER, "heartbeat", (token,))]
 
-    def step_down(self) -> None:
-        """Lead no more: every call is refused."""
-        self.token = None
-        self._forget()
-
     def hear(self, now: int, call: Call) -> list[Effect]:
         """Execute a call.
 
