@@ -24,7 +24,8 @@ from flowcontrol.link.event_time import (
 )
 from flowcontrol.link.packing import latest_times
 from flowcontrol.link.settings import DEFAULTS, LinkSettings
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, SourceAlignment, WatermarkValve
+from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, WatermarkValve
+from flowcontrol.spec import SourceAlignment
 
 TIMES = st.integers(MIN_TIME + 1, MAX_TIME) | st.integers(-50, 50)
 
