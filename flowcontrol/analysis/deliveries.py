@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.analysis.wording import seconds
-from flowcontrol.scenario import Scenario
+from flowcontrol.analysis.wording import join_words, seconds
+from flowcontrol.scenario import Scenario, Stage
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-EXACTLY_ONCE = "exactly-once"
+AT_LEAST_ONCE, EXACTLY_ONCE = "at-least-once", "exactly-once"
 
 
 def delivery_summary(
@@ -45,7 +45,8 @@ def delivery_summary(
         ``visibility_p50_ms`` (of the samples' medians, each counted with its rows),
         ``visibility_max_ms`` and ``expected_p50_ms``, ``expected_max_ms``, the closed form; null
         where there is none. ``sentences``, one of each sink; ``losses``, one of each sink that lost
-        records as its transactions expired.
+        records as its transactions expired; ``unaccounted``, one of each sink that promises more
+        than at-least-once but has no rows in the table, and no figures here.
 
     Notes
     -----
@@ -53,6 +54,7 @@ def delivery_summary(
     the most, for the end of that checkpoint, and for its notification.
     """
     frame = table.to_pandas()
+    known = set(frame["stage"]) if len(frame) else {stage.name for stage in scenario.sinks}
     sinks = {
         stage.name: {
             "guarantee": stage.guarantee,
@@ -62,11 +64,17 @@ def delivery_summary(
             **_expected(stage.guarantee, scenario, e2e, notification_ms),
         }
         for stage in scenario.sinks
+        if stage.name in known
     }
     return {
         "sinks": sinks,
         "sentences": [_sentence(name, own) for name, own in sinks.items()],
         "losses": [text for name, own in sinks.items() for text in _losses(name, own, scenario)],
+        "unaccounted": [
+            _unaccounted(stage, scenario)
+            for stage in scenario.sinks
+            if stage.name not in known and stage.guarantee != AT_LEAST_ONCE
+        ],
     }
 
 
@@ -126,6 +134,19 @@ def _losses(name: str, own: Mapping[str, Any], scenario: Scenario) -> Iterator[s
     else:
         return
     yield f"{text}; state more than interval, checkpoint and restart take together."
+
+
+def _unaccounted(stage: Stage, scenario: Scenario) -> str:
+    """Return why nothing is known of what the readers of a sink see."""
+    above = [scenario.stage(name) for name in scenario.upstream(stage.name)]
+    windows = [one.name for one in above if one.window is not None]
+    text = f"{stage.name} ({stage.guarantee}): what its readers see is not accounted for"
+    if windows:
+        text += (
+            f": in a job that may restart, nobody knows which results {join_words(windows)} would "
+            "put out again"
+        )
+    return f"{text}."
 
 
 def _sentence(name: str, own: Mapping[str, Any]) -> str:

@@ -29,6 +29,8 @@ _LOOKS: Final = {
 def delivery_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each sink that says more than that rows are visible at once.
 
+    Sinks of which nothing is known come last.
+
     Parameters
     ----------
     summary : mapping
@@ -37,7 +39,8 @@ def delivery_sentences(summary: Mapping[str, Any]) -> list[str]:
     found = summary.get("delivery", {})
     names = _told(found.get("sinks", {}))
     pairs = zip(found.get("sinks", {}), found.get("sentences", ()), strict=True)
-    return [sentence for name, sentence in pairs if name in names]
+    known = [sentence for name, sentence in pairs if name in names]
+    return [*known, *found.get("unaccounted", ())]
 
 
 def loss_sentences(summary: Mapping[str, Any]) -> list[str]:
@@ -61,8 +64,10 @@ def _told(sinks: Mapping[str, Any]) -> set[str]:
 
 def delivery_section(summary: Mapping[str, Any]) -> str:
     """Return the section of the page; empty where there is nothing to say."""
-    sinks = summary.get("delivery", {}).get("sinks", {})
-    if not _told(sinks):
+    found = summary.get("delivery", {})
+    sinks = found.get("sinks", {})
+    unknown = "".join(f"<p>{escape(text)}</p>" for text in found.get("unaccounted", ()))
+    if not _told(sinks) and not unknown:
         return ""
     rows = [
         list(map(escape, [name, own["guarantee"], *_cells(own), _form(own)]))
@@ -70,7 +75,7 @@ def delivery_section(summary: Mapping[str, Any]) -> str:
     ]
     return (
         '<section id="delivery"><h2>What readers see</h2>'
-        f'<div class="scroll">{html_table(_HEADS, rows)}</div>'
+        f'<div class="scroll">{html_table(_HEADS, rows)}</div>{unknown}'
         '<p class="how">At the end of the run. Rows visible count a record that is there twice as '
         "two. Not committed: written in a transaction that no checkpoint has committed. Visible "
         "after: from when a row was written until readers saw it, the median. By the closed form: "

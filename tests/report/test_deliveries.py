@@ -119,3 +119,43 @@ def test_a_sink_without_checkpoints_never_shows_a_row(tmp_path: Path) -> None:
     assert own["staged"] == own["written"] > 0
     assert "never" in (run.path / "report.html").read_text()
     assert "guarantees" not in run.summary["delivery"]
+
+
+@pytest.mark.parametrize(
+    ("win", "raw", "said"),
+    [
+        ("exactly-once", "exactly-once", ["raw (exactly-once): readers", "out (exactly-once): wh"]),
+        ("exactly-once", "at-least-once", ["out (exactly-once): what"]),
+        ("at-least-once", "exactly-once", ["raw (exactly-once): readers"]),
+        ("at-least-once", "at-least-once", []),
+    ],
+)
+def test_a_sink_behind_a_window_is_not_said_to_show_nothing(
+    tmp_path: Path, win: str, raw: str, said: list[str]
+) -> None:
+    """In a job that checkpoints the table has no rows of it, beside another sink."""
+    given = mapping(failures=[], options={INTERVAL: "1s"})
+    given["stages"] = [
+        {**given["stages"][0], "event_time": {}, "watermark": {"delay_s": 0.1}},
+        {"name": "win", "service_rate": 5000, "window": {"kind": "tumbling", "size_s": 1}},
+        {"name": "out", "service_rate": 5000, "guarantee": win},
+        {"name": "raw", "service_rate": 5000, "guarantee": raw},
+    ]
+    given["edges"] = [
+        {"from": "source", "to": "win"}, {"from": "win", "to": "out"},
+        {"from": "source", "to": "raw"},
+    ]  # fmt: skip
+    made = emulate(given, clock="virtual", out=tmp_path / "run", advice=False, quiet=True)
+    assert list(made.summary["delivery"]["sinks"]) == ["raw"]
+    sentences = delivery_sentences(made.summary)
+    assert len(sentences) == len(said)
+    assert all(text.startswith(begin) for text, begin in zip(sentences, said, strict=True))
+    section = delivery_section(made.summary)
+    assert bool(section) == bool(said)
+    for text in sentences:
+        if text.startswith("out"):
+            assert text == (
+                "out (exactly-once): what its readers see is not accounted for: in a job that may "
+                "restart, nobody knows which results win would put out again."
+            )
+            assert text in section
