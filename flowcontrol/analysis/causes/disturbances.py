@@ -7,8 +7,10 @@ lasts.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import Final
 
 from flowcontrol.analysis.causes.run import Run
@@ -28,8 +30,12 @@ _SLOWED: Final = 0.15
 _OVERLAP: Final = 0.1
 """Share of an interval that the part of a checkpoint must last to be looked at."""
 
+_BESIDE: Final = 3
+"""Intervals on each side that tell what is usual just before and after a checkpoint."""
+
 _ALIGNING: Final = 0.2
-"""Idle share of an aligning task above which its alignment keeps it from input that is there."""
+"""Idle share of an aligning task above which its alignment keeps it from input that is there, and
+blocked share of who sends it that from which it holds somebody up."""
 
 Key = tuple[float, int]
 """Sample and subtask."""
@@ -44,24 +50,27 @@ class Disturbances:
     still : frozenset of (float, int)
         Samples and subtasks that were busy and took nothing up.
     slowed : mapping of (float, int) to float, ratio
-        Share of its progress that a subtask lost to a checkpoint.
+        Share of its progress that a subtask lost as it wrote for a checkpoint.
+    held : mapping of (float, int) to float, ratio
+        Share of the time for which a subtask aligned barriers and idled beside input.
     """
 
     still: frozenset[Key]
     slowed: Mapping[Key, float]
+    held: Mapping[Key, float]
 
 
 def disturbances_of(run: Run, stage: str) -> Disturbances:
     """Return what disturbs a stage in the course of a run."""
     progress = _progress(run, stage)
     at_work, aligning = _checkpoint_shares(run, stage)
-    slowed = _slowed(progress, at_work) | _held(run, stage, aligning)
+    slowed, held = _slowed(progress, at_work), _held(run, stage, aligning)
     still = frozenset(
         key
         for key, (count, usual) in progress.items()
-        if usual >= _ENOUGH and count <= STILL * usual and key not in slowed
+        if usual >= _ENOUGH and count <= STILL * usual and key not in slowed | held
     )
-    return Disturbances(still, slowed)
+    return Disturbances(still, slowed, held)
 
 
 def _progress(run: Run, stage: str) -> dict[Key, tuple[float, float]]:
@@ -88,7 +97,11 @@ _Shares = dict[Key, float]
 
 
 def _checkpoint_shares(run: Run, stage: str) -> tuple[_Shares, _Shares]:
-    """Return how much of each interval a stage wrote for checkpoints, and aligned barriers."""
+    """Return how much of each interval a stage wrote for checkpoints, and aligned barriers.
+
+    Where barriers overtake, what a snapshot waits for in its channels is no work: it writes from
+    the last barrier on, and until its report. Who has nothing to write does not write.
+    """
     tasks, at_work, aligning = run.frame("checkpoint_tasks"), _Shares(), _Shares()
     if tasks is None:
         return at_work, aligning
@@ -96,7 +109,8 @@ def _checkpoint_shares(run: Run, stage: str) -> tuple[_Shares, _Shares]:
         start = row["acknowledged_s"] - (row["e2e_ms"] - row["start_delay_ms"]) / 1000
         aligned = start + row["alignment_ms"] / 1000
         done = aligned + (row["sync_ms"] + row["async_ms"]) / 1000
-        _add(at_work, run, int(row["subtask"]), aligned, done)
+        if row["sync_ms"] > 0 or row["state_bytes"] + row["persisted_bytes"] > 0:
+            _add(at_work, run, int(row["subtask"]), aligned, min(done, row["acknowledged_s"]))
         _add(aligning, run, int(row["subtask"]), start, aligned)
     return at_work, aligning
 
@@ -127,25 +141,46 @@ def _slowed(progress: Mapping[Key, tuple[float, float]], at_work: _Shares) -> _S
 def _usual_outside(
     progress: Mapping[Key, tuple[float, float]], touched: Collection[Key]
 ) -> Callable[[Key], float]:
-    """Return what is usual where no checkpoint is at work; if that is never, what is usual."""
-    factors: dict[int, list[float]] = {}
-    for key, (count, expected) in progress.items():
-        if key not in touched and count > 0 and expected > 0:
-            factors.setdefault(key[1], []).append(count / expected)
+    """Return what is usual just before and after a checkpoint is at work, the less of both.
+
+    A stage that is slow for minutes is so beside checkpoints as well. If one is always at work, it
+    is what is usual in the run.
+    """
+    factors: dict[int, list[tuple[float, float]]] = {}
+    for (t_s, subtask), (count, expected) in sorted(progress.items()):
+        if (t_s, subtask) not in touched and count > 0 and expected > 0:
+            factors.setdefault(subtask, []).append((t_s, count / expected))
 
     def usual(key: Key) -> float:
-        own = sorted(factors.get(key[1], [1.0]))
-        return progress[key][1] * own[len(own) // 2]
+        own = factors.get(key[1], [])
+        place = bisect_left(own, (key[0], 0.0))
+        sides = own[max(0, place - _BESIDE) : place], own[place : place + _BESIDE]
+        near = [median(factor for _, factor in side) for side in sides if side]
+        return progress[key][1] * min(near, default=1.0)
 
     return usual
 
 
 def _held(run: Run, stage: str, aligning: _Shares) -> _Shares:
-    """Return the intervals in which an aligning subtask idled beside input that was there."""
+    """Return the intervals in which an aligning subtask idled beside input that was there.
+
+    It holds nobody up where who sends to it is not blocked, as behind a stage that is slower.
+    """
     touched = {key: share for key, share in aligning.items() if share >= _OVERLAP}
     if not touched:
         return touched
     rows = run.of_stage[stage]
     idle = rows[(rows["input_queue_buffers"] > 0) & (rows["idle_ms_per_s"] > 1000 * _ALIGNING)]
+    blocked = _blocked_by(run, stage)
     keys = {(float(t), int(n)) for t, n in zip(idle["t_s"], idle["subtask"], strict=True)}
+    keys = {key for key in keys if key[0] in blocked}
     return {key: share for key, share in touched.items() if key in keys}
+
+
+def _blocked_by(run: Run, stage: str) -> set[float]:
+    """Return the samples in whose intervals a subtask that sends to a stage was blocked."""
+    found = set[float]()
+    for one in run.scenario.inputs(stage):
+        rows = run.of_stage[one.sender]
+        found |= set(map(float, rows[rows["backpressured_ms_per_s"] > 1000 * _ALIGNING]["t_s"]))
+    return found

@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from flowcontrol.analysis.causes.alignments import aligned_exchange, blocked_share
 from flowcontrol.analysis.causes.cause import Cause
 from flowcontrol.analysis.causes.run import Run, Times
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
-from flowcontrol.analysis.firing_windows import advice_on, firing_window
 from flowcontrol.analysis.frames import panel_of
-from flowcontrol.analysis.wording import percent, seconds
+from flowcontrol.analysis.wording import percent
 from flowcontrol.scenario import Edge
 from flowcontrol.scenario.partitions import SPILLING
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DEFAULT_WINDOW: Final = 10
 """Flink's buffers of a channel by default, 2 exclusive and 8 floating ones of its gate."""
 
 FAR_MS: Final = 1.0
 """Latency from which two task managers are further apart than in one data centre, ms."""
-
-_IDLE: Final = 0.5
-"""Idle share of an aligning task beside its input."""
-
-_ALIGNED: Final = 0.5
-"""Share of the limited time that must fall into alignments, or just after, for them to be it."""
 
 
 def exchange_causes(run: Run, edge: Edge, times: Times) -> Iterator[Cause]:
@@ -45,20 +36,11 @@ def exchange_causes(run: Run, edge: Edge, times: Times) -> Iterator[Cause]:
     if edge.partition_type in SPILLING:
         yield _of_disk(run, edge, times)
         return
-    aligned = _aligned(run, edge, times)
+    aligned = aligned_exchange(run, edge, times)
     if aligned is not None:
         yield aligned
         return
     yield _of_bandwidth(run, edge, times) or _of_window(run, edge, times)
-
-
-def _blocked(run: Run, edge: Edge, times: Times) -> str:
-    blocked = run.worst(edge.sender, "backpressured_ms_per_s", times) / 1000
-    busy = run.worst(edge.receiver, "busy_ms_per_s", times) / 1000
-    return (
-        f"{edge.sender} was blocked {percent(blocked)} of the time, although {edge.receiver} was "
-        f"busy only {percent(busy)} (stages, {run.span(times)})"
-    )
 
 
 def _of_disk(run: Run, edge: Edge, times: Times) -> Cause:
@@ -81,105 +63,6 @@ def _of_disk(run: Run, edge: Edge, times: Times) -> Cause:
     )
 
 
-def _aligned(run: Run, edge: Edge, times: Times) -> Cause | None:
-    """Return the cause if the receiver was aligning barriers when the exchange limited.
-
-    Then it idles beside input that is there: nothing else keeps a task from reading it.
-    """
-    checkpoints = run.frame("checkpoints")
-    if checkpoints is None:
-        return None
-    rows = run.rows(edge.receiver, times)
-    rows = rows[rows["idle_ms_per_s"] >= 1000 * _IDLE]
-    waiting = rows[rows["input_queue_buffers"] > 0]["t_s"]
-    held = (frozenset(map(float, waiting)) | _unsent(run, edge, rows)) & _aligning(
-        run, edge.receiver, checkpoints
-    )
-    ordered = [*run.lengths]
-    after = {ordered[i + 1] for i, t_s in enumerate(ordered[:-1]) if t_s in held}
-    if run.length(times & (held | after)) < _ALIGNED * run.length(times):
-        return None
-    tasks = run.frame("checkpoint_tasks")
-    text = (
-        f"{_blocked(run, edge, times)}: in {len(held)} samples {edge.receiver} was idle beside "
-        "input that waited, while a checkpoint was under way (checkpoints)."
-    )
-    evidence = [text]
-    if tasks is not None:
-        longest = tasks[tasks["stage"] == edge.receiver]["alignment_ms"].max()
-        if longest > 0:
-            wait = seconds(float(longest) / 1000)
-            evidence.append(f"It waited up to {wait} s for the last barrier (checkpoint_tasks).")
-    advice = "let barriers overtake (unaligned checkpoints), or checkpoint less often"
-    firing = firing_window(run.tables, run.scenario, edge.receiver, _waits(run, times))
-    if firing is not None:
-        evidence.append(
-            f"{firing} was firing into full outputs meanwhile, and no barrier, unaligned or not, "
-            "passes before all timers of its watermark have fired."
-        )
-        advice = advice_on(firing)
-    return Cause(
-        stage=edge.receiver,
-        subtask=None,
-        cause="checkpoint",
-        evidence=tuple(evidence),
-        confidence=0.9 if len(held) > 2 else 0.7,
-        reason="only barriers keep a task from reading what has arrived",
-        advice=advice,
-        limited_s=run.length(times),
-    )
-
-
-def _waits(run: Run, times: Times) -> list[tuple[float, float]]:
-    """Return the intervals of some samples, from and until, s."""
-    return [(t_s - run.lengths[t_s], t_s) for t_s in sorted(times)]
-
-
-def _unsent(run: Run, edge: Edge, rows: pd.DataFrame) -> Times:
-    """Return the samples in which an idle subtask gave credit for what was not sent.
-
-    A sender with both sends at once, unless the channel is blocked behind a barrier; it then
-    announces no backlog (``PipelinedSubpartition``).
-    """
-    channels = run.channels[run.channels["edge"] == edge.name].sort_values("t_s")
-    fresh = channels.groupby(["sender", "receiver"])["sent"].diff()
-    stays = channels[(channels["in_flight_records"] > 0) & (channels["credit"] > 0) & (fresh == 0)]
-    keys = rows[["t_s", "subtask"]].rename(columns={"subtask": "receiver"})
-    return frozenset(map(float, stays[["t_s", "receiver"]].merge(keys)["t_s"]))
-
-
-def _aligning(run: Run, stage: str, checkpoints: pd.DataFrame) -> Times:
-    """Return the samples in whose intervals a stage aligned the barriers of a checkpoint.
-
-    Where it has not acknowledged one, while that was under way. One channel has nothing to align.
-    """
-    edges = [one.name for one in run.scenario.inputs(stage)]
-    channels = run.channels[run.channels["edge"].isin(edges)]
-    channels = channels[["edge", "sender", "receiver"]].drop_duplicates()
-    if channels.groupby("receiver").size().max() < 2:
-        return frozenset()
-    spans = list[tuple[float, float]]()
-    tasks = run.frame("checkpoint_tasks")
-    for row in checkpoints.fillna({"ended_s": run.total_s}).to_dict("records"):
-        start, end = float(row["triggered_s"]), float(row["ended_s"])
-        if tasks is not None:
-            own = tasks[
-                (tasks["stage"] == stage) & (tasks["checkpoint_id"] == row["checkpoint_id"])
-            ]
-            own = own[own["start_delay_ms"].notna()]
-            if len(own):
-                ends = own["start_delay_ms"] + own["alignment_ms"]
-                end = start + float(ends.max()) / 1000
-                start += float(own["start_delay_ms"].min()) / 1000
-        if end > start:
-            spans.append((start, end))
-    return frozenset(
-        t_s
-        for t_s, length in run.lengths.items()
-        if any(start < t_s and end > t_s - length for start, end in spans)
-    )
-
-
 def _of_bandwidth(run: Run, edge: Edge, times: Times) -> Cause | None:
     """Return the cause if the connection is full."""
     bandwidth = run.scenario.cluster.bandwidth_bytes_per_s
@@ -196,7 +79,7 @@ def _of_bandwidth(run: Run, edge: Edge, times: Times) -> Cause | None:
         stage=edge.receiver,
         subtask=None,
         cause="network",
-        evidence=(f"{_blocked(run, edge, times)}.", text),
+        evidence=(f"{blocked_share(run, edge, times)}.", text),
         confidence=0.95,
         reason="the connection is full; headers take what is left",
         advice="raise the bandwidth, send less, or place both stages together",
@@ -218,7 +101,7 @@ def _of_window(run: Run, edge: Edge, times: Times) -> Cause:
     window = options.exclusive_buffers + options.floating_buffers
     is_small = scenario.system.counts_records or window < DEFAULT_WINDOW or latency < FAR_MS
     evidence = [
-        f"{_blocked(run, edge, times)}.",
+        f"{blocked_share(run, edge, times)}.",
         f"Output pools of {edge.sender} were used to {percent(out)}, input pools of "
         f"{edge.receiver} to {percent(into)}; with a backlog, {percent(empty)} of the channels had "
         f"no credit left (channels, {run.span(times)}).",

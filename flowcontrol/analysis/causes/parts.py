@@ -1,4 +1,4 @@
-"""The time in which a stage limits, by why: it stood still, wrote checkpoints, or is too slow.
+"""The time in which a stage limits, by why: it stood still, had checkpoints, or is too slow.
 
 What follows a disturbance is catching up, which is a part of it; and so is catching up with another
 stage that stood still. The rest is the time in which the stage is steadily too slow.
@@ -21,10 +21,11 @@ class Parts:
 
     Attributes
     ----------
-    stalled, checkpoint, steady : frozenset of float, s
-        Samples; the first two with the time of catching up after.
-    still, written : frozenset of float, s
-        Samples in which it took nothing up, and in which a checkpoint slowed it.
+    stalled, checkpoint, aligned, steady : frozenset of float, s
+        Samples; all but the last with the time of catching up after.
+    still, written, held : frozenset of float, s
+        Samples in which it took nothing up, in which its writing for a checkpoint slowed it, and in
+        which it waited for barriers beside input.
     subtasks : frozenset of int
         Those that stood still.
     slowed : float, ratio
@@ -33,9 +34,11 @@ class Parts:
 
     stalled: Times
     checkpoint: Times
+    aligned: Times
     steady: Times
     still: Times
     written: Times
+    held: Times
     subtasks: frozenset[int]
     slowed: float
 
@@ -56,6 +59,7 @@ def parts_of(run: Run, stage: str, times: Times, disturbed: Mapping[str, Disturb
     """
     own = disturbed[stage]
     kinds = {t_s: "other" for name in _connected(run, stage) for t_s in _all(disturbed, name)}
+    kinds |= {t_s: "aligned" for t_s, _ in own.held}
     kinds |= {t_s: "checkpoint" for t_s, _ in own.slowed}
     kinds |= {t_s: "stalled" for t_s, _ in own.still}
     found = _followed(run, stage, times, kinds)
@@ -63,9 +67,11 @@ def parts_of(run: Run, stage: str, times: Times, disturbed: Mapping[str, Disturb
     return Parts(
         stalled=frozenset(found["stalled"]),
         checkpoint=frozenset(found["checkpoint"]),
+        aligned=frozenset(found["aligned"]),
         steady=frozenset(found["steady"]),
         still=frozenset(t_s for t_s, _ in own.still),
         written=frozenset(t_s for t_s, _ in own.slowed),
+        held=frozenset(t_s for t_s, _ in own.held),
         subtasks=_most_often(own.still),
         slowed=sum(lost) / len(lost) if lost else 0.0,
     )
@@ -78,7 +84,9 @@ def _connected(run: Run, stage: str) -> list[str]:
 def _all(disturbed: Mapping[str, Disturbances], stage: str) -> set[float]:
     """Return the samples in which a stage is disturbed."""
     found = disturbed.get(stage)
-    return set() if found is None else {t_s for t_s, _ in [*found.still, *found.slowed]}
+    if found is None:
+        return set()
+    return {t_s for t_s, _ in [*found.still, *found.slowed, *found.held]}
 
 
 def _followed(
@@ -86,23 +94,28 @@ def _followed(
 ) -> Mapping[str, set[float]]:
     """Return the limited samples by kind: the disturbed ones, those just before and after."""
     found: dict[str, set[float]] = {
-        name: set() for name in ("stalled", "checkpoint", "other", "steady")
+        name: set() for name in ("stalled", "checkpoint", "aligned", "other", "steady")
     }
     near = [run.limited.get(name, frozenset()) for name in _connected(run, stage)]
     active = times.union(*near)
     latest, since, was_active = "steady", 0, False
+    before, level = 0.0, 0.0
     for t_s, coming in zip_longest(run.lengths, [*run.lengths][1:]):
         is_limited = t_s in times
         since += 1
         if t_s in kinds:
+            if latest == "steady":
+                level = _lag(run, stage, before)
             latest, since = kinds[t_s], 0
         elif t_s not in active and not was_active:
             latest = "steady"  # all have caught up
         elif latest != "steady" and is_limited and since > 1 and _overloaded(run, stage, t_s):
             latest = "steady"
+        elif 0 < _lag(run, stage, t_s) <= level:
+            latest = "steady"  # what it was behind before is not of the disturbance
         if is_limited:  # a stall that begins within an interval shows in the next one
             found[latest if latest != "steady" else kinds.get(coming, latest)].add(t_s)
-        was_active = t_s in active
+        before, was_active = t_s, t_s in active
     return found
 
 
@@ -114,21 +127,24 @@ def _overloaded(run: Run, stage: str, t_s: float) -> bool:
     """
     scenario = run.scenario
     above = [source.name for source in scenario.sources_of(stage)]
-    logs = [name for name in above if scenario.stage(name).reads_log]
-    if logs:
-        return _lag_grows(run, logs, t_s)
+    if any(scenario.stage(name).reads_log for name in above):
+        return _lag_grows(run, stage, t_s)
     return any(
         run.worst(name, "backpressured_ms_per_s", (t_s,)) > 1000 * LOW_ABOVE for name in above
     )
 
 
-def _lag_grows(run: Run, sources: Collection[str], t_s: float) -> bool:
+def _lag(run: Run, stage: str, t_s: float) -> float:
+    """Return how many records wait in the logs above a stage."""
+    above = [source.name for source in run.scenario.sources_of(stage)]
+    logs = [name for name in above if run.scenario.stage(name).reads_log]
+    return sum(run.total(name, "lag_records", (t_s,)) for name in logs)
+
+
+def _lag_grows(run: Run, stage: str, t_s: float) -> bool:
     times = [*run.lengths]
     before = times[max(0, times.index(t_s) - 1)]
-    now, then = (
-        sum(run.total(name, "lag_records", (at,)) for name in sources) for at in (t_s, before)
-    )
-    return now > then or before == t_s
+    return _lag(run, stage, t_s) > _lag(run, stage, before) or before == t_s
 
 
 def _most_often(still: Collection[Key]) -> frozenset[int]:

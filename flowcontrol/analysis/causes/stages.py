@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from flowcontrol.analysis.causes.alignments import aligned_stage
 from flowcontrol.analysis.causes.cause import Cause, Word
 from flowcontrol.analysis.causes.demand import capacity_of, demand_of
 from flowcontrol.analysis.causes.disturbances import STILL, Disturbances
@@ -25,6 +26,11 @@ _CLEAR: Final = 0.2
 """Blocked share before a stage from which there is no doubt that it limits."""
 
 _SERVICE: Final = "make the service quicker, or send it less: more subtasks share what it takes"
+
+_IN_FLIGHT: Final = (
+    "checkpoint less often, or keep less in flight (taskmanager.network.memory.buffer-debloat)"
+)
+"""Of a stage without state: a checkpoint has only what is in flight to write."""
 
 ADVICE: Final[dict[Word, str]] = {
     "operator": "give it more parallelism, or make it quicker",
@@ -58,6 +64,8 @@ def stage_causes(
     least = LASTING * run.total_s
     if run.length(parts.checkpoint) >= least:
         yield _of_checkpoints(run, stage, parts)
+    if run.length(parts.aligned) >= least:
+        yield aligned_stage(run, stage, parts)
     if run.length(parts.stalled) >= least:
         yield _of_stall(run, stage, parts)
     if run.length(parts.steady) >= least:
@@ -80,9 +88,16 @@ def _of_checkpoints(run: Run, stage: str, parts: Parts) -> Cause:
         reason="it is slower whenever a checkpoint works on it, and only then"
         if not parts.steady
         else "it is slower whenever a checkpoint works on it, and at other times too",
-        advice=ADVICE["checkpoint"],
+        advice=ADVICE["checkpoint"] if _has_state(run, stage) else _IN_FLIGHT,
         limited_s=run.length(parts.checkpoint),
     )
+
+
+def _has_state(run: Run, stage: str) -> bool:
+    """Tell whether a stage writes state for checkpoints, or takes its time to copy some."""
+    tasks = run.frame("checkpoint_tasks")
+    own = None if tasks is None else tasks[tasks["stage"] == stage]
+    return own is not None and bool((own["state_bytes"] > 0).any() or (own["sync_ms"] > 0).any())
 
 
 def _of_stall(run: Run, stage: str, parts: Parts) -> Cause:
