@@ -128,7 +128,7 @@ def find_bottleneck(
     for interval, names in limits:
         for name in names[:1]:
             found[name].append(interval)
-    of_round_s = sum(interval.length_s for interval, names in limits if ROUND in names)
+    of_round_s = sum(interval.length_s for interval in found.get(ROUND, ()))
     if of_round_s >= LASTING * end_of(tables) > 0:
         us = round_us_of(scenario, round_us) or 0
         sentence = round_sentence(of_round_s, end_of(tables), scenario, us)

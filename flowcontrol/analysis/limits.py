@@ -103,7 +103,11 @@ def find_limits(tables: Tables, scenario: Scenario, round_us: int | None = None)
 
 
 def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) -> list[str]:
-    """Return the limits of an interval: that of the job, then those of its other parts."""
+    """Return the limits of an interval: that of the job, then those of its other parts.
+
+    A stage that limits and is blocked has subtasks that are at work and others that are not: these
+    are no other part, and wait for those, as for the barrier of the one that is behind.
+    """
     first = _limit(interval, scenario, order) or _slow_reader(interval, order)
     if first is None:
         return []
@@ -111,7 +115,8 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
     found = dict.fromkeys([first])
     for sender in sorted(held, key=lambda name: order[name]):
         edges = scenario.outputs(sender)
-        if not any(interval.blocked.get(edge.receiver, 0.0) > NOTICEABLE for edge in edges):
+        passed_on = any(interval.blocked.get(edge.receiver, 0.0) > NOTICEABLE for edge in edges)
+        if sender != first and not passed_on:
             limit = _limit(interval, scenario, order, edges)
             if limit is not None:
                 found[limit] = None

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.analysis import Bottleneck, find_bottleneck
+from flowcontrol.analysis.causes import find_causes
+from flowcontrol.analysis.limits import find_limits
 
 CHAIN = {"source": {"emit_rate": 10000}, "middle": {}, "sink": {}}
 CHAIN_EDGES = ["source->middle", "middle->sink"]
@@ -440,3 +442,27 @@ def test_a_stage_at_work_behind_full_inputs_limits_however_long_it_is_blocked(
     stages: dict[str, object] = {"source": {}, "map": {}, "third": {}, "sink": {}}
     scenario = builder.scenario("s", stages, ["source->map", "map->third", "third->sink"])
     assert find_bottleneck(tables, scenario).stage == ("third" if after == 300 else "sink")
+
+
+@pytest.mark.parametrize("round_us", [None, 100_000])
+def test_subtasks_that_wait_for_a_barrier_of_the_busy_one_are_no_exchange_that_limits(
+    builder: ModuleType, round_us: int | None
+) -> None:
+    """A hot subtask is behind, and with it its barrier; the others stand before full channels."""
+    keys = {"source": {}, "map": {"parallelism": 3}, "count": {"parallelism": 3}}
+    job = builder.scenario("aligned", keys, ["source->map", "map->count"])
+    made = builder.Results(TIMES).stage("source", **busy(100, 850))
+    made.stage("map", 0, **busy(1000), in_pool_usage=1, out_pool_usage=0.2, rate_in=800)
+    for subtask in (1, 2):
+        made.stage("map", subtask, **busy(450, 450), in_pool_usage=0.1, rate_in=500)
+    for receiver in range(3):
+        made.stage("count", receiver, **busy(350), idle_ms_per_s=650, input_queue_buffers=8)
+        made.channel("source->map", 0, receiver, in_flight_records=900 * (receiver == 0))
+        for sender in (1, 2):
+            made.channel("map->count", sender, receiver, backlog=9, in_flight_records=20)
+    tables = made.tables()
+    found = find_bottleneck(tables, job, round_us=round_us)
+    assert (found.stage, found.subtasks) == ("map", (0,))
+    limits = find_limits(tables, job, round_us)
+    assert all(names == ["map"] for _, names in limits)
+    assert [(one.stage, one.subtask) for one in find_causes(tables, job, limits)] == [("map", 0)]

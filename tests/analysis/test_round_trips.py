@@ -11,6 +11,7 @@ import pytest
 from flowcontrol import emulate, sweep, tune
 from flowcontrol.analysis import Bottleneck, find_bottleneck, summarise
 from flowcontrol.analysis.causes import find_causes
+from flowcontrol.analysis.limits import find_limits
 from flowcontrol.analysis.round_trips import ROUND, is_of_round
 from flowcontrol.cli.main import main
 from flowcontrol.experiments.advise import advise
@@ -94,6 +95,24 @@ def test_rounds_that_limit_for_a_part_of_the_run_falsify_all_of_it() -> None:
     assert 4 <= found.limited_s <= 6
     assert find_causes(run.tables, own) == []
     assert [one.cause for one in find_causes(run.tables, scenario(stages=stages, round_ms=1))]
+
+
+def test_rounds_that_limit_another_branch_leave_the_verdict_as_it_is() -> None:
+    """One branch waits for its rounds, as before; in the other a sink of 500/s limits."""
+    own = scenario()
+    stages = [*own.canonical()["stages"], {"name": "other", "emit_rate": 1000},
+              {"name": "slow", "service_rate": 500}]  # fmt: skip
+    edges = [{"from": "source", "to": "sink"}, {"from": "other", "to": "slow"}]
+    own = scenario(
+        stages=[{key: one[key] for key in one if key != "placement"} for one in stages],
+        edges=[{**edge, "partitioner": "forward"} for edge in edges],
+        cluster={"task_managers": 2, "slots": 2, "network_latency_ms": 0.1},
+    )
+    run = simulate(own)
+    limits = find_limits(run.tables, own)
+    assert sum(names == ["slow", ROUND] for _, names in limits) > 10
+    assert find_bottleneck(run.tables, own, limits).stage == "slow"
+    assert [one.stage for one in find_causes(run.tables, own, limits)] == ["slow"]
 
 
 def test_the_live_clocks_own_rounds_count_too() -> None:

@@ -42,10 +42,11 @@ def find_causes(tables: Tables, scenario: Scenario, limits: Limits | None = None
     stages = {stage.name for stage in scenario.stages}
     disturbed = {name: disturbances_of(run, name) for name in run.limited if name in stages}
     found: list[Cause] = []
-    if run.length(run.limited.get(ROUND, ())) >= LASTING * run.total_s > 0:
+    of_round = [interval.t_s for interval, names in run.limits if ROUND in names[:1]]
+    if run.length(of_round) >= LASTING * run.total_s > 0:
         return []
     for name, times in run.limited.items():
-        if run.length(times) >= LASTING * run.total_s:
+        if name != ROUND and run.length(times) >= LASTING * run.total_s:
             found.extend(_causes_of(run, name, times, disturbed))
     return _ordered(run, _merged(found)) or [unlimited(run)]
 
