@@ -14,8 +14,9 @@ limited it for the longest time. Nine cases beyond the rule:
   a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
 - Sources wait for a trigger, and no more waits in their logs than one trigger explains: nothing
   limits, however long they wait and however busy a batch keeps a stage (:mod:`.triggers`).
-- Nothing is blocked, but the records before a saturated stage grow more, in queues of records:
-  then it limits, and what comes before it does not know yet, or never will.
+- Nothing is blocked, but the records before a saturated stage grow more, in queues of records or
+  in buffers that are not full (:mod:`.overruns`): then it limits, and what comes before it does not
+  know yet, or never will.
 - Nothing is blocked, but a source that reads a log is never idle and records wait there: then it
   limits itself, be it that it reads too slowly or that it stands still.
 - Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
@@ -146,7 +147,8 @@ def _verdict(
     }
     first = {name: lengths[name] for name in _not_of_a_backlog(limits, scenario, total_s)}
     name = max(first, key=lambda limit: first[limit], default=None)
-    evidence = Evidence(panel_of(tables, "stages"), scenario, lengths, total_s)
+    stages, channels = (panel_of(tables, name) for name in ("stages", "channels"))
+    evidence = Evidence(stages, channels, scenario, lengths, total_s)
     if name is None or lengths[name] < LASTING * total_s:
         sentence, *details = describe(evidence, None, frozenset(), Limiting())
         limited_s = lengths.get(name or "", 0.0)

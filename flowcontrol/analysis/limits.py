@@ -8,13 +8,14 @@ Of several independent parts of a job, as two branches before they meet, each ma
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from flowcontrol.analysis.frames import Tables, panels_of
+from flowcontrol.analysis.overruns import overruns
 from flowcontrol.analysis.panel import Array, Panel
 from flowcontrol.analysis.round_trips import ROUND, is_of_round, round_us_of, stretches
 from flowcontrol.analysis.subtasks import NEVER_IDLE
@@ -55,6 +56,8 @@ class Interval:
         By edge with channels that wait for a round trip: how much longer that is than in the job.
     at_work : frozenset of str
         Stages with a subtask behind full inputs that has room for output and is mostly busy.
+    overrun : frozenset of str
+        Stages that fall behind while buffers still hold what waits for them.
     """
 
     t_s: float
@@ -66,6 +69,7 @@ class Interval:
     behind: frozenset[str] = frozenset()
     stretched: Mapping[str, float] = field(default_factory=dict)
     at_work: frozenset[str] = frozenset()
+    overrun: frozenset[str] = frozenset()
 
 
 Limits = Sequence[tuple[Interval, Sequence[str]]]
@@ -96,7 +100,7 @@ def find_limits(tables: Tables, scenario: Scenario, round_us: int | None = None)
     channels = panels.panel("channels")
     stretched = stretches(channels, scenario, round_us_of(scenario, round_us))
     samples = panels.panel("stages")
-    intervals = _intervals(samples, channels, stretched)
+    intervals = _intervals(samples, channels, stretched, overruns(samples, channels, scenario))
     in_time = in_time_with_triggers(samples, scenario)
     intervals = [_without(one, in_time.get(one.t_s, frozenset()), scenario) for one in intervals]
     return [(interval, _limits(interval, scenario, order)) for interval in intervals]
@@ -121,11 +125,15 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
             if limit is not None:
                 found[limit] = None
     free = [name for name in interval.behind if interval.blocked.get(name, 0.0) <= NOTICEABLE]
-    return list(found | dict.fromkeys(sorted(free, key=lambda name: order[name])))
+    apart = sorted({*free, *interval.overrun}, key=lambda name: order[name])
+    return list(found | dict.fromkeys(apart))
 
 
 def _intervals(
-    samples: Panel, channels: Panel, stretched: Mapping[float, Mapping[str, float]]
+    samples: Panel,
+    channels: Panel,
+    stretched: Mapping[float, Mapping[str, float]],
+    overrun: Mapping[float, Collection[str]],
 ) -> list[Interval]:
     """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
     hungry = _by_sample(channels, "edge", _is_hungry)
@@ -153,6 +161,7 @@ def _intervals(
             behind=behind.get(t_s, nothing),
             stretched=stretched.get(t_s, {}),
             at_work=at_work.get(t_s, nothing),
+            overrun=frozenset(overrun.get(t_s, nothing)),
         )
         for t_s, length_s in zip(each["t_s"].tolist(), each["interval_s"].tolist(), strict=True)
     ]
@@ -268,9 +277,9 @@ def _limit(
 
 
 def _overrun(interval: Interval, scenario: Scenario) -> list[Edge]:
-    """Return the edges whose queues of records grow before a receiver that is never idle."""
+    """Return the edges into stages that are never idle while more and more waits for them."""
     if not scenario.system.counts_records:
-        return []
+        return [edge for edge in scenario.edges if edge.receiver in interval.overrun]
     return [
         edge
         for edge in scenario.edges

@@ -81,11 +81,11 @@ def limiting_subtasks(
     return Limiting(found, sum(waiting[subtask] for subtask in found) / sum(waiting.values()))
 
 
-def _edges_into(scenario: Scenario, stage: str) -> list[str]:
+def edges_into(scenario: Scenario, stage: str) -> list[str]:
     """Return the edges into the task of a stage: those into its chain."""
     found: list[str] = []
     for edge in scenario.inputs(stage):
-        found += _edges_into(scenario, edge.sender) if edge.chain else [edge.name]
+        found += edges_into(scenario, edge.sender) if edge.chain else [edge.name]
     return found
 
 
@@ -99,7 +99,7 @@ def _waiting(
     if scenario.stage(stage).reads_log:
         rows = panel_of(tables, "stages").of("stage", stage).among("t_s", times)
         return _means(rows, "subtask", "lag_records")
-    rows = panel_of(tables, "channels").among("edge", _edges_into(scenario, stage))
+    rows = panel_of(tables, "channels").among("edge", edges_into(scenario, stage))
     rows = rows.among("t_s", times)
     return {
         int(receiver): rows.of("receiver", receiver)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.panel import Panel, mean_over_time
-from flowcontrol.analysis.subtasks import Limiting
+from flowcontrol.analysis.subtasks import Limiting, edges_into
 from flowcontrol.analysis.triggers import reads_in_batches
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
@@ -40,8 +40,8 @@ class Evidence:
 
     Attributes
     ----------
-    samples : Panel
-        The table ``stages``.
+    samples, channels : Panel
+        The tables ``stages`` and ``channels``.
     scenario : Scenario
         What was run.
     limited_s : mapping of str to float, s
@@ -51,6 +51,7 @@ class Evidence:
     """
 
     samples: Panel
+    channels: Panel
     scenario: Scenario
     limited_s: Mapping[str, float]
     total_s: float
@@ -289,16 +290,15 @@ def _nothing_limits(evidence: Evidence) -> tuple[str, ...]:
 def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     """Return which stages upstream were blocked, and for what share of that time.
 
-    Where none was, before queues of records, it is how many records waited.
+    Where none was, as long as queues or buffers take them, it is how many records waited.
     """
     shares = {
         name: evidence.share(name, "backpressured_ms_per_s", times)
         for name in evidence.scenario.upstream(stage)
     }
     named = [name for name, share in shares.items() if share > NAMED]
-    if not named and evidence.scenario.system.counts_records:
+    if not named:
         return _not_held(evidence, stage, times)
-    named = named or list(shares)
     if len(named) > _MOST_NAMED:
         worst = max(named, key=lambda name: shares[name])
         figure = percent(shares[worst])
@@ -310,9 +310,13 @@ def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
 
 def _not_held(evidence: Evidence, stage: str, times: frozenset[float]) -> str:
     """Return how many records waited for a stage whose senders were not blocked."""
-    rows = evidence.rows(stage, times)
-    most = rows.per_sample(["input_queue_buffers"])["input_queue_buffers"].max()
-    return f"nothing before it was held back, and up to {most:,.0f} records waited in its queues"
+    if evidence.scenario.system.counts_records:
+        rows, column, where = evidence.rows(stage, times), "input_queue_buffers", "in its queues"
+    else:
+        rows = evidence.channels.among("edge", edges_into(evidence.scenario, stage))
+        rows, column, where = rows.among("t_s", times), "in_flight_records", "in buffers"
+    most = max(rows.per_sample([column])[column].tolist(), default=0)
+    return f"nothing before it was held back, and up to {most:,.0f} records waited {where}"
 
 
 def _beside(

@@ -13,8 +13,8 @@ from flowcontrol.analysis.causes.parts import Parts, parts_of
 from flowcontrol.analysis.causes.processes import work_of
 from flowcontrol.analysis.causes.run import Run, Times
 from flowcontrol.analysis.hot import HOT
-from flowcontrol.analysis.subtasks import limiting_subtasks
-from flowcontrol.analysis.wording import join_words, percent, seconds
+from flowcontrol.analysis.subtasks import edges_into, limiting_subtasks
+from flowcontrol.analysis.wording import NAMED, join_words, percent, seconds
 
 LASTING: Final = 0.05
 """Least share of the run for which a cause must limit, as for the bottleneck."""
@@ -212,7 +212,7 @@ def _slow(
     blocked = max((run.worst(one, "backpressured_ms_per_s", times) for one in above), default=0.0)
     first = f"{who} was busy {percent(share)} of the time (stages, {run.span(times)})"
     if beside is None:
-        evidence = [f"{first}, while what sends to it was blocked {percent(blocked / 1000)}."]
+        evidence = [f"{first}, {_before(run, stage, blocked, times)}."]
     else:
         demand, capacity = beside
         evidence = [
@@ -226,7 +226,7 @@ def _slow(
     sure = 0.95 if work.is_measured else 0.85
     if beside is not None:
         sure = min(sure, 0.6 + 0.3 * min(1.0, beside[0] / beside[1] - 1))
-    elif blocked < 1000 * _CLEAR and not run.scenario.system.counts_records:
+    elif blocked < 1000 * _CLEAR and not _is_overrun(run, stage, times):
         sure -= 0.15
     return Cause(
         stage=stage,
@@ -236,17 +236,42 @@ def _slow(
         confidence=round(sure, 2),
         reason="the scenario says that a service outside sets its rate"
         if run.scenario.stage(stage).external
-        else _how_sure(work.is_measured, blocked, beside is not None),
+        else _how_sure(
+            work.is_measured, blocked, beside is not None, _is_overrun(run, stage, times)
+        ),
         advice=_SERVICE if run.scenario.stage(stage).external else ADVICE[work.kind],
         limited_s=run.length(times),
     )
 
 
-def _how_sure(is_measured: bool, blocked: float, is_beside: bool) -> str:
+def _is_overrun(run: Run, stage: str, times: Times) -> bool:
+    """Tell whether queues or buffers hold what waits for a stage, most of the time."""
+    if run.scenario.system.counts_records:
+        return True
+    held = [one.t_s for one, _ in run.limits if one.t_s in times and stage in one.overrun]
+    return 2 * run.length(held) > run.length(times)
+
+
+def _before(run: Run, stage: str, blocked: float, times: Times) -> str:
+    """Return what a stage did to those that send to it."""
+    if blocked >= 1000 * NAMED or run.scenario.system.counts_records:
+        return f"while what sends to it was blocked {percent(blocked / 1000)}"
+    edges = edges_into(run.scenario, stage)
+    rows = run.channels[run.channels["edge"].isin(edges) & run.channels["t_s"].isin(times)]
+    waiting = rows.groupby("t_s")["in_flight_records"].sum()
+    return (
+        f"while buffers held up to {int(waiting.max()):,} records for it, and blocked nobody yet "
+        "(channels)"
+    )
+
+
+def _how_sure(is_measured: bool, blocked: float, is_beside: bool, is_overrun: bool) -> str:
     if is_beside:
         return "what would come is worked out from how long its sources were blocked"
     if is_measured:
         return "the load of its processors is measured"
+    if blocked < 1000 * _CLEAR and is_overrun:
+        return "it is never idle, and more and more waits for it; why it is slow is not measured"
     if blocked < 1000 * _CLEAR:
         return "it is busy, but what sends to it is hardly blocked"
     return "it is busy and holds others up; whether it computes or waits is not measured"
