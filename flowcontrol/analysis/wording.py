@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.panel import Panel, mean_over_time
@@ -27,8 +28,8 @@ NAMED = 0.005
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
-_LONGEST = 220
-"""Characters of a sentence that still names advice: two lines or so."""
+_LINES, _COLUMNS = 2, 80
+"""What the first sentence takes of a terminal at the most; what else there is follows it."""
 
 _MOST_NAMED = 3
 """Stages named in a list before the rest is only counted."""
@@ -94,32 +95,42 @@ def describe(
     Returns
     -------
     tuple of str
-        Sentences, each with a full stop: the bottleneck and why, in two lines or so; further advice
-        and evidence, and what limited at other times.
+        Sentences, each with a full stop: the bottleneck and why, in two lines of a terminal as far
+        as names allow; further advice and evidence, and what limited at other times.
     """
     if not len(evidence.samples):
         return ("No bottleneck can be named: the run ended before its first sample.",)
     if name is None:
         return _nothing_limits(evidence)
     return (
-        *_within_length(*_limits(evidence, name, times, limiting)),
+        *_in_lines(*_limits(evidence, name, times, limiting)),
         *_beside(evidence, name, times, limiting),
         *_also(evidence, name),
     )
 
 
-def _within_length(finding: str, advice: str) -> tuple[str, ...]:
-    """Return what limits and what helps in one sentence, or in two if it is long."""
-    text = f"{finding}; {advice}."
-    if len(text) <= _LONGEST:
-        return (text,)
-    return f"{finding}.", f"{advice[:1].upper()}{advice[1:]}."
+Clause = tuple[str, str]
+"""What goes on with a sentence, and the same as a sentence of its own, without its stop."""
+
+
+def _in_lines(text: str, clauses: Sequence[Clause]) -> tuple[str, ...]:
+    """Return a sentence with as many of its clauses as fit into its lines, and the others alone."""
+    for place, (more, _) in enumerate(clauses):
+        if len(wrap(f"{text}{more}.", _COLUMNS)) > _LINES:
+            return f"{text}.", *(f"{alone}." for _, alone in clauses[place:])
+        text += more
+    return (f"{text}.",)
+
+
+def _clause(text: str) -> Clause:
+    """Return a clause after a semicolon."""
+    return f"; {text}", f"{text[:1].upper()}{text[1:]}"
 
 
 def _limits(
     evidence: Evidence, name: str, times: frozenset[float], limiting: Limiting
-) -> tuple[str, str]:
-    """Return what limited, with the evidence, and what helps."""
+) -> tuple[str, Sequence[Clause]]:
+    """Return what limited, and clauses with the evidence and what helps."""
     edges = {edge.name: edge for edge in evidence.scenario.edges}
     if name == throttle_name(evidence.scenario):
         return _throttle_limits(evidence, times)
@@ -132,34 +143,38 @@ def _limits(
 
 def _stage_limits(
     evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
-) -> tuple[str, str]:
+) -> tuple[str, Sequence[Clause]]:
     """Return it for a stage, or for some of its subtasks."""
     subtasks = limiting.subtasks
     subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
     pronoun = "they were" if len(subtasks) > 1 else "it was"
     busy = percent(evidence.share(stage, "busy_ms_per_s", times, subtasks))
+    held = _blocked(evidence, stage, times)
     return (
-        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time {_when(evidence, stage)}, "
-        f"while {_blocked(evidence, stage, times)}",
-        _advice(evidence, stage, subtasks),
+        f"Bottleneck: {subject} — {pronoun} busy {busy} of the time {_when(evidence, stage)}",
+        [(f", while {held}", f"Meanwhile {held}"), _clause(_advice(evidence, stage, subtasks))],
     )
 
 
 def _reader_limits(
     evidence: Evidence, stage: str, times: frozenset[float], limiting: Limiting
-) -> tuple[str, str]:
+) -> tuple[str, Sequence[Clause]]:
     """Return it for a source that is behind its log although nothing blocks it."""
     subtasks = limiting.subtasks
     subject = f"{_subtasks(subtasks)} of {stage}" if subtasks else stage
     pronoun, its, was = ("they", "their", "were") if len(subtasks) > 1 else ("it", "its", "was")
     count = len(subtasks) or evidence.scenario.stage(stage).parallelism
     rate = evidence.share(stage, "rate_out", times, subtasks) * 1000.0 * count
+    behind = f"{was} up to {_most_behind(evidence, stage, times)} behind {its} log"
+    free = f"nothing after {stage} held it back"
     return (
         f"Bottleneck: {subject} — {pronoun} read as fast as {pronoun} could, "
-        f"{rate:,.0f} records/s, {_when(evidence, stage)}, and {was} up to "
-        f"{_most_behind(evidence, stage, times)} behind {its} log, while nothing after {stage} "
-        "held it back",
-        f"let {stage} read faster, or spread its log over more partitions",
+        f"{rate:,.0f} records/s, {_when(evidence, stage)}",
+        [
+            (f", and {behind}", f"{pronoun.capitalize()} {behind}"),
+            (f", while {free}", f"N{free[1:]}"),
+            _clause(f"let {stage} read faster, or spread its log over more partitions"),
+        ],
     )
 
 
@@ -170,23 +185,34 @@ def _most_behind(evidence: Evidence, stage: str, times: frozenset[float]) -> str
     return f"{records:,.0f} records, {seconds(float(rows['lag_s'].max()))} s,"
 
 
-def _edge_limits(evidence: Evidence, edge: Edge, times: frozenset[float]) -> tuple[str, str]:
+def _edge_limits(
+    evidence: Evidence, edge: Edge, times: frozenset[float]
+) -> tuple[str, Sequence[Clause]]:
     """Return it for an exchange whose buffers cannot carry the rate."""
     blocked = percent(evidence.share(edge.sender, "backpressured_ms_per_s", times))
     busy = percent(evidence.share(edge.receiver, "busy_ms_per_s", times))
     if edge.partition_type in SPILLING:
+        why = (
+            f"ts result partition ({edge.partition_type}) is written to disk more slowly than it "
+            "is filled"
+        )
         return (
             f"Bottleneck: the disk behind {edge.name} — {edge.sender} was blocked {blocked} of "
-            f"the time {_when(evidence, edge.name)}, because its result partition "
-            f"({edge.partition_type}) is written to disk more slowly than it is filled",
-            f"raise cluster.disk_bytes_per_s, spread {edge.sender} over more task managers, or "
-            "give it more network buffers",
+            f"the time {_when(evidence, edge.name)}",
+            [
+                (f", because i{why}", f"I{why}"),
+                _clause(
+                    f"raise cluster.disk_bytes_per_s, spread {edge.sender} over more task "
+                    "managers, or give it more network buffers"
+                ),
+            ],
         )
     reason, advice = _full_connection(evidence, edge, times) or _no_room(evidence.scenario)
+    only = f"{edge.receiver} was busy only {busy}"
     return (
         f"Bottleneck: the exchange {edge.name} — {edge.sender} was blocked {blocked} of the time "
-        f"{_when(evidence, edge.name)}, although {edge.receiver} was busy only {busy}; {reason}",
-        advice,
+        f"{_when(evidence, edge.name)}",
+        [(f", although {only}", f"Meanwhile {only}"), _clause(reason), _clause(advice)],
     )
 
 
@@ -239,7 +265,7 @@ def throttle_name(scenario: Scenario) -> str:
     return f"the throttle {scenario.system.throttle}"
 
 
-def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> tuple[str, str]:
+def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> tuple[str, Sequence[Clause]]:
     """Return it for sources that a throttle held back while no stage was saturated."""
     scenario, name = evidence.scenario, throttle_name(evidence.scenario)
     shares = {
@@ -251,11 +277,14 @@ def _throttle_limits(evidence: Evidence, times: frozenset[float]) -> tuple[str, 
         stage: evidence.share(stage, "busy_ms_per_s", times) for stage in scenario.downstream(held)
     }
     top = max(busy, key=lambda stage: busy[stage])
+    only = f"{top}, the busiest stage after it, was busy only {percent(busy[top])}"
     return (
         f"Bottleneck: {name} — it held {held} back {percent(shares[held])} of the time "
-        f"{_when(evidence, name)}, although {top}, the busiest stage after it, was busy only "
-        f"{percent(busy[top])}",
-        "give system.throttle larger limits or a quicker reaction",
+        f"{_when(evidence, name)}",
+        [
+            (f", although {only}", f"Meanwhile {only}"),
+            _clause("give system.throttle larger limits or a quicker reaction"),
+        ],
     )
 
 
@@ -274,17 +303,23 @@ def _nothing_limits(evidence: Evidence) -> tuple[str, ...]:
     later = [stage.name for stage in scenario.stages if scenario.inputs(stage.name)]
     busy = {name: evidence.share(name, "busy_ms_per_s", whole) for name in later}
     text = f"No bottleneck: {names} set the pace at {pace}, {total:,.0f} records/s on average"
+    clauses = list[Clause]()
     if busy:
         top = max(busy, key=lambda name: busy[name])
-        text += f"; {top}, the busiest stage after it, was busy {percent(busy[top])} of the time"
+        most = f"the busiest stage after it, was busy {percent(busy[top])} of the time"
+        clauses.append((f"; {top}, {most}", f"{top}, {most}"))
     limits = [
         f"{name} limited for {seconds(length)} of {seconds(evidence.total_s)} s"
         for name, length in evidence.limited_s.items()
     ]
     if limits:
-        return f"{text}.", f"{join_words(limits)}."
-    waits = f"{names} waited only for triggers" if reads_in_batches(scenario) else ""
-    return (f"{text}, and {waits or 'nothing was blocked for long'}.",)
+        return *_in_lines(text, clauses), f"{join_words(limits)}."
+    if reads_in_batches(scenario):
+        waits = f"{names} waited only for triggers"
+        return _in_lines(text, [*clauses, (f", and {waits}", waits)])
+    free = ", and nothing was blocked for long", "Nothing was blocked for long"
+    found = _in_lines(text, [*clauses, free])
+    return found if len(found) == 1 else found[:-1]  # that nothing limits says as much
 
 
 def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:

@@ -39,7 +39,7 @@ def sentence(made: Scenario) -> str:
 
 def test_a_bandwidth_that_limits_is_named() -> None:
     found = sentence(scenario(100_000))
-    assert "the connection from task manager 0 to 1 is full. It carried" in found
+    assert "The connection from task manager 0 to 1 is full. It carried" in found
     assert "its bandwidth is 100,000: raise cluster.bandwidth_bytes_per_s" in found
     assert "buffers" not in found
 
@@ -47,4 +47,4 @@ def test_a_bandwidth_that_limits_is_named() -> None:
 @pytest.mark.parametrize("bandwidth", [None, 1e9])
 def test_a_round_trip_that_limits_is_not_the_bandwidth(bandwidth: float | None) -> None:
     found = sentence(scenario(bandwidth, latency_ms=400))
-    assert "its buffers are too few for one round trip" in found
+    assert "Its buffers are too few for one round trip" in found

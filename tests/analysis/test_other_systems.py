@@ -34,8 +34,11 @@ def test_a_throttle_without_a_saturated_stage_limits_itself(builder: ModuleType)
     assert limit.detail()["throttle"] == "global_hysteresis"
     assert limit.sentence == (
         "Bottleneck: the throttle global_hysteresis — it held source back 70 % of the time in all "
-        "100 s, although sink, the busiest stage after it, was busy only 90 %; give "
-        "system.throttle larger limits or a quicker reaction."
+        "100 s."
+    )
+    assert limit.details == (
+        "Meanwhile sink, the busiest stage after it, was busy only 90 %.",
+        "Give system.throttle larger limits or a quicker reaction.",
     )
 
 
@@ -48,14 +51,14 @@ def test_a_throttle_reaches_over_the_stages_before_the_saturated_one(builder: Mo
 
 def test_without_a_throttle_the_exchange_limits(builder: ModuleType) -> None:
     assert found(builder, "flink", 700, 100, 900).edge == "source->middle"
-    assert "its buffers are too few" in found(builder, "flink", 700, 100, 900).sentence
+    assert "Its buffers are too few" in found(builder, "flink", 700, 100, 900).details[0]
 
 
 def test_an_exchange_of_records_has_no_buffers(builder: ModuleType) -> None:
     limit = found(builder, "pulsar", 700, 100, 100)
     assert limit.edge == "source->middle"
-    assert "buffer" not in limit.sentence
-    assert "its transport, half_return_credit, lets too few records go" in limit.sentence
+    assert not any("buffer" in text for text in (limit.sentence, *limit.details))
+    assert "Its transport, half_return_credit, lets too few records go" in limit.details[0]
 
 
 @pytest.mark.parametrize(("system", "busy", "stage"), [
@@ -77,9 +80,9 @@ def test_a_queue_of_records_that_grows(
     if stage:
         assert limit.sentence == (
             f"Bottleneck: sink — it was busy 100 % of the time {when}, while nothing before it was "
-            f"held back, and up to 2,000 records waited in {where}; give sink more parallelism or "
-            "speed."
+            f"held back, and up to 2,000 records waited in {where}."
         )
+        assert limit.details == ("Give sink more parallelism or speed.",)
 
 
 def test_a_queue_that_does_not_grow_limits_nobody(builder: ModuleType) -> None:

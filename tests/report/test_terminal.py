@@ -61,7 +61,7 @@ def test_no_line_is_longer_than_the_console(
     text = "\n".join(lines)
     for stage in summary["stages"]:
         assert stage in text
-    ends = " ".join([summary["sentence"], *cause_lines(summary)])
+    ends = " ".join([summary["sentence"], *summary["details"], *cause_lines(summary)])
     assert " ".join(text.split()).endswith(ends)
 
 
