@@ -93,10 +93,20 @@ class Capacity(Result):
         """Relative error of the rate: the tolerance, or more if the runs were too short for it.
 
         What still grew at the rate may be too much of it, and half the tolerance is the distance
-        to a rate that is not sustained.
+        to a rate that is not sustained. What a run cannot show may grow as well, unless the rate is
+        what is behind the source can do.
         """
-        grew = 0.0 if self.below is None else self.below.growth.share
+        if self.below is None:
+            return self.tolerance
+        growth = self.below.growth
+        is_unseen = not self.is_of_stages and not isinf(growth.blind)
+        grew = max(growth.share, growth.blind if is_unseen else 0.0)
         return max(self.tolerance, self.tolerance / 2 + grew)
+
+    @property
+    def is_of_stages(self) -> bool:
+        """Whether the rate is what is behind the source can do, by rates, shares and bandwidths."""
+        return self.below is not None and float(self.rate) >= self.below.most * (1 - self.tolerance)
 
     @cached_property
     def sentence(self) -> str:

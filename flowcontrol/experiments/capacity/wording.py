@@ -132,6 +132,14 @@ def _remark(capacity: Capacity) -> Iterator[str]:
     if probe is not None and allowance < probe.growth.blind < float("inf"):
         blind = probe.growth.blind
         end = capacity.window[1]
+        if capacity.is_of_stages:
+            yield (
+                f"The rate is what is behind {capacity.source} can do. In runs of {end:g} s "
+                f"another limit shows from {blind:.2%} of what {probe.growth.edge} carries on: "
+                f"state a duration_s of {ceil(end * blind / allowance)} or more to see a smaller "
+                "one."
+            )
+            return
         yield (
             f"Runs of {end:g} s do not show a queue that grows by less than {blind:.2%} of what "
             f"{probe.growth.edge} carries: state a duration_s of "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from math import inf
 from typing import Any
 
 import pytest
@@ -127,10 +129,18 @@ def test_runs_too_short_for_the_tolerance_say_so(make: Make, fluid: Any) -> None
     """32 records are 0.8 % of what flows in the quarter of 5.3 s; 0.5 % would take 8.5 s."""
     found = capacity(make(duration_s=5), "source", simulate=fluid())
     last = describe(found).splitlines()[-1]
+    assert found.error < 0.011
+    assert last.startswith("The rate is what is behind source can do. In runs of 5 s another limit")
+    assert last.endswith("state a duration_s of 9 or more to see a smaller one.")
+    assert found.below is not None
+    found = replace(found, below=replace(found.below, most=inf))  # by the runs alone
+    last = describe(found).splitlines()[-1]
     assert last.startswith("Runs of 5 s do not show a queue that grows by less than 0.8")
     assert "of what source->sink carries: state a duration_s of 9 or more." in last
+    assert found.error == pytest.approx(0.005 + found.below.growth.blind)
+    assert "within 0.013 of it" in describe(found)
     long = capacity(make(duration_s=20), "source", simulate=fluid())
-    assert "Runs of" not in describe(long)
+    assert "uns of" not in describe(long)
 
 
 # ---------------------------------------------------------------- a source that reads a log
