@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import or_
@@ -43,6 +44,7 @@ from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, Texts
+from flowcontrol.spark.session import is_launched, is_started
 from flowcontrol.virtual.parts import parts_of
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ def compare(
     systems : str or sequence of str, optional
         Names of presets, a list or a text with commas; by default all of them.
     clock : {"virtual", "live"}, default "virtual"
-        On the virtual clock systems are spread over Spark, on the live clock they run in turn.
+        On the virtual clock systems are spread over Spark or processes, on the live clock they run
+        in turn.
     out : Path or str, optional
         Folder of the results; by default ``out/<scenario name>-compare``. The same call continues.
     overrides : mapping or sequence of str, default ()
@@ -91,9 +94,11 @@ def compare(
     overwrite : bool, default False
         Replace the comparison in ``out``.
     spark : SparkSession, optional
-        By default the running session, else a new one.
+        By default the running session, else a new one. The virtual clock starts none, unless
+        ``spark-submit`` or a platform started this process: it needs none.
     processes : int, optional
-        Run in this number of local processes, without Spark. Virtual clock only.
+        Run in this number of local processes, without Spark. Virtual clock only; by default 1, this
+        one, where Spark is not running.
     progress : callable, optional
         Shows progress; by default on standard error, once it has taken 2 s.
     quiet : bool, default False
@@ -136,11 +141,22 @@ def compare(
                     _run_live(comparison, missing, paths, live or _live_in, bar)
                 elif missing:
                     work = _work(comparison, missing, paths, runner)
-                    _run_virtual(work, make_executor(spark, processes), bar, len(jobs))
+                    executor = make_executor(spark, _processes(spark, processes))
+                    _run_virtual(work, executor, bar, len(jobs))
         found = {**refused, **read_outcomes(paths)}
         return _written(folder, comparison, found, job_limits(next(iter(jobs.values()))))
     finally:
         folder.close()
+
+
+def _processes(spark: SparkSession | None, given: int | None) -> int | None:
+    """Return the number of local processes; None: run on Spark, which somebody has started.
+
+    Further processes would import a program that does not guard its main part again, and run it.
+    """
+    if given is not None or spark is not None or is_launched():
+        return given
+    return None if "pyspark" in sys.modules and is_started() else 1
 
 
 def _paths(folder: OwnedFolder) -> Paths:

@@ -9,12 +9,13 @@ from importlib import import_module
 
 import pytest
 
-from flowcontrol.errors import ScenarioError
+from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare import compare, print_comparison
 from flowcontrol.experiments.compare.columns import RATES, RESULTS
 from flowcontrol.experiments.compare.plan import plan_comparison, read_systems
 from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.spark.session import LAUNCHERS
 
 NAMES = ["flink", "unbounded", "heron"]
 
@@ -293,3 +294,25 @@ def test_at_80_columns_every_figure_but_the_bytes_is_there(comparing):
     heads = " ".join(out.getvalue().split("flink ")[0].split())
     for word in ("limit", "p50", "p99", "rec.", "swing", "lows", "back", "bound", "/MB"):
         assert word in heads
+
+
+@pytest.mark.parametrize("names", ["flink", "flink,unbounded"])
+@pytest.mark.parametrize("is_running", [False, True])
+def test_it_starts_no_spark_that_it_does_not_need(comparing, monkeypatch, names, is_running):
+    """On the virtual clock; one that runs already is taken."""
+    module = import_module("flowcontrol.experiments.compare.compare")
+    executor = import_module("flowcontrol.experiments.executor")
+    for name in LAUNCHERS:
+        monkeypatch.delenv(name, raising=False)
+
+    def starting():
+        raise RuntimeError("Spark was started")
+
+    monkeypatch.setattr(executor, "_own_session", starting)
+    monkeypatch.setitem(sys.modules, "pyspark", sys)
+    monkeypatch.setattr(module, "is_started", lambda: is_running)
+    if is_running:
+        with pytest.raises(RunError, match="Spark was started"):
+            comparing(systems=names, processes=None)
+    else:
+        assert len(comparing(systems=names, processes=None).outcomes) == len(names.split(","))
