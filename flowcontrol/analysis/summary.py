@@ -45,6 +45,7 @@ from flowcontrol.analysis.limits import find_limits
 from flowcontrol.analysis.panel import Panel, Window, mean_over_time
 from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
+from flowcontrol.analysis.triggers import waits_as_idle
 from flowcontrol.records import MARKER
 from flowcontrol.scenario import Scenario
 
@@ -156,7 +157,7 @@ def _findings(
 
 def _stages(panels: Panels, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
     """Return the figures of every stage, in the order of the scenario."""
-    samples, latencies = panels.panel("stages"), latency_panel(panels)
+    samples, latencies = waits_as_idle(panels.panel("stages"), scenario), latency_panel(panels)
     markers = latency_panel(panels, MARKER)
     stages = {}
     for stage in scenario.stages:

@@ -91,6 +91,28 @@ def in_time_with_triggers(samples: Panel, scenario: Scenario) -> Mapping[float, 
     }
 
 
+def waits_as_idle(samples: Panel, scenario: Scenario) -> Panel:
+    """Return the table ``stages`` in which waiting for a trigger is idle time, and not blocked.
+
+    Parameters
+    ----------
+    samples : Panel
+        The table ``stages`` of a run.
+    scenario : Scenario
+        What was run.
+    """
+    in_time = in_time_with_triggers(samples, scenario)
+    if not in_time:
+        return samples
+    blocked = samples["backpressured_ms_per_s"]
+    pairs = zip(samples["t_s"].tolist(), samples["stage"].tolist(), strict=True)
+    waits = np.array([stage in in_time[t_s] for t_s, stage in pairs], bool)
+    return samples.with_columns(
+        backpressured_ms_per_s=np.where(waits, 0.0, blocked),
+        idle_ms_per_s=samples["idle_ms_per_s"] + np.where(waits, blocked, 0.0),
+    )
+
+
 def is_late(worst: Panel, most_s: float) -> Array:
     """Tell at which samples a source is not in time.
 

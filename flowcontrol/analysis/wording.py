@@ -293,6 +293,7 @@ def _nothing_limits(evidence: Evidence) -> tuple[str, ...]:
     scenario = evidence.scenario
     sources = scenario.sources
     total = sum(evidence.rate(stage.name, "rate_out") * stage.parallelism for stage in sources)
+    total += _still_waiting(evidence) / evidence.total_s  # it was written, too
     names = join_words([stage.name for stage in sources])
     pace = "its own rate" if len(sources) == 1 else "their own rates"
     if any(stage.reads_log for stage in sources):
@@ -320,6 +321,13 @@ def _nothing_limits(evidence: Evidence) -> tuple[str, ...]:
     free = ", and nothing was blocked for long", "Nothing was blocked for long"
     found = _in_lines(text, [*clauses, free])
     return found if len(found) == 1 else found[:-1]  # that nothing limits says as much
+
+
+def _still_waiting(evidence: Evidence) -> float:
+    """Return the records in the logs of sources at the end of a run."""
+    logs = [stage.name for stage in evidence.scenario.sources if stage.reads_log]
+    totals = evidence.samples.among("stage", logs).per_sample(["lag_records"])["lag_records"]
+    return float(totals[-1]) if len(totals) else 0.0
 
 
 def _blocked(evidence: Evidence, stage: str, times: frozenset[float]) -> str:

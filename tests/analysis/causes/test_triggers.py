@@ -9,6 +9,7 @@ import pytest
 from flowcontrol.analysis import find_bottleneck
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.lag import find_lags
+from flowcontrol.analysis.summary import summarise
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
 
@@ -17,8 +18,8 @@ pytestmark = pytest.mark.usefixtures("whole_kernel")
 STATIC = "static_admission"
 
 
-def verdicts(throttle: dict[str, Any], service_rate: int = 10_000, **source: Any) -> Any:
-    """Return what limits, the first cause and the lags of a query that gets 100 records/s."""
+def run_of(throttle: dict[str, Any], service_rate: int = 10_000, **source: Any) -> Any:
+    """Return a query that gets 100 records/s, and the tables of its run."""
     topic = {"name": "topic", "arrival_rate": 100, "emit_rate": 100_000, **source}
     scenario = parse_scenario(
         {
@@ -29,7 +30,12 @@ def verdicts(throttle: dict[str, Any], service_rate: int = 10_000, **source: Any
             "edges": [{"from": "topic", "to": "query", "partitioner": "forward"}],
         }
     )  # fmt: skip
-    tables = simulate(scenario).tables
+    return scenario, simulate(scenario).tables
+
+
+def verdicts(throttle: dict[str, Any], service_rate: int = 10_000, **source: Any) -> Any:
+    """Return what limits, the first cause and the lags of a query that gets 100 records/s."""
+    scenario, tables = run_of(throttle, service_rate, **source)
     found = find_bottleneck(tables, scenario)
     return found, find_causes(tables, scenario)[0].cause, find_lags(tables, scenario)
 
@@ -112,3 +118,25 @@ def test_a_backlog_is_gone_when_a_trigger_takes_what_is_left() -> None:
     _, _, [lag] = verdicts(throttle, arrival_rate=backlog)
     assert lag.caught_up_after_s == pytest.approx(10, abs=2)
     assert not lag.is_behind_again
+
+
+@pytest.mark.parametrize(
+    "throttle", [{"name": STATIC}, {"name": STATIC, "interval_ms": 10_000}, {"name": "pid_rate"}]
+)
+def test_the_table_has_a_wait_for_a_trigger_as_idle(throttle: dict[str, Any]) -> None:
+    """The last 1,000 records wait for a trigger at the end, and are written all the same."""
+    scenario, tables = run_of(throttle)
+    found = summarise(tables, scenario, clock="virtual", rounds=6000, wall_s=1.0, round_ms=10.0)
+    topic = found["stages"]["topic"]
+    assert topic["pressure"] == "OK"
+    for name in ("whole", "second_half"):
+        shares = [topic[name][f"{one}_ms_per_s"] for one in ("busy", "idle", "backpressured")]
+        assert shares[2] == 0
+        assert sum(shares) == pytest.approx(1000)
+    assert "what is written to its log, 100 records/s on average" in found["sentence"]
+
+
+def test_the_table_has_who_is_held_back_as_blocked() -> None:
+    scenario, tables = run_of({"name": STATIC, "interval_ms": 1000}, service_rate=50)
+    found = summarise(tables, scenario, clock="virtual", rounds=6000, wall_s=1.0, round_ms=10.0)
+    assert found["stages"]["topic"]["pressure"] == "HIGH"
