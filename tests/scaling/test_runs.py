@@ -100,31 +100,34 @@ def totals(frame, stage, column):
     return int(rows.groupby("subtask")[column].last().sum())
 
 
-def test_no_record_is_lost_or_comes_from_nowhere(draw_until):
+SCRIPTS = st.lists(
+    st.tuples(
+        st.integers(1, 22),
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "source": st.integers(1, 4),
+                "map": st.integers(1, 5),
+                "sink": st.integers(1, 3),
+            },
+        ),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+TWICE = st.builds(
+    lambda first, second, widths: [(first, {"map": widths[0]}), (second, {"map": widths[1]})],
+    st.integers(1, 10),
+    st.integers(15, 20),
+    st.permutations([1, 3, 4, 5]),
+)
+"""Two changes of what is 2 at first, the second one when the first restart is long over."""
+
+
+def test_no_record_is_lost_or_comes_from_nowhere():
     met = set()
 
-    @settings(max_examples=max(3, settings.default.max_examples // 6))
-    @given(
-        checkpoints=st.booleans(),
-        sources=st.integers(1, 3),
-        rate=st.integers(20, 500),
-        partitions=st.sampled_from([None, 4, 5]),
-        script=st.lists(
-            st.tuples(
-                st.integers(1, 22),
-                st.fixed_dictionaries(
-                    {},
-                    optional={
-                        "source": st.integers(1, 4),
-                        "map": st.integers(1, 5),
-                        "sink": st.integers(1, 3),
-                    },
-                ),
-            ),
-            min_size=1,
-            max_size=4,
-        ),
-    )
     def look(checkpoints, sources, rate, partitions, script):
         one = scenario(checkpoints=checkpoints, sources=sources, rate=rate, partitions=partitions)
         with pytest.MonkeyPatch.context() as patch:
@@ -164,7 +167,19 @@ def test_no_record_is_lost_or_comes_from_nowhere(draw_until):
         met.add((checkpoints, partitions is not None, min(3, len(epochs.parts))))
         met.add(("again", epochs.replayed > 0))
 
-    draw_until(look, lambda: {(True, False, 3), (False, False, 3), ("again", True)} <= met, 10)
+    few = max(3, settings.default.max_examples // 6)
+    either = st.booleans(), st.sampled_from([None, 4, 5]), SCRIPTS
+    with_points = st.just(True), st.none(), TWICE
+    without = st.just(False), st.none(), TWICE
+    for checkpoints, partitions, scripts in (either, with_points, without):
+        drawn = given(
+            checkpoints=checkpoints,
+            sources=st.integers(1, 3),
+            rate=st.integers(20, 500),
+            partitions=partitions,
+            script=scripts,
+        )
+        settings(max_examples=few)(drawn(look))()
     assert {(True, False, 3), (False, False, 3), ("again", True)} <= met
 
 
