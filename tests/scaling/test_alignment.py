@@ -42,6 +42,11 @@ HEAD = [
     (100, 180, 15, 180, "balanced", 1, 200, 15),
     (100, 50, 15, 180, "balanced", 1, 200, 15),
     (100, 10, 15, 180, "balanced", 1, 200, 15),
+    (100, 10, 15, 180, "evenly_spread", 1, 200, 15),
+    (100, 10, 15, 180, "off", 1, 200, 10),
+    # as in the operator's testNumPartitionsAdjustment: 9 of 15 become 15, 3 divide and stay
+    (7, 9, 15, 128, "evenly_spread", 1, 200, 15),
+    (6, 3, 15, 128, "evenly_spread", 1, 200, 3),
     (100, 180, 15, 180, "evenly_spread", 1, 200, 15),
     (100, 180, 15, 180, "maximise_utilisation", 1, 200, 15),
     # the least is above the partitions: they count
@@ -67,6 +72,8 @@ OLD = [
     # 1.15 has FLINK-40389's fault: 15 of 15 partitions would turn the scale-up
     (100, 180, 15, 180, "evenly_spread", 1, 200, 100),
     (100, 50, 15, 180, "evenly_spread", 1, 200, 15),
+    (100, 10, 15, 180, "evenly_spread", 1, 200, 15),
+    (7, 9, 15, 128, "evenly_spread", 1, 200, 15),
     # evenly spread: 32 divides
     (16, 24, 0, 128, "evenly_spread", 1, 200, 32),
     # not within 30: down from 24, 128 // 24 = 5; 21 leaves 6, and does not divide: 22
