@@ -83,3 +83,5 @@ def test_barriers_that_are_late_for_a_window_are_no_reason_to_overtake() -> None
     assert cause.cause == "checkpoint"
     assert cause.advice == advice_on("count")
     assert any(text.startswith("count was firing") for text in cause.evidence)
+    assert cause.confidence == 0.6
+    assert "how much of the time count would take without them is not known" in cause.reason
