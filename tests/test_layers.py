@@ -40,11 +40,12 @@ ALLOWED = {
     "systems/transports": {"scenario", "protocol"},
     "job": BASE | {"protocol", "operators"} | SYSTEMS,
     "virtual": CORE | {"files"} | SYSTEMS,
+    "replicas": CORE | {"virtual"} | SYSTEMS,
     "ledger": BASE | {"protocol"},
     "version": set(),
     "install": set(),
     "spark": {"errors", "install", "notices"},
-    "live": CORE | {"folders", "ledger", "spark"} | SYSTEMS,
+    "live": CORE | {"folders", "ledger", "spark", "virtual", "replicas"} | SYSTEMS,
     "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
     "analysis": BASE | {"protocol"},
     "diagnosis": {"protocol", "analysis", "calibration"},
@@ -59,7 +60,7 @@ ALLOWED = {
     | {"files", "folders", "ledger", "link", "analysis", "report", "run"}
     | {"experiments/advise"},
     "run": CORE
-    | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
+    | {"files", "folders", "virtual", "replicas", "ledger", "spark", "live", "analysis", "report"}
     | {"deployment", "metrics", "experiments", "experiments/advise", "scaling/runs"}
     | SYSTEMS,
     "stepview": KIT | {"run", "experiments/compare"},
@@ -171,9 +172,9 @@ def test_the_layers_have_no_cycle():
     assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)
 
 
-def test_the_two_clocks_do_not_know_each_other():
-    assert "live" not in ALLOWED["virtual"]
-    assert "virtual" not in ALLOWED["live"]
+def test_the_kernel_knows_neither_its_processes_nor_spark():
+    assert not {"live", "replicas"} & ALLOWED["virtual"]
+    assert "live" not in ALLOWED["replicas"]
 
 
 @pytest.mark.parametrize(

@@ -3,21 +3,8 @@
 Both clocks stand on this package; it knows neither Spark nor Delta.
 """
 
-from flowcontrol.job.exchanged import Incoming, Outgoing, Work
 from flowcontrol.job.graph import Channel, JobEdge, JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.physical_graph import build_physical_graph, demands_by_job
-from flowcontrol.job.subtask import Subtask
 
-__all__ = [
-    "Channel",
-    "Incoming",
-    "Job",
-    "JobEdge",
-    "JobVertex",
-    "Outgoing",
-    "Subtask",
-    "Work",
-    "build_physical_graph",
-    "demands_by_job",
-]
+__all__ = ["Channel", "Job", "JobEdge", "JobVertex", "build_physical_graph", "demands_by_job"]

@@ -13,17 +13,10 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
-from flowcontrol.job.checkpointed_task import (
-    ABORTED,
-    COMPLETED,
-    RELIEVED,
-    SLOWED,
-    TRIGGER,
-    TaskOrder,
-)
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.snapshot_uploads import SnapshotUploads, Written
+from flowcontrol.job.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
 from flowcontrol.job.triggered_tasks import TriggeredTasks
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator
 from flowcontrol.protocol.checkpoints import alignment as a

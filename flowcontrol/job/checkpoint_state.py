@@ -1,13 +1,7 @@
-"""What a subtask holds of checkpoints after a round, as a typed value, and back from its ledger."""
+"""What a subtask holds of checkpoints after a round, as a typed value."""
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from flowcontrol.job.checkpointed_task import CheckpointRows
-from flowcontrol.protocol.queues import append, in_order, next_slot, refill_queue
-from flowcontrol.protocol.rings import use_all
-from flowcontrol.protocol.state import assign, copied, put_back
 from flowcontrol.protocol.states import (
     AlignedChannel,
     Alignment,
@@ -76,38 +70,3 @@ class CheckpointState:
     aborted: tuple[CoordinatorMessage, ...] = ()
     reports: tuple[CheckpointReport, ...] = ()
     aside: AsideState | None = None
-
-
-def checkpoint_state(rows: CheckpointRows | None) -> CheckpointState | None:
-    """Return a copy of a subtask's rows; None of one without checkpoints."""
-    if rows is None:
-        return None
-    return CheckpointState(
-        copied(rows.state),
-        copied(rows.alignment),
-        _copies(rows.channels),
-        _copies(in_order(rows.tracked)),
-        rows.tracked.ends.head,
-        _copies(in_order(rows.triggers)),
-        _copies(in_order(rows.aborted)),
-        _copies(rows.reports),
-    )
-
-
-def put_document_back(rows: CheckpointRows, values: Mapping[str, Any]) -> None:
-    """Give a fresh subtask's rows what its ledger has of them, but for its channels."""
-    put_back(rows.state, values["state"])
-    put_back(rows.alignment, values["alignment"])
-    use_all(rows.tracked.ends, rows.tracked.slots)
-    rows.tracked.ends.head = values["tracked_head"]
-    rows.tracked.ends.count = 0
-    for kept in values["tracked"]:
-        assign(next_slot(rows.tracked), TrackedCheckpoint(**kept))
-        append(rows.tracked)
-    refill_queue(rows.triggers, [CoordinatorMessage(**kept) for kept in values["triggers"]])
-    refill_queue(rows.aborted, [CoordinatorMessage(**kept) for kept in values["aborted"]])
-    rows.reports[:] = [CheckpointReport(**kept) for kept in values["reports"]]
-
-
-def _copies(states: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(map(copied, states))

@@ -11,13 +11,13 @@ from itertools import chain
 from typing import Any, Final
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder
 from flowcontrol.job.delivery_flows import Counts, rows_of_inputs
 from flowcontrol.job.delivery_group import sink_groups
 from flowcontrol.job.delivery_sink import SinkAccount
 from flowcontrol.job.failure_control import Attempts, FailureControl
 from flowcontrol.job.job import Job
 from flowcontrol.job.restart_log import Restart
+from flowcontrol.job.task_orders import COMPLETED, TaskOrder
 from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
 from flowcontrol.protocol.commits import Guarantee
 from flowcontrol.protocol.states import CheckpointReport
@@ -84,9 +84,6 @@ class DeliveryControl:
             self._by_task.setdefault(sink.task, []).append(sink)
         self._events: list[Event] = []
         self._told = 0
-        self._samples: dict[int, list[float]] = {}
-        for t_s, _, last in job.samples(job.rounds):
-            self._samples.setdefault(last + 1, []).append(t_s)
         self._sampled, self._last = -1, list[dict[str, Any]]()
         self._latency = job.latency
 
@@ -191,23 +188,6 @@ class DeliveryControl:
             Records that each of :attr:`tasks` has taken up by then.
         """
         self._tell(number, SAMPLE, t_s, [int(count) for count in taken])
-
-    def end_round(self, number: int, taken: Callable[[int], int]) -> None:
-        """Take a sample if one falls behind a round; after the last one work everything off.
-
-        Parameters
-        ----------
-        number : int
-            The round that was run.
-        taken : callable
-            Returns what a task has taken up.
-        """
-        for t_s in self._samples.get(number + 1, ()):
-            self.sample(t_s, number + 1, [taken(task) for task in self._by_task])
-        if number + 1 == self._job.rounds:
-            self.advance(number + 1)
-
-    # ------------------------------------------------------------------ what it does
 
     def advance(self, number: int) -> None:
         """Work off what happened before a round, samples before that round included."""

@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import TaskOrder
 from flowcontrol.job.failover import Failover, death_seen_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.restart_log import Restart, pairs
+from flowcontrol.job.task_orders import TaskOrder
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
 from flowcontrol.protocol.control import durations
 from flowcontrol.protocol.restarts import restored_us

@@ -10,6 +10,7 @@ from typing import Final
 
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
+from flowcontrol.job.processors import counts_processors
 from flowcontrol.job.timed_settings import alignment_of
 
 MOST_AT_ONCE: Final = 64
@@ -30,11 +31,14 @@ def rounds_at_once(job: Job, plan: JobVertex) -> int:
     -------
     int
         At least 1. It is 1 where something is heard a round later: over a channel within a task
-        manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle;
-        and where what executors found in a round is part of the next one's state, as of windows,
-        or of a sink that stages its files.
+        manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle,
+        by connections and processors that tasks share; and where what executors wrote in a round
+        is part of the next one's state, as of windows, or of a sink that stages its files.
     """
-    if job.checkpoints is not None or job.faults is not None:
+    scenario = job.scenario
+    has_wires = scenario.cluster.bandwidth_bytes_per_s is not None
+    has_wires |= scenario.system.transport == "tcp"
+    if job.checkpoints is not None or job.faults is not None or has_wires or counts_processors(job):
         return 1
     stage, is_throttled = plan.stage, plan.is_source and job.scenario.system.throttle != "none"
     if is_throttled or stage.window is not None or alignment_of(job, plan) is not None:

@@ -1,28 +1,22 @@
-"""Which channel a record goes to, and what writes it there: one edge of one sender subtask.
+"""Shares and random numbers by which records find their channels.
 
 Shares are spread evenly over time, so a job needs no random numbers but for ``shuffle``,
-whose numbers are a function of the seed, the edge, the subtask and the record's number.
+whose numbers are a function of the seed, the edge, the subtask and the record's number. Flink
+starts ``rebalance`` at a random channel; here sender *i* starts at channel *i* modulo their number,
+which spreads the senders as well and needs no random number
+(``org.apache.flink.streaming.runtime.partitioner``, reference section 12).
 """
 
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 
-import numpy as np
-
-from flowcontrol.job.graph import JobEdge
 from flowcontrol.job.keys import shares_of_keys
-from flowcontrol.operators.states import RecordWriter
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
-    count_share,
     default_max_parallelism,
     integer_weights,
-    next_by_share,
 )
 from flowcontrol.protocol.ratios import whole_shares
-from flowcontrol.protocol.sides import Partition
 from flowcontrol.scenario import Edge
 
 _MASK = (1 << 64) - 1
@@ -45,98 +39,6 @@ def mix(seed: int, stream: int, number: int) -> int:
 def stream_of(name: str) -> int:
     """Return the number of the random stream that something of a name draws from."""
     return zlib.crc32(name.encode())
-
-
-class Router:
-    """Routes the records of one sender subtask over one edge, in order.
-
-    Parameters
-    ----------
-    link : JobEdge
-        The edge, laid out.
-    sender : int
-        Subtask that sends.
-    seed : int
-        Of the scenario; used by ``shuffle`` only.
-    table : ndarray of int, shape (records,), optional
-        Receiver of each record, for replayed rows routed by their key.
-
-    Notes
-    -----
-    ``org.apache.flink.streaming.runtime.partitioner`` (reference section 12). Flink starts
-    ``rebalance`` at a random channel; here sender *i* starts at channel *i* modulo their
-    number, which spreads the senders as well and needs no random number.
-    """
-
-    def __init__(
-        self, link: JobEdge, sender: int, seed: int, table: np.ndarray | None = None
-    ) -> None:
-        channels = link.outgoing(sender)
-        self.width = len(channels)
-        self.kind = link.edge.partitioner
-        self.counts = [0] * self.width
-        self._sender = sender
-        self._seed = seed
-        self._stream = stream_of(f"{link.name}/{sender}")
-        self._table = table
-        self._weights = weights_of(link.edge, self.width) or []
-        self._total, self._behind = sum(self._weights), [0] * len(self._weights)
-
-    def restore(self, counts: Sequence[int]) -> int:
-        """Go on where a router with these counts per channel stood; return its records."""
-        self.counts = list(counts)
-        records = counts[0] if self.kind == "broadcast" else sum(counts)
-        self._behind = [
-            weight * records - count * self._total
-            for weight, count in zip(self._weights, counts, strict=False)
-        ]
-        return records
-
-    def next_channel(self, number: int) -> int:
-        """Return the channel of the next record, which is record ``number`` of the edge."""
-        if self._table is not None:
-            return int(self._table[number])
-        if self._weights:
-            return next_by_share(self._behind, self._weights)
-        if self.kind == "shuffle":
-            return mix(self._seed, self._stream, number) % self.width
-        if self.kind == "rebalance":
-            return (self._sender + number) % self.width
-        if self.kind == "rescale":
-            return number % self.width
-        return 0
-
-    def advance(self, channel: int, records: int = 1) -> None:
-        """Count records as routed to the channel of :meth:`next_channel`; a broadcast: to all."""
-        for each in range(self.width) if self.kind == "broadcast" else (channel,):
-            self.counts[each] += records
-        for _ in range(records if self._weights and self.width > 1 else 0):
-            count_share(self._behind, self._weights, self._total, channel)
-
-
-@dataclass(slots=True, kw_only=True)
-class Output(RecordWriter):
-    """A writer with its partition, the router of its records, and what it did in a round.
-
-    Attributes
-    ----------
-    partition : Partition
-        The partition; its pool is the writer's.
-    router : Router
-        Chooses the channel of each record.
-    pending : list[int]
-        Queue of the channels of records that are routed and not written.
-    routes : list[int]
-        Channel of each record put out in the round, in order.
-    parents : list[int]
-        Which of the records taken up in the round each of them is made of.
-    """
-
-    partition: Partition
-    router: Router
-    pending: list[int]
-    routes: list[int] = field(default_factory=list)
-    parents: list[int] = field(default_factory=list)
 
 
 def weights_of(edge: Edge, width: int) -> list[int] | None:

@@ -10,13 +10,13 @@ from typing import Final
 
 from flowcontrol.version import __version__
 
-BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job")
+BOTH_CLOCKS: Final = ("protocol", "operators", "systems", "job", "virtual")
 """Packages whose rules both clocks run."""
 
-OF_LIVE_RUN: Final = ("live", "ledger")
+OF_LIVE_RUN: Final = ("replicas", "live", "ledger")
 """Packages besides, that write and read what an unfinished live run goes on from."""
 
-OF_FIGURES: Final = ("virtual", "analysis")
+OF_FIGURES: Final = ("analysis",)
 """Packages besides, that make the figures which an unfinished experiment has kept."""
 
 

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-from flowcontrol.job.timed_task import TimeRows
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.event_time.states import ValveChannel
-from flowcontrol.protocol.state import copied
 
 Elements = tuple[tuple[int, int], ...]
 """What is in a channel, in order: 0 and the stamp of a record, or a mark's kind and watermark."""
@@ -41,13 +39,3 @@ class TimeState:
     def is_idle(self) -> bool:
         """Whether the last status that it gave out was IDLE."""
         return (self.state.valve if self.channels else self.state.generator).is_idle == 1
-
-
-def time_state(rows: TimeRows, stamp: int) -> TimeState:
-    """Return a copy of a subtask's rows after a round."""
-    return TimeState(
-        copied(rows.state),
-        tuple(map(copied, rows.channels)),
-        stamp,
-        tuple(elements.in_flight() for gate in rows.inputs for elements in gate),
-    )

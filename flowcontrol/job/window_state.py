@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from flowcontrol.job.windowed_task import Result
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import copied
@@ -15,6 +15,42 @@ from flowcontrol.protocol.windows.states import (
     Windows,
     WindowStore,
 )
+
+
+class Result(NamedTuple):
+    """A result of a window.
+
+    Attributes
+    ----------
+    key : int
+        Number of the key, from 0.
+    start, end : int
+        First millisecond of the window, and the one behind its last.
+    records : int
+        Records in it.
+    round : int
+        When it was put out.
+    valued : int
+        The records that have a value; made ones have the value 1.
+    sum, min, max : int
+        Of these values, in units.
+    wraps : int
+        How often the sum has left 64 bits.
+    further : tuple of int
+        Of each column beside the first the last five, one column behind the other.
+    """
+
+    key: int
+    start: int
+    end: int
+    records: int
+    round: int
+    valued: int
+    sum: int
+    min: int
+    max: int
+    wraps: int
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

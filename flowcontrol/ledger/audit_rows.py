@@ -1,7 +1,7 @@
 """Rows of a link's ledger as typed values for the audit.
 
-Only this module of the audit knows the JSON of a row's state. Claims about the figures are in
-:mod:`.audit_rules`.
+Only this module of the audit knows the JSON of a row's state: its part ``shown``. Rows of earlier
+versions have the figures in other places. Claims about the figures are in :mod:`.audit_rules`.
 """
 
 import json
@@ -184,7 +184,8 @@ def counts_records(raw: Raw) -> bool:
     Its state says so: it notes what is granted by the transport's own rule.
     """
     try:
-        return "grant" in json.loads(raw["channel_state"])
+        state = json.loads(raw["channel_state"])
+        return "grant" in state.get("shown", state)
     except (ValueError, TypeError, KeyError):
         return False  # which is a fault of the row
 
@@ -200,13 +201,19 @@ def _figure(raw: Raw, name: str) -> int:
 
 def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
     state = json.loads(raw["channel_state"])
+    shown: dict[str, Any] | None = state.get("shown")
+    if shown is not None:
+        sent, announced, routed = map(int, shown.pop("state"))
+        messages = tuple(map(int, shown.pop("messages")))
+        read: dict[str, Any] = {**figures, **shown}
+        return SenderRow(state=(sent, announced, routed), messages=messages, **read)
     channel = state["channel"]
     return SenderRow(
         **figures,
         is_local=bool(state["local"]),
         state=(int(channel["sent"]), int(channel["announced"]), int(state["routed"])),
         buffers=int(channel["buffers"]) + sum(state["held"]),
-        unseen=_unseen(channel, figures["pool_size"]),
+        unseen=unseen_messages(Subpartition(**channel), figures["pool_size"]),
         messages=tuple(
             int(one["records"]) for one in state["messages"] if one["kind"] <= SPANNING_DATA
         ),
@@ -216,13 +223,13 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
     )
 
 
-def _unseen(channel: Mapping[str, int], pool_size: int) -> int:
+def unseen_messages(channel: Subpartition, pool_size: int) -> int:
     """Return the messages that are released and that a channel does not report."""
-    if channel["is_blocked"]:  # behind a barrier nothing is reported
-        return ready_messages(Subpartition(**channel))
-    shows_tail = channel["is_open"] or channel["is_flushed"] or channel["ends_in_event"]
-    has_full_tail = channel["buffers"] > 0 and not shows_tail
-    return int(has_full_tail and pool_size > 0) - int(channel["empty"])
+    if channel.is_blocked:  # behind a barrier nothing is reported
+        return ready_messages(channel)
+    shows_tail = channel.is_open or channel.is_flushed or channel.ends_in_event
+    has_full_tail = channel.buffers > 0 and not shows_tail
+    return int(has_full_tail and pool_size > 0) - int(channel.empty)
 
 
 def _overdraft(text: str | None, pool_size: int) -> int | None:
@@ -235,6 +242,12 @@ def _overdraft(text: str | None, pool_size: int) -> int | None:
 
 def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
     state = json.loads(raw["channel_state"])
+    shown: dict[str, Any] | None = state.get("shown")
+    if shown is not None:
+        shown.pop("grant", None)
+        announced, consumed, exclusive, processed = map(int, shown.pop("state"))
+        read: dict[str, Any] = {**figures, **shown}
+        return ReceiverRow(state=(announced, consumed, exclusive, processed), **read)
     channel = state["channel"]
     is_local = bool(state["local"])
     announced = channel["arrived" if is_local else "announced"]

@@ -21,23 +21,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.job import Job, JobEdge
-from flowcontrol.job.kept_time import KeptTime
-from flowcontrol.job.ledger_rows import receiver_rows, sender_rows
 from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
-from flowcontrol.job.round_state import TaskState
-from flowcontrol.job.snapshot import task_state
-from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders, joined
 from flowcontrol.live.pack import SubtaskOrder
-from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.runtime import StageRuntime, links_heard
 from flowcontrol.live.sink import StageSink
+from flowcontrol.live.stage_rows import count_of
 from flowcontrol.live.take import RESULT, exchange_schema, sent_schema
 from flowcontrol.live.window_rows import WindowResults
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
@@ -52,14 +48,6 @@ Orders = dict[int, SubtaskOrder]
 
 Files = list[dict[str, Any] | None]
 """Of a subtask: the file of each output edge; of a sink, and of windows at last, of its table."""
-
-
-class _Kept(NamedTuple):
-    """What the ledger is to hold of a subtask after a round."""
-
-    state: TaskState
-    control: Any
-    time: KeptTime | None
 
 
 class StageBatch:
@@ -95,7 +83,7 @@ class StageBatch:
             ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id, job.latency)
         for link in plan.outputs:
             ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id, job.latency)
-        others = [link for link in links_seen(job, plan) if link.name not in ledgers]
+        others = [link for link in links_heard(job, plan) if link.name not in ledgers]
         views = {
             link.name: LedgerView(create_ledger(paths.ledger(link)), run_id) for link in others
         }
@@ -105,7 +93,7 @@ class StageBatch:
         self._runtime = StageRuntime(job, plan.name, paths, {**views, **ledgers}, self._state)
         self._runtime.refresh()
         rows = self._runtime.replayed.keys
-        hidden = exchange_schema(sent_schema(job, stage, schema, rows), has_stamps(job))
+        hidden = exchange_schema(sent_schema(job, stage, schema, rows))
         self._exchanges = {
             link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
         }
@@ -133,27 +121,26 @@ class StageBatch:
         runtime.refresh()
         if not runtime.is_committed(last):
             orders: dict[int, list[SubtaskOrder]] = {}
-            held = list[list[_Kept]]()
+            held = list[Any]()
             for number in rounds:
                 works = runtime.advance(number)
                 if self._sink is not None:
                     self._sink.begin_round(number, runtime.heard)
-                for index, work in enumerate(works):
-                    if work.records or len(rounds) > 1:
-                        order = self._orders.order(last, runtime.subtasks[index])
-                        orders.setdefault(index, []).append(order)
+                for done in works:
+                    if done.records or len(rounds) > 1:
+                        orders.setdefault(done.index, []).append(self._orders.order(last, done))
                 if number < last:  # of the last one later: executors may have to say something
-                    held.append(self._kept(number))
+                    held.append(runtime.kept(number))
             reports = self._move_rows(rows, rounds, {i: joined(own) for i, own in orders.items()})
             if self._sink is not None:
-                self._sink.end_round(last, runtime.subtasks, reports)
+                self._sink.end_round(last, runtime.works, reports)
             self._commit_state(last)
             crash_point(self.plan.name, last, CrashPoint.BEFORE_LEDGER)
-            self._commit_ledgers(rounds, held, reports)
+            self._commit_ledgers(last, held)
             if self._sink is not None:
                 self._sink.after_ledger(last)
             crash_point(self.plan.name, last, CrashPoint.AFTER_LEDGER)
-            self.records = sum(subtask.task.taken for subtask in runtime.subtasks)
+            self.records = sum(done.taken for done in runtime.works)
         self.rounds = rounds.stop
 
     # ------------------------------------------------------------------ rows
@@ -195,16 +182,15 @@ class StageBatch:
         if late:
             windows.late.commit(number, late)
         return {
-            subtask.index: windows.packed(
+            done.index: windows.packed(
                 number,
-                subtask,
+                done,
                 [
-                    self._orders.edge(number, subtask, place, link)
+                    self._orders.edge(number, done, place, link)
                     for place, link in enumerate(self.plan.outputs)
                 ],
-                reports.get(subtask.index),
             )
-            for subtask in self._runtime.subtasks
+            for done in self._runtime.works
         }
 
     def _all_exchanged(self, number: int, orders: Orders) -> bool:
@@ -233,20 +219,15 @@ class StageBatch:
         in one of them. And no further than it was at any checkpoint from which it may yet begin:
         what was in flight to it then is read again.
         """
-        coordination, job = self._runtime.coordination, self._runtime.job
+        runtime, job = self._runtime, self._runtime.job
         before = number - 1 - rounds_at_once(job, job.stage(link.edge.receiver))
-        if before < 0 or (coordination is not None and coordination.began_after(before)):
+        if before < 0 or runtime.began_after(before):
             return {}
         rows = self._ledgers[link.name].rows("receiver", before)
-        taken = {
-            (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][
-                "processed"
-            ]
-            for row in rows
-        }
-        if coordination is not None and self._state is not None:
+        taken = {(row["sender"], row["receiver"]): count_of(row, "processed") for row in rows}
+        if self._state is not None:
             self._state.refresh()
-            for kept in self._state.all_cuts(coordination.is_needed):
+            for kept in self._state.all_cuts(runtime.is_needed):
                 self._hold_back(taken, link, kept)
         return taken
 
@@ -264,60 +245,25 @@ class StageBatch:
 
     def _commit_state(self, number: int) -> None:
         """Keep what subtasks held at checkpoints that they took in the round."""
-        coordination, noted = self._runtime.coordination, self._runtime.noted
-        if coordination is not None and self._state is not None and noted:
+        noted = self._runtime.noted
+        if self._state is not None and noted:
             crash_point(self.plan.name, number, CrashPoint.BEFORE_STATE)
-            self._state.commit(number, noted, coordination.is_needed)
+            self._state.commit(number, noted, self._runtime.is_needed)
 
-    def _kept(self, number: int) -> list[_Kept]:
-        """Return what the ledger is to hold of the subtasks, which have just run a round."""
-        runtime, found = self._runtime, list[_Kept]()
-        for subtask in runtime.subtasks:
-            if runtime.window_files is not None:
-                runtime.window_files.keep(subtask, number)
-            state, control = task_state(subtask, number), runtime.control_of(subtask)
-            found.append(_Kept(state, control, runtime.kept_time(subtask)))
-        return found
-
-    def _commit_ledgers(self, rounds: range, held: list[list[_Kept]], reports: Reports) -> None:
+    def _commit_ledgers(self, last: int, held: list[Any]) -> None:
         """Commit the rows of the rounds to each ledger; ``held`` is of all but the last one."""
-        last, rows = rounds[-1], {link: list[list[dict[str, Any]]]() for link in self._ledgers}
-        for place, kept in enumerate([*held, self._kept(last)]):
-            for link, found in self._rows(rounds[place], place, kept, reports).items():
+        rows = {link: list[list[dict[str, Any]]]() for link in self._ledgers}
+        sink = list[Any]()
+        if self._sink is not None:
+            sink = [self._sink.state_of(index) for index in range(self.plan.stage.parallelism)]
+        for kept in (*held, self._runtime.kept(last)):
+            for link, found in self._runtime.rows(kept, sink).items():
                 rows[link].append(found)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:
                 crash_point(self.plan.name, last, CrashPoint.BETWEEN_LEDGERS)
             *earlier, newest = rows[name]
             ledger.commit(last, newest, earlier=earlier)
-        if self._runtime.window_files is not None:
-            self._runtime.window_files.forget()
-
-    def _rows(
-        self, number: int, place: int, held: list[_Kept], reports: Reports
-    ) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows of a round, which is at a place in its batch, by edge name."""
-        job = self._runtime.job
-        rows: dict[str, list[dict[str, Any]]] = {link: [] for link in self._ledgers}
-        for index, (state, control, time) in enumerate(held):
-            latency = self._latency(number, place, reports.get(index))
-            sink = None if self._sink is None else self._sink.state_of(index)
-            for at, link in enumerate(self.plan.inputs):
-                rows[link.name] += receiver_rows(job, state, at, latency, control, sink, time)
-            for at, link in enumerate(self.plan.outputs):
-                rows[link.name] += sender_rows(job, state, at, control, time)
-        return rows
-
-    def _latency(
-        self, number: int, place: int, report: dict[str, Any] | None
-    ) -> list[list[int]] | None:
-        """Rounds from emission to processing and how many records took them, of a sink."""
-        if not self.plan.is_sink:
-            return None
-        if report is None:
-            return []
-        emitted, counts = report["emitted"][place]
-        return [[number - e, c] for e, c in zip(emitted, counts, strict=True)][::-1]
 
 
 def _packed(sender: int, file: Mapping[str, Any] | None) -> PackedFile:

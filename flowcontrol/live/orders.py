@@ -11,14 +11,13 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.job import Job, JobEdge, JobVertex, Subtask
+from flowcontrol.job import Job, JobEdge, JobVertex
 from flowcontrol.job.window_table import late_name
-from flowcontrol.live.elements import sent_stamps
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, EdgeOrder, SubtaskOrder
 from flowcontrol.live.sink import staged_orders, staged_prefix
 from flowcontrol.live.window_rows import window_folder, window_order
-from flowcontrol.protocol.rows import fifo_values
+from flowcontrol.live.work import SubtaskRound
 
 Ints = npt.NDArray[np.int64]
 
@@ -47,46 +46,40 @@ class StageOrders:
         output = plan.stage.output
         self._table = None if output is None else paths.output(output.path)
 
-    def order(self, number: int, subtask: Subtask) -> SubtaskOrder:
+    def order(self, number: int, done: SubtaskRound) -> SubtaskOrder:
         """Return the order of a subtask, which has run a round, in a batch that ends with one."""
-        plan, work = self._plan, subtask.work
+        plan = self._plan
         if plan.stage.window is not None:
             late = self._paths.output(late_name(window_folder(plan)))
-            return window_order(late, number, subtask)
+            return window_order(late, number, done)
         if not plan.is_sink:
             edges = tuple(
-                self.edge(number, subtask, place, link) for place, link in enumerate(plan.outputs)
+                self.edge(number, done, place, link) for place, link in enumerate(plan.outputs)
             )
-            return SubtaskOrder(work.records, edges, False)
+            return SubtaskOrder(done.records, edges, False)
         if self._table is None:
-            return SubtaskOrder(work.records, (), True)
+            return SubtaskOrder(done.records, (), True)
         if plan.stage.guarantee == "exactly-once":
-            staged = staged_orders(self._table, self._prefix, number, subtask)
-            return SubtaskOrder(work.records, staged, True)
-        every = np.arange(work.records, dtype=np.int64)
+            staged = staged_orders(self._table, self._prefix, number, done)
+            return SubtaskOrder(done.records, staged, True)
+        every = np.arange(done.records, dtype=np.int64)
         whole = EdgeOrder(
-            str(self._table), "", (subtask.index,), (work.first,), every * 0, every, ROWS_OF_A_FILE
+            str(self._table), "", (done.index,), (done.first,), every * 0, every, ROWS_OF_A_FILE
         )
         is_most_once = plan.stage.guarantee == "at-most-once"
-        return SubtaskOrder(work.records, (whole,), True, is_most_once)
+        return SubtaskOrder(done.records, (whole,), True, is_most_once)
 
-    def edge(self, number: int, subtask: Subtask, place: int, link: JobEdge) -> EdgeOrder:
+    def edge(self, number: int, done: SubtaskRound, place: int, link: JobEdge) -> EdgeOrder:
         """Return how the rows of a subtask go out over an edge."""
-        pending = fifo_values(subtask.outputs[place].pending)
-        # Not what was routed: a source that cannot rewind goes on there, and its channels at a cut.
-        numbers = [
-            own.written + pending.count(channel)
-            for channel, own in enumerate(subtask.partitions[place].channels)
-        ]
+        own = done.edges[place]
         return EdgeOrder(
             root=str(self._paths.exchange(link)),
-            folder=f"batch_id={number}/sender={subtask.index}",
-            receivers=tuple(channel.receiver for channel in link.outgoing(subtask.index)),
-            first=tuple(end - new for end, new in zip(numbers, subtask.routed[place], strict=True)),
-            routes=subtask.work.routes[place],
-            parents=subtask.work.parents[place],
+            folder=f"batch_id={number}/sender={done.index}",
+            receivers=tuple(channel.receiver for channel in link.outgoing(done.index)),
+            first=own.first,
+            routes=own.routes,
+            parents=own.parents,
             group_rows=max(1, GROUP_BYTES // link.record_bytes),
-            stamps=sent_stamps(subtask, place),
         )
 
 
@@ -110,7 +103,7 @@ def joined(orders: Sequence[SubtaskOrder]) -> SubtaskOrder:
     edges = tuple(
         _joined(rows, [order.edges[place] for order in orders]) for place in range(len(first.edges))
     )
-    return replace(first, rows=sum(rows), edges=edges, parts=tuple(rows))
+    return replace(first, rows=sum(rows), edges=edges)
 
 
 def _joined(rows: Sequence[int], edges: Sequence[EdgeOrder]) -> EdgeOrder:
@@ -121,20 +114,4 @@ def _joined(rows: Sequence[int], edges: Sequence[EdgeOrder]) -> EdgeOrder:
         edges[0],
         routes=np.concatenate([edge.routes for edge in edges]),
         parents=np.concatenate(parents),
-        stamps=_stamps(edges),
     )
-
-
-def _stamps(edges: Sequence[EdgeOrder]) -> Ints | None:
-    """Return the stamps of all output records, channel by channel, and on each round by round."""
-    found = [edge.stamps for edge in edges]
-    if found[0] is None:
-        return None
-    channels = len(edges[0].receivers)
-    parts: list[list[Ints]] = [[] for _ in range(channels)]
-    for edge, stamps in zip(edges, found, strict=True):
-        assert stamps is not None
-        ends = np.cumsum(np.bincount(edge.routes, minlength=channels))
-        for part, own in zip(parts, np.split(stamps, ends[:-1]), strict=True):
-            part.append(own)
-    return np.concatenate([own for part in parts for own in part])

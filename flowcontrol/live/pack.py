@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.staged import PARTIAL
-from flowcontrol.live.take import HIDDEN, RESULT, ROUND, STAMP, SUBTASK, Rounds, marked
+from flowcontrol.live.take import HIDDEN, RESULT, ROUND, SUBTASK, Rounds
 from flowcontrol.spark.workers import freeze_loaded
 
 GROUP_BYTES = 1 << 20
@@ -46,9 +46,6 @@ class EdgeOrder:
         Most rows of a row group.
     name : str, default ""
         Name of the file: a round that is run again writes it again. Empty: one that no other has.
-    stamps : ndarray of int64, optional
-        Stamps of the output records, those of a subpartition after those of the one before. By
-        default the file has none.
     """
 
     root: str
@@ -59,7 +56,6 @@ class EdgeOrder:
     parents: np.ndarray[Any, np.dtype[np.int64]]
     group_rows: int
     name: str = ""
-    stamps: np.ndarray[Any, np.dtype[np.int64]] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,18 +74,12 @@ class SubtaskOrder:
     is_most_once : bool, default False
         A sink leaves out the rows that an earlier attempt has emitted: what it wrote of them is
         visible, what was on its way is lost.
-    asks : tuple of int, optional
-        Of a sink or windows: rows whose rounds of emission are to be reported.
-    parts : tuple of int, optional
-        Of a sink: rows of each round of the batch; by default it holds one.
     """
 
     rows: int
     edges: tuple[EdgeOrder, ...]
     is_sink: bool
     is_most_once: bool = False
-    asks: tuple[int, ...] = ()
-    parts: tuple[int, ...] = ()
 
 
 class SubtaskWork:
@@ -121,11 +111,6 @@ class SubtaskWork:
         edges = list(order.edges)
         if order.is_sink:
             stamps = table.column(ROUND).to_numpy()
-            rounds = np.where(stamps < 0, marked(stamps), stamps)
-            ends = np.cumsum(order.parts or (len(rounds),))
-            report["emitted"] = [_counted(part) for part in np.split(rounds, ends[:-1])]
-            if order.asks:
-                report["asked"] = rounds[list(order.asks)].tolist()
             table = table.drop_columns(list(HIDDEN))
             if order.is_most_once:
                 edges = [_fresh(edge, stamps) for edge in edges]
@@ -134,12 +119,6 @@ class SubtaskWork:
         report["files"] = [write_rows(table, edge) for edge in edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
-
-
-def _counted(rounds: Rounds) -> list[list[int]]:
-    """Return the rounds of emission of some rows, and how many have each."""
-    emitted, count = np.unique(rounds, return_counts=True)
-    return [emitted.tolist(), count.tolist()]
 
 
 def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:
@@ -162,8 +141,6 @@ def write_rows(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
         return None
     by_channel = np.argsort(edge.routes, kind="stable")
     laid = table.take(pa.array(edge.parents[by_channel]))
-    if edge.stamps is not None:
-        laid = laid.append_column(STAMP, pa.array(edge.stamps))
     counts = np.bincount(edge.routes, minlength=len(edge.receivers))
     name = str(Path(edge.folder) / (edge.name or f"{uuid.uuid4().hex}.parquet"))
     unlike = f"{name}.{uuid.uuid4().hex}{PARTIAL}"

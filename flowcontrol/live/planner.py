@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.job import Subtask, Work, build_physical_graph
+from flowcontrol.job import build_physical_graph
 from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
 from flowcontrol.job.source_logs import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
@@ -17,8 +17,9 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders
 from flowcontrol.live.orders import joined as in_one
 from flowcontrol.live.pack import SubtaskOrder
-from flowcontrol.live.runtime import StageRuntime, links_seen
+from flowcontrol.live.runtime import StageRuntime, links_heard
 from flowcontrol.live.take import TakePartition, joined, marked
+from flowcontrol.live.work import SubtaskRound, Take
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.spark.versions import has_read_limits
 
@@ -47,12 +48,12 @@ class RoundPlanner:
         paths, plan = RunPaths(options["folder"]), job.stage(options["stage"])
         run_id = options["run_id"]
         views = {
-            link.name: LedgerView(paths.ledger(link), run_id) for link in links_seen(job, plan)
+            link.name: LedgerView(paths.ledger(link), run_id) for link in links_heard(job, plan)
         }
         self._exchanges = {
             link.name: ExchangeView(paths.exchange(link), run_id) for link in plan.inputs
         }
-        self._runtime = StageRuntime(job, plan.name, paths, views, exchanges=self._exchanges)
+        self._runtime = StageRuntime(job, plan.name, paths, views)
         self._orders = StageOrders(job, plan, paths, run_id)
         self._at_once = rounds_at_once(job, plan)
         self._planned: tuple[range, list[TakePartition]] = range(0), []
@@ -85,11 +86,8 @@ class RoundPlanner:
         self._plan(rounds)
         cursors = {
             link.name: [
-                [
-                    [row.consumed, _read_of_next(subtask, gate, channel)]
-                    for channel, row in enumerate(subtask.gates[gate].channels)
-                ]
-                for subtask in runtime.subtasks
+                [list(pair) for pair in zip(done.consumed[gate], done.read[gate], strict=True)]
+                for done in runtime.works
             ]
             for gate, link in enumerate(runtime.plan.inputs)
         }
@@ -116,12 +114,11 @@ class RoundPlanner:
         for exchange in self._exchanges.values():
             exchange.refresh()
         for number in rounds:
-            for index, work in enumerate(runtime.advance(number)):
-                if work.records:
-                    parts.setdefault(index, []).append(self._partition(number, index, work))
-                if work.records or len(rounds) > 1:
-                    order = self._orders.order(last, runtime.subtasks[index])
-                    orders.setdefault(index, []).append(order)
+            for done in runtime.advance(number):
+                if done.records:
+                    parts.setdefault(done.index, []).append(self._partition(number, done))
+                if done.records or len(rounds) > 1:
+                    orders.setdefault(done.index, []).append(self._orders.order(last, done))
         planned = [joined(own) for _, own in sorted(parts.items())]
         for partition in planned:
             partition.order = in_one(orders[partition.subtask])
@@ -168,51 +165,32 @@ class RoundPlanner:
             self._plan(rounds)
         return self._planned[1]
 
-    def _partition(self, number: int, index: int, work: Work) -> TakePartition:
-        runtime = self._runtime
-        plan, subtask = runtime.plan, runtime.subtasks[index]
+    def _partition(self, number: int, done: SubtaskRound) -> TakePartition:
+        runtime, plan, index = self._runtime, done.plan, done.index
         if plan.is_source:
-            made, job = (plan.name, work.first, work.records), runtime.job
-            rounds = arrival_rounds(job, plan, index, work.first, work.records)
-            rounds = rounds or [(number, work.records)]
-            again = min(work.records, max(0, runtime.emitted_before(index) - work.first))
+            made = plan.name, done.first, done.records
+            rounds = arrival_rounds(runtime.job, plan, index, done.first, done.records)
+            rounds = rounds or [(number, done.records)]
+            again = min(done.records, max(0, runtime.emitted_before(index) - done.first))
             spans = list[Span]()
             if plan.stage.input is not None:
                 file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
-                spans = [Span(str(file), work.first, work.records)]
+                spans = [Span(str(file), done.first, done.records)]
             return TakePartition(index, spans, made, rounds, again)
-        spans = []
-        next_record = {
-            (g, c): gate.channels[c].processed - subtask.taken[g][c]
-            for g, gate in enumerate(subtask.gates)
-            for c in range(len(gate.channels))
-        }
-        for gate, channel, count in work.takes:
-            first = next_record[gate, channel]
-            spans += self._located(subtask, gate, channel, first, count)
-            next_record[gate, channel] += count
-        return TakePartition(index, spans)
+        return TakePartition(
+            index, [span for take in done.takes for span in self._located(index, take)]
+        )
 
-    def _located(
-        self, subtask: Subtask, gate: int, channel: int, first: int, count: int
-    ) -> Iterator[Span]:
+    def _located(self, index: int, take: Take) -> Iterator[Span]:
         """Yield the positions of records of a channel; what was in flight to it has one age.
 
         An earlier attempt has emitted that.
         """
-        link, own = subtask.in_links[gate]
-        exchange, sender = self._exchanges[link.name], own[channel].sender
-        restored, early = self._runtime.in_flight_to(subtask.index), 0
+        link, first, count = self._runtime.plan.inputs[take.gate], take.first, take.records
+        exchange, sender = self._exchanges[link.name], link.incoming(index)[take.channel].sender
+        restored, early = self._runtime.in_flight_to(index), 0
         if restored is not None:
-            early = max(0, min(count, restored.until[gate][channel] - first))
-            for span in exchange.locate(sender, subtask.index, first, early):
+            early = max(0, min(count, restored.until[take.gate][take.channel] - first))
+            for span in exchange.locate(sender, index, first, early):
                 yield replace(span, emitted=marked(restored.began))
-        yield from exchange.locate(sender, subtask.index, first + early, count - early)
-
-
-def _read_of_next(subtask: Subtask, gate: int, channel: int) -> int:
-    """Records already read of the buffer in hand, if it is of this channel."""
-    task = subtask.task
-    if task.left and task.gate == gate and task.channel == channel:
-        return task.read
-    return 0
+        yield from exchange.locate(sender, index, first + early, count - early)

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING
 
 from flowcontrol.errors import LedgerError, Problem, RunError, ScenarioError
 from flowcontrol.job import Job
-from flowcontrol.job.restart_table import failed_job
 from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.job.run import Run
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
-from flowcontrol.live.deployments import failures_of
 from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History
+from flowcontrol.live.observed import Observed
 from flowcontrol.live.replay import stage_replay, staged_rows
-from flowcontrol.live.results import result_tables
 from flowcontrol.live.resuming import check_run
-from flowcontrol.live.retraced import retrace
+from flowcontrol.live.runtime import replayed_of
 from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
@@ -297,9 +295,14 @@ def run_live(
         raise ScenarioError([Problem("--out", str(error))], "command") from error
     finished = queries.run(watch)
     history = History.of_run(job, folder.paths)
-    retraced = retrace(job, history)
-    tables = result_tables(job, history, retraced)
-    wall_s, failures = time.monotonic() - began, failures_of(job, history)
-    jobs = () if failures is None else failed_job(job, failures)
-    staged = {} if retraced.delivery is None else retraced.delivery.staged()
-    return Run(job, tables, history.rounds, wall_s, finished, jobs=jobs, staged=staged)
+    observed = Observed.of(job, replayed_of(job, folder.paths), history)
+    observed.run(lambda rounds, records: None)
+    return Run(
+        job,
+        observed.result_tables(),
+        history.rounds,
+        time.monotonic() - began,
+        finished,
+        jobs=tuple(run.document() for run in observed.finish()) or observed.failed_job,
+        staged={} if observed.delivery is None else observed.delivery.staged(),
+    )

@@ -16,7 +16,7 @@ from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.log import damage_named, files_of
 from flowcontrol.ledger.run_tables import RESTORE_RUN
-from flowcontrol.live.coordination import is_coordinated
+from flowcontrol.live.stage_rows import count_of
 
 if TYPE_CHECKING:
     from flowcontrol.job import Job, JobEdge
@@ -43,7 +43,7 @@ def check_run(job: Job, paths: RunPaths, run_id: str) -> None:
     for link in job.links:
         for table in (paths.ledger(link), paths.exchange(link)):
             check_files(table, run_id)
-        if not is_coordinated(job):  # else a restart may have subtasks begin anew
+        if job.checkpoints is None and job.faults is None:  # else subtasks may begin anew
             check_exchange(link, paths, run_id)
     if job.checkpoints is not None:
         check_files(paths.state, run_id)
@@ -97,7 +97,4 @@ def _counts(ledger: LedgerView, side: str, name: str) -> dict[tuple[int, int], i
     """Return a count of each channel as of the last round of a side."""
     last = ledger.last_batch(side)
     rows = ledger.rows(side, last) if last >= 0 else []
-    return {
-        (row["sender"], row["receiver"]): json.loads(row["channel_state"])["channel"][name]
-        for row in rows
-    }
+    return {(row["sender"], row["receiver"]): count_of(row, name) for row in rows}

@@ -21,12 +21,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowcontrol.job import JobVertex, Subtask
+from flowcontrol.job import JobVertex
 from flowcontrol.ledger.exchange import OutputTable, PackedFile
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
 from flowcontrol.live.pack import EdgeOrder
 from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.work import SubtaskRound
 from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
@@ -52,16 +53,15 @@ class Piece(NamedTuple):
     checkpoint: int | None
 
 
-def pieces_of(subtask: Subtask) -> list[Piece]:
+def pieces_of(done: SubtaskRound) -> list[Piece]:
     """Return a round's records, cut where the task took a checkpoint."""
-    first, work, pieces = 0, subtask.work, list[Piece]()
-    rows = subtask.checkpoints
-    for report in [] if rows is None else rows.reports:
+    first, pieces = 0, list[Piece]()
+    for report in done.reports:
         if report.kind == TAKEN:
-            last = report.records - work.first
+            last = report.records - done.first
             pieces.append(Piece(first, last, report.checkpoint))
             first = last
-    return [*pieces, Piece(first, work.records, None)]
+    return [*pieces, Piece(first, done.records, None)]
 
 
 def staged_prefix(run_id: str, stage: str) -> str:
@@ -69,7 +69,9 @@ def staged_prefix(run_id: str, stage: str) -> str:
     return f"{run_id}-{stage}-"
 
 
-def staged_orders(table: Path, prefix: str, number: int, subtask: Subtask) -> tuple[EdgeOrder, ...]:
+def staged_orders(
+    table: Path, prefix: str, number: int, done: SubtaskRound
+) -> tuple[EdgeOrder, ...]:
     """Return the files that a subtask of a sink writes in a round, one for each of its pieces.
 
     Parameters
@@ -80,21 +82,21 @@ def staged_orders(table: Path, prefix: str, number: int, subtask: Subtask) -> tu
         Of the names of its files (:func:`staged_prefix`).
     number : int
         The round.
-    subtask : Subtask
-        After it.
+    done : SubtaskRound
+        What the subtask did in it.
     """
     return tuple(
         EdgeOrder(
             root=str(table),
             folder="",
-            receivers=(subtask.index,),
-            first=(subtask.work.first + piece.first,),
+            receivers=(done.index,),
+            first=(done.first + piece.first,),
             routes=np.zeros(piece.last - piece.first, dtype=np.int64),
             parents=np.arange(piece.first, piece.last, dtype=np.int64),
             group_rows=ROW_GROUP,
-            name=f"{prefix}{subtask.index}-{number}-{place}.parquet",
+            name=f"{prefix}{done.index}-{number}-{place}.parquet",
         )
-        for place, piece in enumerate(pieces_of(subtask))
+        for place, piece in enumerate(pieces_of(done))
     )
 
 
@@ -228,7 +230,7 @@ class StageSink:
             own.store.to_show.clear()
 
     def end_round(
-        self, number: int, subtasks: Sequence[Subtask], reports: Mapping[int, Mapping[str, Any]]
+        self, number: int, works: Sequence[SubtaskRound], reports: Mapping[int, Mapping[str, Any]]
     ) -> None:
         """Stage the files of a round, and pre-commit where a task took a checkpoint.
 
@@ -236,24 +238,24 @@ class StageSink:
         ----------
         number : int
             The round.
-        subtasks : sequence of Subtask
-            The stage's, after the round.
+        works : sequence of SubtaskRound
+            What its subtasks did in it.
         reports : mapping of int to mapping
             What executors reported of the subtasks whose rows moved.
         """
         now, is_taken = self._now(number), False
-        for own, subtask in zip(self._own, subtasks, strict=True):
-            files = reports.get(subtask.index, {"files": ()})["files"]
-            for place, piece in enumerate(pieces_of(subtask)):
+        for own, done in zip(self._own, works, strict=True):
+            files = reports.get(done.index, {"files": ()})["files"]
+            for place, piece in enumerate(pieces_of(done)):
                 if piece.last > piece.first:
                     found = files[place]
                     own.sink.write(
-                        PackedFile(found["path"], subtask.index, found["bytes"], found["rows"], ())
+                        PackedFile(found["path"], done.index, found["bytes"], found["rows"], ())
                     )
                 if piece.checkpoint is not None:
                     is_taken = True
                     own.kept[piece.checkpoint] = own.sink.snapshot(now, piece.checkpoint)
-            if _has_ended(subtask):
+            if _has_ended(done):
                 own.sink.finish()
         if is_taken:
             self._reach(number, CrashPoint.BEFORE_PRE_COMMIT)
@@ -313,7 +315,6 @@ def _by_checkpoint(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, list[int
     return sorted(found.items())
 
 
-def _has_ended(subtask: Subtask) -> bool:
+def _has_ended(done: SubtaskRound) -> bool:
     """Whether a task has processed its last record in the round."""
-    rows = subtask.checkpoints
-    return rows is not None and any(report.kind in {ENDED, FINISHED} for report in rows.reports)
+    return any(report.kind in {ENDED, FINISHED} for report in done.reports)

@@ -1,12 +1,12 @@
 """What the subtasks of a sink hear of checkpoints, round by round, on the live clock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from flowcontrol.job import Job, JobVertex, Subtask
-from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder, task_number
+from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.failure_control import Attempts
 from flowcontrol.job.restart_log import Restart
+from flowcontrol.job.task_orders import COMPLETED, TaskOrder, task_number
 
 
 class Heard(NamedTuple):
@@ -53,7 +53,7 @@ class SinkMail:
             self._waiting.append((message.arrives, index, message.checkpoint))
 
     def deliver(
-        self, number: int, subtasks: Sequence[Subtask], restored: Mapping[int, int]
+        self, number: int, runs: Callable[[int], bool], restored: Mapping[int, int]
     ) -> None:
         """Find out what the subtasks hear in a round, once all is known that happens before it.
 
@@ -61,8 +61,8 @@ class SinkMail:
         ----------
         number : int
             The round that is about to run.
-        subtasks : sequence of Subtask
-            As they are in it.
+        runs : callable
+            Given a subtask, tells whether it runs in it.
         restored : mapping of int to int
             Those that begin anew in it, and from which checkpoint: nothing reaches them that was
             said before.
@@ -71,7 +71,7 @@ class SinkMail:
         completed = [
             (index, checkpoint)
             for arrives, index, checkpoint in left
-            if arrives == number and subtasks[index].is_running
+            if arrives == number and runs(index)
         ]
         self._waiting = [one for one in left if one[0] > number]
         self.heard = Heard(completed, sorted(restored.items()))

@@ -186,11 +186,6 @@ HIDDEN = (ROUND, SUBTASK)
 RESULT = "result"
 """The one column of what comes back: a JSON text a subtask."""
 
-STAMP = "_stamp"
-"""Hidden column of exchange files if the job's records have stamps: for the rules on the driver
-(:mod:`flowcontrol.live.elements`); no executor reads it."""
-
-
 N = TypeVar("N", int, Rounds)
 
 
@@ -211,14 +206,11 @@ def made_schema() -> pa.Schema:
     )
 
 
-def exchange_schema(rows: pa.Schema, has_stamps: bool = False) -> pa.Schema:
-    """Return the columns of an exchange file: the row's own, round of emission, any stamp."""
+def exchange_schema(rows: pa.Schema) -> pa.Schema:
+    """Return the columns of an exchange file: the row's own, and the round of emission."""
     import pyarrow as pa
 
-    hidden = (ROUND, STAMP) if has_stamps else (ROUND,)
-    for name in hidden:
-        rows = rows.append(pa.field(name, pa.int64()))
-    return rows
+    return rows.append(pa.field(ROUND, pa.int64()))
 
 
 def row_schemas(

@@ -6,7 +6,7 @@ take the rows that went into windows, count them, and say when the sources emitt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, JobVertex, Subtask
+from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.row_keys import RowKeys
+from flowcontrol.job.window_state import Result
 from flowcontrol.job.window_table import (
     EMITTED,
     Aggregated,
@@ -26,11 +27,11 @@ from flowcontrol.job.window_table import (
     table_name,
     window_table,
 )
-from flowcontrol.job.windowed_task import Result, WindowRows
 from flowcontrol.ledger.exchange import OutputTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, write_rows
 from flowcontrol.live.take import ROUND
+from flowcontrol.live.work import SubtaskRound, WindowWork
 
 ROWS_OF_A_FILE = 1 << 20
 
@@ -41,7 +42,7 @@ def window_folder(plan: JobVertex) -> str:
     return table_name(plan.name) if stated is None else stated.path
 
 
-def window_order(late: Path, number: int, subtask: Subtask) -> SubtaskOrder:
+def window_order(late: Path, number: int, done: SubtaskRound) -> SubtaskOrder:
     """Return what an executor does with the rows that a subtask with windows took up in a round.
 
     Parameters
@@ -50,19 +51,17 @@ def window_order(late: Path, number: int, subtask: Subtask) -> SubtaskOrder:
         Table of the rows that come too late.
     number : int
         The round.
-    subtask : Subtask
-        After it.
+    done : SubtaskRound
+        What the subtask did in it.
     """
-    rows, work = _rows(subtask), subtask.work
-    asked = [taken - work.first - 1 for taken in rows.sources]
-    asks = tuple(i for i in (*asked, work.records - 1) if i >= 0)
-    found = np.array([taken - work.first - 1 for taken in rows.late], np.int64)
-    return SubtaskOrder(work.records, (_whole(late, number, subtask, found),), True, asks=asks)
+    work = _work(done)
+    found = np.array([taken - done.first - 1 for taken in work.late], np.int64)
+    return SubtaskOrder(done.records, (_whole(late, number, done, found),), True)
 
 
-def _whole(table: Path, number: int, subtask: Subtask, rows: npt.NDArray[np.int64]) -> EdgeOrder:
+def _whole(table: Path, number: int, done: SubtaskRound, rows: npt.NDArray[np.int64]) -> EdgeOrder:
     """Order rows into one file of a table; a round that is run again writes it again."""
-    name = f"{subtask.plan.name}-{subtask.index}-{number}.parquet"
+    name = f"{done.plan.name}-{done.index}-{number}.parquet"
     return EdgeOrder(str(table), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name)
 
 
@@ -109,11 +108,7 @@ class WindowResults:
         self.late = OutputTable(place, taken, f"{run_id}/{plan.name}/late")
 
     def packed(
-        self,
-        number: int,
-        subtask: Subtask,
-        orders: Sequence[EdgeOrder],
-        report: Mapping[str, Any] | None,
+        self, number: int, done: SubtaskRound, orders: Sequence[EdgeOrder]
     ) -> list[dict[str, Any] | None]:
         """Write the files of a subtask's results in a round.
 
@@ -121,30 +116,23 @@ class WindowResults:
         ----------
         number : int
             The round.
-        subtask : Subtask
-            After it.
+        done : SubtaskRound
+            What the subtask did in it.
         orders : sequence of EdgeOrder
             Where they go, by output edge.
-        report : mapping, optional
-            What the executor says; None: the subtask took nothing up.
 
         Returns
         -------
         list of (dict or None)
             The file of each edge, and at last that of the table; None for no rows.
         """
-        rows = _rows(subtask)
-        asked = list([] if report is None else report["asked"])
-        first = subtask.work.first
-        born = [asked.pop(0) if taken > first else rows.born for taken in rows.sources]
-        if asked:
-            rows.born = asked.pop()
-        if not rows.results:
+        work = _work(done)
+        if not work.results:
             return [None] * (len(orders) + 1)
-        table = self._table(rows.results)
-        sent = table.drop_columns([EMITTED]).append_column(ROUND, pa.array(born, pa.int64()))
+        table = self._table(work.results)
+        sent = table.drop_columns([EMITTED]).append_column(ROUND, pa.array(work.born, pa.int64()))
         every = np.arange(len(table), dtype=np.int64)
-        place = _whole(self.table.path, number, subtask, every)
+        place = _whole(self.table.path, number, done, every)
         return [*(write_rows(sent, order) for order in orders), write_rows(table, place)]
 
     def _table(self, results: Sequence[Result]) -> pa.Table:
@@ -157,7 +145,7 @@ class WindowResults:
         return window_table(self._job, self._plan.name, *named, values=values, rows=self._keys)
 
 
-def _rows(subtask: Subtask) -> WindowRows:
-    if subtask.window is None:
-        raise RunError(f"stage {subtask.plan.name} has no window")
-    return subtask.window
+def _work(done: SubtaskRound) -> WindowWork:
+    if done.window is None:
+        raise RunError(f"stage {done.plan.name} has no window")
+    return done.window

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario.clocks import Clock
@@ -30,10 +29,10 @@ def rounds(
         Emulated time of a round, microseconds; by default what :func:`flowcontrol.emulate` takes
         on this clock.
     clock : {"virtual", "live"}, default "virtual"
-        ``live`` runs the live clock's subtasks in this process, without Spark and without rows:
-        slower, in plain Python, and only for scenarios that the live clock accepts. The states of
-        both clocks are equal except for a throttle's commands, which the live clock makes one
-        round later.
+        ``live`` runs each stage as the live clock does, in this process, without Spark and without
+        rows: slower, in plain Python, and only for scenarios that the live clock accepts. The
+        states of both clocks are equal except for a throttle's commands, which the live clock makes
+        one round later.
 
     Returns
     -------
@@ -64,7 +63,9 @@ def rounds(
         raise ScenarioError(problems, read.name)
     job = job_for(read, clock, round_us)
     if clock == "live":
-        return (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
+        from flowcontrol.replicas.staged import staged_states
+
+        return staged_states(job, read_replayed(job))
     from flowcontrol.virtual.running import step
 
     return step(job)

@@ -1,7 +1,7 @@
 """The messages of a run, on either clock: written down when the run itself is over.
 
 Neither the compiled kernel nor the live clock notes a message. What they did is done again up to
-the end of the window, and looked at after each round: by the kernel, or by the subtasks of the live
+the end of the window, and looked at after each round: by the kernel, or by the stages of the live
 clock, which make no rows here.
 """
 
@@ -13,7 +13,6 @@ from flowcontrol.job import Job
 from flowcontrol.job.control_table import control_table
 from flowcontrol.job.message_table import Window, messages_of, messages_table, overhead, window_of
 from flowcontrol.job.messages import Message
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.run import Run
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
 
@@ -39,14 +38,14 @@ def add_trace(run: Run, summary: dict[str, Any]) -> None:
 
 
 def run_again(job: Job, window: Window) -> list[Message]:
-    """Run a job's subtasks as the live clock does, without Spark; return a window's messages.
+    """Run a job's stages as the live clock does, without Spark; return a window's messages.
 
     Raises
     ------
     RunError
         If the rows that a source is to replay cannot be read.
     """
+    from flowcontrol.replicas.staged import staged_states
     from flowcontrol.virtual.replay import read_replayed
 
-    states = (batch.state for batch in run_reference(job, replayed=read_replayed(job)))
-    return list(messages_of(job, window, states))
+    return list(messages_of(job, window, staged_states(job, read_replayed(job))))

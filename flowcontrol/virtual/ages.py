@@ -3,9 +3,11 @@
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows
 from flowcontrol.virtual.header import FLAG_AGES, FLAG_RUNS, KernelMemory
+from flowcontrol.virtual.registry import found_once
 from flowcontrol.virtual.views import age_rows, chained_sinks, run_rows
 
 
+@found_once
 def run_at(m: KernelMemory, number: int) -> f.Run:
     """Return a run by its number."""
     return run_rows(m, m.runs, m.runs_most)[number]
@@ -70,6 +72,12 @@ def _drop_head(m: KernelMemory, runs: f.RunList) -> None:
         runs.tail = 0
     head.next = m.runs_free
     m.runs_free = number
+
+
+def free_runs(m: KernelMemory, runs: f.RunList) -> None:
+    """Give back all runs of a channel, or of a log."""
+    while runs.head > 0:
+        _drop_head(m, runs)
 
 
 def run_length(m: KernelMemory, runs: f.RunList) -> int:

@@ -18,19 +18,24 @@ class Alignments:
         The scenario, laid out, with groups of sources.
     memory : Memory
         Of its run, before the first round.
+
+    Attributes
+    ----------
+    control : AlignmentControl
+        What decides.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:
-        self._control, self._memory = AlignmentControl(job), memory
+        self.control, self._memory = AlignmentControl(job), memory
 
     def begin(self) -> int:
         """Do what is due before the next round; return the one before which to be asked again."""
         head = self._memory.head
-        if self._control.next_round() <= head.round:
-            for task, allowed in self._control.before_round(head.round, self._reported):
+        if self.control.next_round() <= head.round:
+            for task, allowed in self.control.before_round(head.round, self._reported):
                 if hear_allowed(self._time(task), allowed) == 1:
                     wake(head, task, head.round)
-        return self._control.next_round()
+        return self.control.next_round()
 
     def _reported(self, task: int) -> int:
         return reported(self._time(task))

@@ -8,6 +8,7 @@ from flowcontrol.operators.table import OPERATORS
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.processors import TaskProcessor
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import (
     AlignedChannel,
@@ -37,6 +38,37 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
 
     Not the rows in the blocks, the log that a source reads, constants and what grows over a run.
     """
+    yield from areas_beside_task(memory, task)
+    for channel in inputs_of(memory, task):
+        yield from areas_of_input(memory, channel)
+        into = memory.ins[channel]
+        if into["credits_most"] > 0:
+            yield credits_of(memory, channel)
+    for channel in outputs_of(memory, task):
+        yield from areas_of_output(memory, channel)
+
+
+def inputs_of(memory: Memory, task: int) -> Iterator[int]:
+    """Yield the channels that a task reads, by their numbers at the receiver."""
+    row = memory.tasks[task]
+    for gate in memory.gates[int(row["first_gate"]) :][: int(row["gates"])]:
+        yield from _channels(gate)
+
+
+def outputs_of(memory: Memory, task: int) -> Iterator[int]:
+    """Yield the channels that a task writes, by their numbers at the sender."""
+    row = memory.tasks[task]
+    for part in memory.partitions[int(row["first_partition"]) :][: int(row["partitions"])]:
+        yield from _channels(part)
+
+
+def _channels(row: Any) -> range:
+    first = int(row["first_channel"])
+    return range(first, first + int(row["channels"]))
+
+
+def areas_beside_task(memory: Memory, task: int) -> Iterator[Area]:
+    """Yield what belongs to a task, its gates and its partitions, but to none of their channels."""
     row = memory.tasks[task]
     gates, partitions = int(row["gates"]), int(row["partitions"])
     yield int(row["union"]), w.FIFO_SLOTS + max(1, gates)
@@ -55,11 +87,10 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
         yield from _areas_of_windows(memory, int(row["window"]))
     if row["processor"] > 0:
         yield int(row["processor"]), width(TaskProcessor)
-    for number in range(int(row["first_gate"]), int(row["first_gate"]) + gates):
-        yield from _areas_of_gate(memory, memory.gates[number])
-    first = int(row["first_partition"])
-    for number in range(first, first + partitions):
-        yield from _areas_of_partition(memory, memory.partitions[number])
+    for gate in memory.gates[int(row["first_gate"]) :][:gates]:
+        yield from _areas_of_gate(gate)
+    for part in memory.partitions[int(row["first_partition"]) :][:partitions]:
+        yield from _areas_of_partition(part)
 
 
 def _areas_of_checkpoints(memory: Memory, at: int) -> Iterator[Area]:
@@ -79,11 +110,12 @@ def _areas_of_windows(memory: Memory, at: int) -> Iterator[Area]:
     yield held.entries, held.store.used * width(WindowEntry)
     yield held.further, (held.store.used + 1) * held.settings.further * width(ColumnValues)
     yield held.buckets, held.bucket_count
-    yield held.event_heap, held.capacity + 1
-    yield held.clock_heap, held.capacity + 1
+    for heap in (held.event_heap, held.clock_heap):
+        yield heap, 1 + int(memory.cells[heap])
+    yield held.operators, held.operator_count * width(WatermarkOperator)
 
 
-def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:
+def _areas_of_gate(row: Any) -> Iterator[Area]:
     count = int(row["channels"])
     yield int(row["waiting"]), w.FIFO_SLOTS + count
     yield int(row["order"]), w.FIFO_SLOTS + count
@@ -91,20 +123,10 @@ def _areas_of_gate(memory: Memory, row: Any) -> Iterator[Area]:
     yield int(row["dirty_channels"]), count // w.WORD + 1
     if row["grants"] > 0:
         yield int(row["grants"]), count * width(ChannelGrant)
-    for number in range(int(row["first_channel"]), int(row["first_channel"]) + count):
-        into = memory.ins[number]
-        at = memory.head.inputs_at + number * INPUT_CELLS
-        yield _slots(at + RECEIVED, into["received"], ReceivedMessage)
-        yield _slots(at + UNDER_WAY, into["under_way"], f.KernelMessage)
-        if into["credits_most"] > 0:
-            yield int(into["credits"]), _queue(f.KernelCredit, int(into["credits_most"]))
 
 
-def _areas_of_partition(memory: Memory, row: Any) -> Iterator[Area]:
+def _areas_of_partition(row: Any) -> Iterator[Area]:
     count = int(row["channels"])
-    for number in range(int(row["first_channel"]), int(row["first_channel"]) + count):
-        at = memory.head.outputs_at + number * OUTPUT_CELLS
-        yield _slots(at + FINISHED, memory.outs[number]["finished"], Message)
     yield int(row["held"]), count * int(row["held_width"])
     yield int(row["counts"]), count
     yield int(row["routed"]), count
@@ -113,6 +135,25 @@ def _areas_of_partition(memory: Memory, row: Any) -> Iterator[Area]:
     yield int(row["pending"]), int(row["pending_width"])
     if row["route"] == f.ROUTE_SHARES:
         yield int(row["table"]), 2 * count
+
+
+def areas_of_input(memory: Memory, channel: int) -> Iterator[Area]:
+    """Yield the messages that have reached a channel, and those under way to it."""
+    row, at = memory.ins[channel], memory.head.inputs_at + channel * INPUT_CELLS
+    yield _slots(at + RECEIVED, row["received"], ReceivedMessage)
+    yield _slots(at + UNDER_WAY, row["under_way"], f.KernelMessage)
+
+
+def areas_of_output(memory: Memory, channel: int) -> Iterator[Area]:
+    """Yield the buffers of a channel that are not sent."""
+    at = memory.head.outputs_at + channel * OUTPUT_CELLS
+    yield _slots(at + FINISHED, memory.outs[channel]["finished"], Message)
+
+
+def credits_of(memory: Memory, channel: int) -> Area:
+    """Return the queue of what a receiver has told the sender of a channel; of one that has it."""
+    row = memory.ins[channel]
+    return int(row["credits"]), _queue(f.KernelCredit, int(row["credits_most"]))
 
 
 def _slots(at: int, ring: Any, cls: type[Any]) -> Area:

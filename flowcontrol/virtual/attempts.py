@@ -4,7 +4,7 @@ Between two calls of the kernel the memory is Python's. A task begins anew by th
 image of it, and by the cells that its checkpoint kept.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from flowcontrol.protocol.states import Message
 from flowcontrol.systems.barrier_buffer import forget
 from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.ages import push_run
+from flowcontrol.virtual.ages import free_runs, push_run
 from flowcontrol.virtual.areas import areas_of_task
 from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
@@ -64,16 +64,25 @@ class KernelAttempts:
         The scenario, laid out.
     memory : Memory
         Of its run, before the first round.
+    own : collection of int, optional
+        The tasks that run in this memory, of which it is known what they had in flight; by default
+        all do.
 
     Attributes
     ----------
+    logs : CutLogs
+        What checkpoints hold besides counts.
     hooks : list of callable
         Called before tasks begin anew; each returns what is called afterwards. For whoever counts
         from cells that go back.
+    watchers : list of callable
+        Called likewise, with the tasks and the checkpoint from which they begin.
     """
 
-    def __init__(self, job: Job, memory: Memory) -> None:
+    def __init__(self, job: Job, memory: Memory, own: Collection[int] | None = None) -> None:
+        self._own = range(memory.head.tasks) if own is None else own
         self.hooks: list[Callable[[], Callable[[], None]]] = []
+        self.watchers: list[Callable[[list[int], int], Callable[[], None]]] = []
         self._job, self._memory, self._image = (
             job,
             memory,
@@ -81,7 +90,7 @@ class KernelAttempts:
         )
         self._places, self._cuts = all_cut_places(job, memory), Cuts[Ints]()
         self._tasks = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
-        self._logs = CutLogs(memory)
+        self.logs = CutLogs(memory)
         self._began: dict[int, int] = {}
         self._seen: Any = None
         if job.checkpoints is not None:
@@ -190,11 +199,24 @@ class KernelAttempts:
             self._cuts.note(int(ids[task, slot]), task, kept.copy())
         self._seen = ids
         self._cuts.forget(oldest)
-        self._logs.forget(oldest)
+        self.logs.forget(oldest)
+
+    def has_cut(self, task: int, checkpoint: int) -> bool:
+        """Tell whether a task took part in a checkpoint, as far as cuts were taken or put back."""
+        return self._cuts.has(checkpoint, task)
+
+    def last_cells(self, task: int) -> list[int]:
+        """Return what a checkpoint would keep of a task now."""
+        cells: list[int] = self._memory.cells[self._places[task].all].tolist()
+        return cells
+
+    def put_back(self, checkpoint: int, task: int, kept: list[int]) -> None:
+        """Know what a task kept of a checkpoint before this process was there."""
+        self._cuts.note(checkpoint, task, np.array(kept, np.int64))
 
     def drain(self) -> None:
         """Empty the logs of what checkpoints hold, keeping what they say."""
-        self._logs.drain()
+        self.logs.drain()
 
     # ------------------------------------------------------------------ what happens
 
@@ -226,6 +248,7 @@ class KernelAttempts:
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
         after = [hook() for hook in self.hooks]
+        after += [watch(tasks, checkpoint) for watch in self.watchers]
         memory = self._memory
         for task in tasks:
             if self.is_finished(task):
@@ -243,7 +266,8 @@ class KernelAttempts:
                 memory.cells[places.all] = kept[task]
                 memory.cells[places.written] = written
         for task in tasks:
-            self._logs.put_windows(task, checkpoint)
+            if task in self._own:
+                self.logs.put_windows(task, checkpoint)
             self._put_in_flight(task, checkpoint)
             memory.tasks["status"][task] = f.IDLE
             wake(memory.head, task, memory.head.round)
@@ -298,7 +322,7 @@ class KernelAttempts:
         for number in self._partitions(task):
             own = self._channels(memory.partitions[number])
             for out in range(own.start, own.stop):
-                self._free_runs(out)
+                free_runs(memory.head, out_row(memory.head, out).runs)
             memory.partitions[number] = image.partitions[number]
             _begin_anew(memory.outs[own], image.outs[own], ("finished",))
 
@@ -306,15 +330,6 @@ class KernelAttempts:
     def _channels(row: Any) -> slice:
         first = int(row["first_channel"])
         return slice(first, first + int(row["channels"]))
-
-    def _free_runs(self, out: int) -> None:
-        """Give back the runs of records that were in flight in a channel."""
-        head, runs = self._memory.head, self._memory.runs
-        number = int(self._memory.outs["runs"]["head"][out])
-        while number > 0:
-            after = int(runs["next"][number - 1])
-            runs["next"][number - 1] = head.runs_free
-            head.runs_free, number = number - 1, after
 
     def _begin_counting(self, gate: int, place: int, channel: int) -> None:
         """Have both sides of a channel of records go on behind what was written to it."""
@@ -353,7 +368,8 @@ class KernelAttempts:
                         own_place.marks = min(given, own_place.marks)
                         marks = given - own_place.marks
                         counts = records, marks
-                        nbytes = self._logs.put_elements(into.out, checkpoint, counts, emitted)
+                        if task in self._own:
+                            nbytes = self.logs.put_elements(into.out, checkpoint, counts, emitted)
                     own_place.arrived = out.written * record_bytes + nbytes
                 if records + marks > 0:
                     row.queued += records

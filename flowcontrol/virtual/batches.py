@@ -18,6 +18,11 @@ class Batches:
         The scenario, laid out.
     memory : Memory
         Of its run, before the first round.
+
+    Attributes
+    ----------
+    control : BatchControl
+        What decides.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:
@@ -26,26 +31,26 @@ class Batches:
             name: [memory.places.tasks[name] + i for i in range(job.stage(name).stage.parallelism)]
             for name in window_stages_of(job)
         }
-        self._control = BatchControl(
+        self.control = BatchControl(
             job, {name: list(map(self._task, own)) for name, own in self._tasks.items()}
         )
 
     def before_round(self, number: int) -> int:
         """End the batches that end before a round; return the round before which the next may."""
-        self._wake(self._control.before_round(number))
-        return self._control.next_round(number + 1)
+        self._wake(self.control.before_round(number))
+        return self.control.next_round(number + 1)
 
     def are_answered(self, *, is_empty: bool) -> bool:
         """Tell whether a job that may be empty has answered all that it took up."""
-        if not is_empty or self._control.is_answering:
+        if not is_empty or self.control.is_answering:
             return False
-        stages = self._control.end_with_rows()
+        stages = self.control.end_with_rows()
         self._wake(stages)
         return not stages
 
     def end_without_rows(self) -> None:
         """End the batches though no rows came, if they have something to put out or to evict."""
-        self._wake(self._control.end_without_rows())
+        self._wake(self.control.end_without_rows())
 
     def _wake(self, stages: list[str]) -> None:
         """Have the tasks of stages looked at in the next round."""

@@ -7,6 +7,7 @@ kernel that holds the memory; a view's array does, so the interpreted kernel fin
 """
 
 from collections.abc import Callable, Sequence
+from ctypes import Structure, c_int64, sizeof
 from dataclasses import astuple
 from typing import Any, TypeVar, cast
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rings import FIRST_SPAN, Slots
-from flowcontrol.protocol.state import cell, members, per_class, width
+from flowcontrol.protocol.state import members, per_class, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.allocation import Cells
 from flowcontrol.virtual.fields import KernelRing
@@ -73,25 +74,30 @@ class _RingSlots(_Rows[S], Slots[S]):
             ring.place = ring.room
 
 
-class _View:
-    """A state in cells, interpreted: the base of the classes that :func:`_view_class` makes."""
+class _View(Structure):
+    """A state in cells, interpreted: the base of the classes that :func:`_view_class` makes.
 
-    __slots__ = ("at", "cells")
+    It reads and changes the very memory of the array. One that stands within another has no place.
+    """
 
-    def __init__(self, cells: Cells, at: int) -> None:
-        self.cells, self.at = cells, at
+    cells: Cells
+    at: int
 
 
 class _Whole(_View):
     """The whole memory, interpreted."""
 
-    __slots__ = ()
+    plain: memoryview
+    found: dict[Any, Any]
+    """What was found in it (``registry.found_once``)."""
+    moves: list[Any] | None
+    """What the tasks do with records (:mod:`.journal`), if somebody wants to know."""
 
     def __getitem__(self, place: int | slice) -> Any:
-        return self.cells[place]
+        return self.plain[place]
 
-    def __setitem__(self, place: int | slice, value: Any) -> None:
-        self.cells[place] = value
+    def __setitem__(self, place: int, value: int) -> None:
+        self.plain[place] = value
 
 
 def view(cls: type[S], cells: Any, at: int = 0) -> S:
@@ -108,8 +114,7 @@ def view(cls: type[S], cells: Any, at: int = 0) -> S:
     """
     if isinstance(cells, _View):
         cells, at = cells.cells, cells.at + at
-    made: S = _view_class(cls)(cells, at)
-    return made
+    return cast(S, _placed(_view_class(cls), cells, at))
 
 
 def views(cls: type[S], cells: Cells, at: int, count: int) -> Sequence[S]:
@@ -188,7 +193,17 @@ def rows_in(block: Any, cls: type[S]) -> Sequence[S]:
 
 def whole_view(cls: type[S], cells: Cells) -> S:
     """Return memory that has a state at its head: its fields by name, any cell by its place."""
-    made: S = _whole_class(cls)(cells, 0)
+    made = _placed(_whole_class(cls), cells, 0)
+    made.plain, made.found, made.moves = memoryview(cast(Any, cells)), {}, None
+    return cast(S, made)
+
+
+def _placed(cls: type[Any], cells: Cells, at: int) -> Any:
+    at = int(at)
+    if not 0 <= at <= len(cells) - sizeof(cls) // 8:
+        raise IndexError(f"{cls.__name__} at {at} of {len(cells)} cells")
+    made = cls.from_buffer(cells, 8 * at)
+    made.cells, made.at = cells, at
     return made
 
 
@@ -203,18 +218,7 @@ def _whole_class(cls: type[Any]) -> type[Any]:
 
 
 def _made(cls: type[Any], base: type[_View]) -> type[Any]:
-    found = {name: _member(cell(cls, name), inner) for name, inner in members(cls)}
-    return type(f"{cls.__name__}View", (base,), {"__slots__": (), "viewed": cls, **found})
-
-
-def _member(at: int, inner: type[Any] | None) -> property:
-    def state(self: _View) -> Any:
-        return view(cast(type[Any], inner), self.cells, self.at + at)
-
-    def value(self: _View) -> int:
-        return int(self.cells[self.at + at])
-
-    def change(self: _View, new: int) -> None:
-        self.cells[self.at + at] = new
-
-    return property(state) if inner is not None else property(value, change)
+    fields = [
+        (name, c_int64 if inner is None else _view_class(inner)) for name, inner in members(cls)
+    ]
+    return type(f"{cls.__name__}View", (base,), {"_fields_": fields, "viewed": cls})

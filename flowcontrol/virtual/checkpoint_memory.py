@@ -5,15 +5,19 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
-from flowcontrol.job.checkpointed_task import new_rows
 from flowcontrol.job.delivery_settings import look_rounds
 from flowcontrol.job.graph import JobVertex
+from flowcontrol.job.state_sizes import task_sync_us
+from flowcontrol.operators.snapshots import WHOLE_SERVICE
+from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import (
     AlignedChannel,
+    Alignment,
     CheckpointReport,
     CoordinatorMessage,
+    TaskCheckpoint,
     TrackedCheckpoint,
 )
 from flowcontrol.virtual.aside_memory import AsideBuilder, puts_aside
@@ -62,10 +66,26 @@ def _task_state(
 ) -> KernelCheckpoints:
     """Return the state of a task at the start of a run; what it points to is there."""
     inputs = sum(len(link.incoming(index)) for link in plan.inputs)
-    rows = new_rows(build.job, settings, plan, index, inputs)
-    held = KernelCheckpoints(rows.state, rows.alignment)
-    held.channel_count = len(rows.channels)
-    cells = [cells_of(channel) for channel in rows.channels]
+    job, timeout = build.job, settings.aligned_timeout_us
+    alignment = Alignment(
+        mode=settings.mode_of(plan),
+        timeout=timeout,
+        tasks_finish=int(settings.after_tasks_finish),
+        open_channels=inputs,
+        resumes_at_switch=0,
+    )
+    own = TaskCheckpoint(
+        mode=settings.mode,
+        timeout=timeout,
+        withholds=int(job.record_transport is not None),
+        waits_final=int(settings.waits_for_final),
+        data_open=max(1, inputs),
+        sync=task_sync_us(job, plan),
+        slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
+        look_rounds=look_rounds(job, plan),
+    )
+    held = KernelCheckpoints(own, alignment, channel_count=inputs)
+    cells = [cells_of(AlignedChannel()) for _ in range(inputs)]
     held.channels = build.put(np.concatenate(cells)) if cells else 0
     place, into = held.channels, build.blocks["inputs_at"]
     for link in plan.inputs:
@@ -73,9 +93,9 @@ def _task_state(
         first, count = int(gate["first_channel"]), int(gate["channels"])
         into["aligned"][first : first + count] = place + width(AlignedChannel) * np.arange(count)
         place += width(AlignedChannel) * count
-    held.tracked_most = len(rows.tracked.slots)
+    held.tracked_most = MOST_TRACKED
     held.tracked = _take_queue(build, TrackedCheckpoint, held.tracked_most)
-    held.messages_most = len(rows.triggers.slots)
+    held.messages_most = MOST_BARRIERS + 1
     held.triggers = _take_queue(build, CoordinatorMessage, held.messages_most)
     held.aborted = _take_queue(build, CoordinatorMessage, held.messages_most)
     return held

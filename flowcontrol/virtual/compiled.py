@@ -25,7 +25,7 @@ from flowcontrol.virtual.kept import (
     with_globals,
 )
 from flowcontrol.virtual.parts import EVERYTHING
-from flowcontrol.virtual.registry import PARTS
+from flowcontrol.virtual.registry import ONCE, PARTS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,8 +50,8 @@ RULES = {
 
 KERNEL = (
     "ages barriers checkpoint_worker computing connections credits cut_logs debloat disk ending "
-    "failing jobs loop messages putting_aside reading spilled spilling task timed_worker turns "
-    "views wheel windowed_worker"
+    "failing jobs journal loop messages planning putting_aside reading spilled spilling task "
+    "timed_worker turns views wheel windowed_worker"
 )
 """Modules of this package whose functions are the kernel's own."""
 
@@ -59,7 +59,7 @@ _COPIED_RULES = (
     "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
     "times ratios task pacing table selectivity"
 )
-_COPIED_KERNEL = "views wheel loop messages credits ages turns"
+_COPIED_KERNEL = "views wheel loop planning messages credits ages turns"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run
@@ -151,7 +151,12 @@ def _register() -> None:
     import numba.extending
 
     from flowcontrol.virtual.lowered_state import LOWERED
-    from flowcontrol.virtual.lowering import register_choice, register_methods, register_part
+    from flowcontrol.virtual.lowering import (
+        register_choice,
+        register_methods,
+        register_part,
+        register_plain,
+    )
 
     register: Any = numba.extending.register_jitable
 
@@ -172,6 +177,8 @@ def _register() -> None:
             register_choice(function, options)
         elif function in PARTS:
             register_part(function, PARTS[function], options)
+        elif function in ONCE:
+            register_plain(function, ONCE[function], options)
         else:
             register(**options)(function)
 

@@ -1,22 +1,19 @@
 """The coordinator of a job's checkpoints at work on the kernel's memory."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import (
-    ABORTED,
-    COMPLETED,
-    RELIEVED,
-    SLOWED,
-    TRIGGER,
-    TaskOrder,
-)
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.job import Job
+from flowcontrol.job.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.scenario import Savepoint
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
 from flowcontrol.virtual.checkpoint_worker import REPORT_CELLS
+from flowcontrol.virtual.loop import has_news
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.recovery import Recovery
 
@@ -94,10 +91,32 @@ class Coordination:
         self._take_reports()
         self._plan()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether it is to look at what tasks have reported, as the kernel stops for it."""
+        return bool(has_news(self._head))
+
     def finish(self, rounds: int) -> None:
         """Take what has reached the coordinator by the last of so many rounds."""
         self._take_reports()
         self.control.before_round(rounds - 1)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the rounds to come need, as JSON takes it."""
+        return {
+            "control": self.control.state(),
+            "reports": self._logged(),
+            "wanted": self._head.reports_wanted,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, in memory that stands where it stood then."""
+        self.control.restore(state["control"])
+        self._plan()
+        rows = state["reports"]
+        if rows:
+            self._reports[: len(rows)] = rows
+        self._head.reports_count, self._head.reports_wanted = len(rows), state["wanted"]
 
     def ask(self, savepoints: tuple[Savepoint, ...]) -> None:
         """Have a user ask for savepoints, in the place of those that are still to come."""

@@ -32,8 +32,8 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             out = v.out_row(m, p.first_channel + place)
             into = v.in_row(m, out.input)
             done = 1
-            if out.next_buffer_size > 0:
-                out.desired_buffer_size = out.next_buffer_size
+            if into.buffer_size > 0:
+                out.desired_buffer_size = into.buffer_size
             if m.has_checkpoints == 1 and into.credits_most == 0 and into.told > out.resumed:
                 hear_resumed(out, into.told)
             if p.kind > PIPELINED and out.is_local == 1:

@@ -29,15 +29,15 @@ def log_channels(m: KernelMemory, task: f.KernelTask, checkpoint: int) -> None:
     for i in range(task.gates):
         g = v.gate_row(m, task.first_gate + i)
         for channel in range(g.first_channel, g.first_channel + g.channels):
-            number = v.in_row(m, channel).out
-            out = v.out_row(m, number)
+            into = v.in_row(m, channel)
+            number, out = into.out, v.out_row(m, into.out)
             place = out.runs.head
             while place > 0:
                 found = run_at(m, place - 1)
                 log_element(m, number, checkpoint, found.count, found.stamp, found.kind)
                 place = found.next
             sender = checkpoints_of(m, v.task_row(m, out.sender).checkpoints)
-            out.recorded = checkpoint if sender.own.handled < checkpoint else 0
+            into.recorded = checkpoint if sender.own.handled < checkpoint else 0
 
 
 @part_of(EVENT_TIME)
@@ -45,11 +45,11 @@ def record_element(
     m: KernelMemory, task: f.KernelTask, number: int, count: int, stamp: int, kind: int
 ) -> None:
     """Log what a task puts into a recorded channel, unless its barrier is in front of it."""
-    out = v.out_row(m, number)
-    if checkpoints_of(m, task.checkpoints).own.handled >= out.recorded:
-        out.recorded = 0
+    into = v.in_row(m, v.out_row(m, number).input)
+    if checkpoints_of(m, task.checkpoints).own.handled >= into.recorded:
+        into.recorded = 0
     else:
-        log_element(m, number, out.recorded, count, stamp, kind)
+        log_element(m, number, into.recorded, count, stamp, kind)
 
 
 @part_of(EVENT_TIME)

@@ -49,6 +49,18 @@ def measure_gates(m: KernelMemory, task: f.KernelTask, start_us: int, worked_us:
 
 
 @part_of(DEBLOATING)
+def note_waiting(m: KernelMemory, task: f.KernelTask) -> None:
+    """Note what waits at the producers of local channels, before any of them works in the round."""
+    for i in range(task.gates):
+        g = gate_row(m, task.first_gate + i)
+        g.waits_at_producers = 0
+        for channel in range(g.channels):
+            into = in_row(m, g.first_channel + channel)
+            if into.initial < 0:
+                g.waits_at_producers += out_row(m, into.out).buffers
+
+
+@part_of(DEBLOATING)
 def debloat_gates(m: KernelMemory, number: int, task: f.KernelTask, end_us: int, now: int) -> None:
     """Let each gate of a task size its buffers if a period ends in the round."""
     period = m.debloat_us
@@ -92,12 +104,12 @@ def _size(
 
 def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
     """Buffers in use of a gate; a local channel counts what waits at its producer too."""
-    total = 0
+    total = g.waits_at_producers
     for channel in range(g.channels):
         into = in_row(m, g.first_channel + channel)
         queued = into.received.count
         if into.initial < 0:
-            total += queued + out_row(m, into.out).buffers
+            total += queued
         else:
             total += buffers_in_use(queued, into.required, into.initial)
     return total
@@ -110,5 +122,5 @@ def _announce_size(m: KernelMemory, channel: int, size: int, now: int) -> None:
     if out.is_local == 0 and into.credits_most > 0:
         notify_sender_later(m, out, f.NEW_BUFFER_SIZE, size, now)
     else:
-        out.next_buffer_size = size
+        into.buffer_size = size
         notify_sender(m, out, now + 1)

@@ -29,16 +29,33 @@ class CutLogs:
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._elements, self._windows = memory.kept[:0].copy(), memory.kept_windows[:0].copy()
+        self._fresh: tuple[list[Any], list[Any]] = [], []
 
     def drain(self) -> None:
         """Empty the logs, keeping what they say."""
         memory, head = self._memory, self._memory.head
         if head.kept_count > 0:
-            fresh = memory.kept[: head.kept_count]
+            fresh = memory.kept[: head.kept_count].copy()
             self._elements, head.kept_count = np.concatenate([self._elements, fresh]), 0
+            self._fresh[0].append(fresh)
         if head.kept_windows_count > 0:
-            fresh = memory.kept_windows[: head.kept_windows_count]
+            fresh = memory.kept_windows[: head.kept_windows_count].copy()
             self._windows, head.kept_windows_count = np.concatenate([self._windows, fresh]), 0
+            self._fresh[1].append(fresh)
+
+    def take_fresh(self) -> list[list[list[int]]]:
+        """Return the cells of the elements and of the windows logged since they were taken last."""
+        self.drain()
+        found = [[row for part in parts for row in _cells_of(part)] for parts in self._fresh]
+        self._fresh = [], []
+        return found
+
+    def put_back(self, elements: list[list[int]], windows: list[list[int]]) -> None:
+        """Know what was logged before this process was there."""
+        if elements:
+            self._elements = np.concatenate([self._elements, _entries(elements, self._elements)])
+        if windows:
+            self._windows = np.concatenate([self._windows, _entries(windows, self._windows)])
 
     def forget(self, before: int) -> None:
         """Empty the logs, and forget the checkpoints with ids below ``before``."""
@@ -107,3 +124,12 @@ class CutLogs:
                 push_run(head, runs, emitted, part, stamp)
         assert records == marks == 0, "the log has what the counts say"
         return nbytes
+
+
+def _cells_of(entries: Any) -> list[list[int]]:
+    cells: list[list[int]] = entries.view(np.int64).reshape(len(entries), -1).tolist()
+    return cells
+
+
+def _entries(cells: list[list[int]], like: Any) -> Any:
+    return np.array(cells, np.int64).ravel().view(like.dtype)

@@ -183,6 +183,8 @@ class KernelGate:
     """Debloating: size of buffer in force, parts of a byte (``debloat.PARTS``)."""
     last_size: int = 0
     """Debloating: size last announced, bytes."""
+    waits_at_producers: int = 0
+    """Debloating: buffers that waited at the producers of local channels as the round began."""
 
 
 # ---- partitions
@@ -296,6 +298,10 @@ class KernelInputChannel(InputChannel):
     """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
     told: int = 0
     """How often it has told its sender to resume."""
+    buffer_size: int = 0
+    """Size of buffer that it wishes of a sender that sees that from the next round on."""
+    recorded: int = 0
+    """Checkpoint that holds in flight what enters it, until the sender's barrier does; 0: none."""
 
 
 # ---- what is under way: of each channel a queue of messages and one of credits
@@ -356,12 +362,8 @@ class KernelSubpartition(Subpartition):
     """Its records in flight."""
     connection: int = 0
     """Task that is its connection, if a bandwidth is given; -1: none."""
-    next_buffer_size: int = 0
-    """Size of buffer that the receiver wishes from the next round on."""
     is_queued: int = 0
     """1: it waits for its turn on its connection."""
-    recorded: int = 0
-    """Checkpoint that holds in flight what enters it, until its own barrier does; 0: none."""
 
 
 # ---- ages

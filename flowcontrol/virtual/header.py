@@ -144,6 +144,9 @@ class KernelMemory:
     """First one that is free, linked by ``next``."""
     is_shared: int = 0
     """1: jobs start and stop, and the pools of a task manager share its global pool."""
+    is_ordered: int = 0
+    """1: tasks, and what serves them, take their turns of a round in the order of their numbers, as
+    they share connections or pools."""
     shared_at: int = 0
     """Where the rows of the global pools then are, one a task manager."""
     has_readers: int = 0

@@ -8,7 +8,7 @@ round matters here: it is that of the scenario.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from flowcontrol.scenario import JobSpan
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.parts import JOBS
+from flowcontrol.virtual.parts import JOBS, TCP, WIRES
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.views import gate_row, global_pool, partition_row, task_row
@@ -194,6 +194,7 @@ class Timeline:
         assign(owner.pool, holding.pool.state)
         holding.pool.state = owner.pool
         owner.global_at = memory.head.shared_at + demand.manager * width(GlobalPool)
+        cast(Any, memory.head).found.clear()  # what was found has the global pool of before
 
     def _start(self, run: JobRun) -> None:
         name = run.span.name
@@ -241,7 +242,7 @@ class Timeline:
             wake(self._memory.head, number, now)
 
 
-@part_of(JOBS)
+@part_of(JOBS | WIRES | TCP)
 def in_order(m: KernelMemory, active: w.Row, count: int) -> None:
     """Sort the first ``count`` tasks of a list; most of them stand in order already."""
     for i in range(1, count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from flowcontrol.errors import RunError
@@ -41,6 +41,8 @@ FIRST_AGES = 1 << 15
 FIRST_KEPT = 1 << 13
 FIRST_SPILLS = FIRST_ASIDES = FIRST_RESULTS = 1 << 12
 LEAST_REPORTS = 1 << 6
+PROCESS_RUNS, PROCESS_KEPT, PROCESS_RESULTS = 1 << 18, 1 << 16, 1 << 16
+"""Of a process that runs some stages: a round takes no more."""
 GROWTH: Final = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
 
@@ -188,6 +190,22 @@ class LogSizes:
             FIRST_KEPT if may_restore else 0,
             FIRST_KEPT if may_restore and windows > 0 else 0,
             rows.further,
+        )
+
+    @classmethod
+    def of_processes(cls, job: Job, rows: RowKeys = NO_KEYS) -> LogSizes:
+        """Return what each of the processes has that run a job stage by stage.
+
+        They cannot begin anew with more, and need not: what nobody writes to takes no memory.
+        """
+        first = cls.first(job, rows)
+        return replace(
+            first,
+            runs=max(first.runs, PROCESS_RUNS),
+            windows=GROWTH * first.windows,
+            results=first.results and max(first.results, PROCESS_RESULTS),
+            kept=first.kept and max(first.kept, PROCESS_KEPT),
+            kept_windows=GROWTH * first.kept_windows,
         )
 
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:

@@ -7,36 +7,19 @@ import numpy as np
 
 from flowcontrol.operators.pacing import let_pass
 from flowcontrol.operators.snapshots import forgo
-from flowcontrol.operators.task import (
-    BLOCKED,
-    CAPACITY,
-    account,
-    emit,
-    outputs_available,
-    serve,
-    waiting_at_reader,
-)
+from flowcontrol.operators.task import CAPACITY, account, emit, outputs_available, serve
 from flowcontrol.protocol.rounds import flush
-from flowcontrol.protocol.rows import Rows
-from flowcontrol.protocol.service import (
-    NEVER,
-    first_us_at,
-    first_us_beyond,
-    phase_at,
-    stands_still,
-    work_by,
-)
+from flowcontrol.protocol.rows import Row
+from flowcontrol.protocol.service import NEVER, stands_still, work_by
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.barriers import (
-    holds_events,
     look_at_events,
     may_do,
     note_records,
     note_sent,
-    plan_mail,
     stands_still_for_snapshot,
     synced_for,
     take_orders,
@@ -46,7 +29,7 @@ from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.computing import claim, share_round, waits_for, work_until
 from flowcontrol.virtual.connections import carry, transmit
 from flowcontrol.virtual.credits import announce_all, grant_all, read_credits
-from flowcontrol.virtual.debloat import debloat_gates, measure_gates
+from flowcontrol.virtual.debloat import debloat_gates, measure_gates, note_waiting
 from flowcontrol.virtual.disk import note_disk, serve_disk
 from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
 from flowcontrol.virtual.failing import fill_log, lose_arrivals
@@ -59,16 +42,17 @@ from flowcontrol.virtual.header import (
 )
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
-from flowcontrol.virtual.parts import BUFFERS, EVENT_TIME, EVERYTHING, THROTTLES
+from flowcontrol.virtual.parts import EVENT_TIME, EVERYTHING, THROTTLES
+from flowcontrol.virtual.planning import is_nothing_queued, plan
 from flowcontrol.virtual.putting_aside import take_written
-from flowcontrol.virtual.reading import append_until, is_reading, next_arrival_us, read
+from flowcontrol.virtual.reading import append_until, read
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.timed_worker import is_paused, mark_time, next_probe_us, note_pause, probe
+from flowcontrol.virtual.timed_worker import mark_time, note_pause, probe
 from flowcontrol.virtual.turns import close, serve_now
-from flowcontrol.virtual.wheel import collect, next_round, wake, wake_at
-from flowcontrol.virtual.windowed_worker import look_at_timers, plan_timers
+from flowcontrol.virtual.wheel import collect, next_round, wake_at
+from flowcontrol.virtual.windowed_worker import look_at_timers
 
 PARTS = EVERYTHING
 """What of the kernel is there; a compiled one finds its own parts here."""
@@ -90,40 +74,10 @@ def _advance(memory: Any, end: int) -> int:
         m.now = now
         count = collect(m, now)
         active = row(m, m.active, 2 * m.tasks)
-        if m.is_shared == 1:
+        if m.is_ordered == 1:
             in_order(m, active, count)
-        for i in range(count):
-            task = v.task_row(m, active[i])
-            if task.kind == f.CONNECTION or task.kind == f.DISK:
-                serve_now(m, active[i])
-            elif m.may_fail == 1 and task.status == f.ABSENT:
-                lose_arrivals(m, task, now)
-            else:
-                settle(m, task, now)
-                receive_all(m, task, now)
-                read_credits(m, task, now)
-                if task.kinds > 0:
-                    note_disk(m, task, now)
-        for i in range(count):
-            task = v.task_row(m, active[i])
-            if task.kind == f.CONNECTION or task.kind == f.DISK:
-                continue
-            if m.may_fail == 1 and task.status == f.ABSENT:
-                continue
-            step(m, active[i], now)
-        for i in range(m.served):
-            number = active[m.tasks + i]
-            if v.task_row(m, number).kind == f.DISK:
-                serve_disk(m, number, now)
-            elif m.is_tcp == 1:
-                carry(m, number, now)
-            else:
-                transmit(m, number, now)
-        m.served = 0
-        if m.is_shared == 1:
-            serve_waiting(m, now)
-        if m.has_processors == 1:
-            share_round(m, active, count, now)
+        run_tasks(m, active, count, now)
+        serve_machines(m, active, count, now)
         if m.flags != 0:
             return m.flags
         if m.is_watched == 1 and is_empty(m, now) == 1:
@@ -147,6 +101,58 @@ def _advance(memory: Any, end: int) -> int:
         settle(m, task, end)
         catch_up(m, i, task, end, slept)
     return m.flags
+
+
+def run_tasks(m: KernelMemory, active: Row, count: int, now: int) -> None:
+    """Have tasks take in what has reached them, and then each do its round."""
+    for i in range(count):
+        task = v.task_row(m, active[i])
+        if task.kind == f.CONNECTION or task.kind == f.DISK:
+            serve_now(m, active[i])
+        elif m.may_fail == 1 and task.status == f.ABSENT:
+            lose_arrivals(m, task, now)
+        else:
+            settle(m, task, now)
+            receive_all(m, task, now)
+            read_credits(m, task, now)
+            if m.debloat_us > 0:
+                note_waiting(m, task)
+            if task.kinds > 0:
+                note_disk(m, task, now)
+    for i in range(count):
+        task = v.task_row(m, active[i])
+        if task.kind == f.CONNECTION or task.kind == f.DISK:
+            continue
+        if m.may_fail == 1 and task.status == f.ABSENT:
+            continue
+        step(m, active[i], now)
+
+
+def serve_machines(m: KernelMemory, active: Row, count: int, now: int) -> None:
+    """Have what tasks share do its round, behind those that were active: connections, disks, ...
+
+    Parameters
+    ----------
+    active : row of int
+        The tasks; behind all tasks, what is to be served.
+    count : int
+        How many were active.
+    """
+    if m.is_ordered == 1:
+        in_order(m, row(m, m.active + m.tasks, m.tasks), m.served)
+    for i in range(m.served):
+        number = active[m.tasks + i]
+        if v.task_row(m, number).kind == f.DISK:
+            serve_disk(m, number, now)
+        elif m.is_tcp == 1:
+            carry(m, number, now)
+        else:
+            transmit(m, number, now)
+    m.served = 0
+    if m.is_shared == 1:
+        serve_waiting(m, now)
+    if m.has_processors == 1:
+        share_round(m, active, count, now)
 
 
 def has_news(m: KernelMemory) -> int:
@@ -348,126 +354,6 @@ def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -
                     v.set_bit(m, p.dirty, place)
         if interval > 0:
             p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
-
-
-def plan(
-    m: KernelMemory,
-    worker: KernelWorker,
-    phases: Rows,
-    reason: int,
-    end: int,
-    end_us: int,
-    now: int,
-) -> None:
-    """Decide when a task is looked at again, and what the rounds until then count as."""
-    number, task = worker.number, worker.task
-    available = outputs_available(worker, task)
-    if reason == BLOCKED and task.has_sent == 1:
-        wake(m, number, now + 1)
-    plan_flush(m, number, task, end_us)
-    if task.throttle > 0:
-        wake(m, number, now + 1)
-    if task.kind == f.SOURCE:
-        task.status = f.IDLE if available == 1 else f.BLOCKED
-        if available == 1 and task.taken != task.limit and task.open_inputs > 0:
-            if task.is_pending == 1:
-                wake(m, number, now + 1)
-            if task.is_aligned == 1 and is_paused(m, task) == 1:
-                pass  # it is woken when it may go on
-            elif work_by(phases, end_us + m.round_us) >= task.ready:
-                wake(m, number, now + 1)  # the usual case, without a division
-            else:
-                wake_at(m, number, first_us_at(phases, task.ready, end_us))
-    elif task.kind == f.RELAY:
-        task.status = f.IDLE
-        if task.queued > task.withheld or task.is_firing == 1:
-            task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
-        for i in range(task.stall_count):
-            begin = m[task.stalls + 2 * i]
-            if begin > end_us - m.round_us:  # it counts from the next round that begins
-                wake_at(m, number, begin + m.round_us)
-                break
-    else:
-        plan_server(m, number, task, phases, reason, available, end, end_us)
-    if m.has_checkpoints == 1 and task.attention == 1:
-        plan_mail(m, worker, now)
-    if task.is_timed == 1:
-        plan_probe(m, worker, available)
-    if task.has_window == 1:
-        plan_timers(m, worker)
-
-
-def plan_server(
-    m: KernelMemory,
-    number: int,
-    task: f.KernelTask,
-    phases: Rows,
-    reason: int,
-    available: int,
-    end: int,
-    end_us: int,
-) -> None:
-    """Decide the same for a stage with a rate."""
-    ready = task.ready
-    waiting = task.queued - task.withheld + waiting_at_reader(task) + task.is_pending
-    waiting += task.is_firing
-    if m.has_readers == 1 and task.kind == f.READER and task.due == 0:
-        wake_at(m, number, next_arrival_us(m, task))
-    moves = ready > end and work_by(phases, end_us + m.round_us) > end
-    status = f.IDLE
-    if reason == BLOCKED or (reason == CAPACITY and available == 0 and not moves):
-        status = f.BLOCKED
-    elif reason == CAPACITY and (ready > end or waiting > 0):
-        status = f.BUSY
-    task.status = status
-    following = phase_at(phases, end_us - 1) + 1
-    if following < len(phases):  # a rate of nothing begins or ends there
-        wake_at(m, number, phases[following][0] + 1)
-    if reason == CAPACITY:
-        if work_by(phases, end_us + m.round_us) > ready:
-            wake(m, number, m.now + 1)
-        elif task.is_pending + task.goes_on > 0 or is_in_hand(m, task) == 1:
-            wake_at(m, number, first_us_at(phases, ready, end_us))
-        else:
-            wake_at(m, number, first_us_beyond(phases, ready, end_us))
-
-
-@part_of(EVENT_TIME)
-def plan_probe(m: KernelMemory, worker: KernelWorker, available: int) -> None:
-    """Have a source looked at when it is probed, and one that has ended until all is written."""
-    task, probe_us = worker.task, next_probe_us(m, worker)
-    if probe_us >= 0:
-        wake(m, worker.number, max(m.now + 1, (probe_us + m.round_us - 1) // m.round_us))
-    if task.open_inputs == 0 and task.is_pending == 1 and available == 1:
-        wake(m, worker.number, m.now + 1)
-
-
-def is_in_hand(m: KernelMemory, task: f.KernelTask) -> int:
-    """Tell whether a task is a source in the middle of reading a record: 1 if so."""
-    return is_reading(m, task) if m.has_readers == 1 and task.kind == f.READER else 0
-
-
-def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:
-    """Tell whether a partition has nothing that could be flushed: 1 if so."""
-    if p.pool.in_use > 0:
-        return 0
-    if m.has_checkpoints == 0 or m.counts_records == 1:  # records are never flushed
-        return 1
-    return 1 - holds_events(m, p)
-
-
-@part_of(BUFFERS)
-def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> None:
-    """Have a task looked at when its next flusher runs, if there is something to flush."""
-    interval = m.flush_us
-    if interval <= 0:
-        return
-    for i in range(task.partitions):
-        p = v.partition_row(m, task.first_partition + i)
-        if is_nothing_queued(m, p) == 0:
-            if p.flush_at <= end_us:
-                p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
-            wake_at(m, number, p.flush_at)
 
 
 @cache

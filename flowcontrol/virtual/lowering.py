@@ -96,6 +96,14 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
     in_place(function)(typed_as(function, absent))
 
 
+def register_plain(function: Any, plain: Any, options: dict[str, Any]) -> None:
+    """Have a function compiled as another one that it stands for where nothing is compiled."""
+
+    @overload(function, jit_options=options, strict=False)
+    def present(*_: Any) -> Any:
+        return plain
+
+
 # ---- objects of several fields
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -97,7 +97,7 @@ class Memory:
     cells: Ints
     places: Places
 
-    @property
+    @cached_property
     def head(self) -> KernelMemory:
         """The head by name, and the cells by place, as the kernel sees them."""
         return whole_view(KernelMemory, self.cells)
@@ -266,6 +266,7 @@ def fill(
     fill_disks(build, disks, first_disk)
     fill_kinds(build, {manager: first_disk + i for i, manager in enumerate(disks)})
     fill_connections(build, pairs)
+    head.is_ordered = int(len(pairs) > 0)
     head.may_fail = int(job.faults is not None)
     if job.checkpoints is not None:
         fill_checkpoints(build, job.checkpoints, reports)
@@ -361,7 +362,7 @@ def _fill_globals(build: Builder) -> None:
         own = cell(cls, "segments") + width(cls) * np.arange(len(block))
         block["global_at"] = getattr(head, base) + own
     if job.scenario.shares_memory:
-        head.is_shared = 1
+        head.is_shared = head.is_ordered = 1
         managers = job.scenario.cluster.task_managers
         head.shared_at = build.take(managers * width(GlobalPool))
 

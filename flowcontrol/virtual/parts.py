@@ -72,6 +72,9 @@ BROADCASTS = 131072
 NOBODY = 1 << 62
 """In place of a part: no kernel has it."""
 
+JOURNAL = 1 << 61
+"""Which records tasks move; no kernel is compiled with it."""
+
 _FIRST_TRANSPORT = 18
 """Place of the part of the first transport that counts records."""
 
@@ -117,13 +120,13 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "kind": (SPILLS, BOUNDED),
         "is_stopped": (SPILLS, 0),
     },
-    KernelInputChannel: {"is_released": (NOBODY, 0)},
+    KernelInputChannel: {"is_released": (NOBODY, 0), "recorded": (EVENT_TIME, 0)},
     LocalPool: {"is_destroyed": (JOBS, 0)},
     TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
     KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
-        **dict.fromkeys(("marks", "recorded"), (EVENT_TIME, 0)),
+        **dict.fromkeys(("marks",), (EVENT_TIME, 0)),
     },
     Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
     **{

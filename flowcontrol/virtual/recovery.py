@@ -1,9 +1,11 @@
 """Failures and restarts of a run on the virtual clock: when Python acts between two rounds."""
 
+from collections.abc import Collection
+
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpointed_task import TaskOrder
 from flowcontrol.job.failure_control import FailureControl
+from flowcontrol.job.task_orders import TaskOrder
 from flowcontrol.virtual.attempts import KernelAttempts
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS
 from flowcontrol.virtual.memory import Memory
@@ -20,6 +22,8 @@ class Recovery:
         Of its run, before the first round.
     checkpoints : CheckpointControl, optional
         Its coordinator, if it has checkpoints.
+    own : collection of int, optional
+        The tasks that run in this memory; by default all do.
 
     Attributes
     ----------
@@ -30,9 +34,13 @@ class Recovery:
     """
 
     def __init__(
-        self, job: Job, memory: Memory, checkpoints: CheckpointControl | None = None
+        self,
+        job: Job,
+        memory: Memory,
+        checkpoints: CheckpointControl | None = None,
+        own: Collection[int] | None = None,
     ) -> None:
-        self.attempts = KernelAttempts(job, memory)
+        self.attempts = KernelAttempts(job, memory, own)
         self.control = FailureControl(job, self.attempts, checkpoints)
         self._checkpoints, self._rounds = checkpoints, job.rounds
         self._full_at = CUT_SLOTS

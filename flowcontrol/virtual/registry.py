@@ -6,7 +6,8 @@ registers depends on numba.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -15,6 +16,28 @@ PARTS: Final[dict[Callable[..., Any], int]] = {}
 
 PLACED: Final[dict[Callable[..., Any], tuple[str, type[Any], type[Any] | None]]] = {}
 """Functions that find states of a class in memory: what they return, the class, and the owner."""
+
+ONCE: Final[dict[Callable[..., Any], Callable[..., Any]]] = {}
+"""Functions whose results the interpreted kernel remembers: what numba compiles in their place."""
+
+
+def found_once(function: F) -> F:
+    """Mark a function of the memory, and of a number or a row, that finds what has a fixed address.
+
+    The interpreted kernel finds it once: ``found`` of the memory has it. Whoever has a gate or a
+    partition use another global pool clears that.
+    """
+
+    @wraps(function)
+    def find(m: Any, of: Any) -> Any:
+        key = function, of if isinstance(of, int) else int(getattr(of, "at", of))
+        here = m.found.get(key)
+        if here is None:
+            here = m.found[key] = function(m, of)
+        return here
+
+    ONCE[find] = function
+    return cast(F, find)
 
 
 def part_of(part: int) -> Callable[[F], F]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
-from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
@@ -21,8 +20,7 @@ from flowcontrol.job.sampling import sampling_of
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import has_stamps
-from flowcontrol.virtual.alignments import Alignments
-from flowcontrol.virtual.batches import Batches
+from flowcontrol.virtual.between import Between
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.header import (
@@ -53,6 +51,25 @@ ENOUGH_EVENTS = 256
 kernel empties the caches between them."""
 
 
+def memory_with(job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Memory:
+    """Return the memory of a job before its first round; parameters as of :meth:`Running.start`."""
+    controller = controller_of(job)
+    return fill(
+        job,
+        runs=sizes.runs,
+        ages=sizes.ages,
+        track=track or (controller is not None and controller.needs_ages),
+        spills=sizes.spills,
+        reports=sizes.reports,
+        asides=sizes.asides,
+        windows=sizes.windows,
+        results=sizes.results,
+        replayed=replayed,
+        kept=sizes.kept,
+        kept_windows=sizes.kept_windows,
+    )
+
+
 @dataclass(frozen=True)
 class Running:
     """Everything that a run consists of.
@@ -67,24 +84,16 @@ class Running:
         Collects the samples.
     timeline : Timeline
         When jobs start and stop.
-    control : Control or None
-        What slows the sources.
-    coordination : Coordination or None
-        What triggers checkpoints.
-    recovery : Recovery or None
-        What fails, and restarts.
+    between : Between
+        What acts between rounds.
     delivery : DeliveryControl or None
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
-    alignments : Alignments or None
-        What has sources wait for one another.
     keys : RowKeys
         Which keys and values the ids of replayed rows stand for.
     windows : WindowsHeld or None
         Reads what that has of windows.
-    batches : Batches or None
-        What ends the batches of windows with Spark's time.
     paused : PausedTime or None
         Reads what that has of sources that wait for one another.
     samples : Samples or None
@@ -98,23 +107,26 @@ class Running:
     memory: Memory
     tables: Tables
     timeline: Timeline
-    control: Control | None
-    coordination: Coordination | None = None
-    recovery: Recovery | None = None
+    between: Between
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
-    alignments: Alignments | None = None
     keys: RowKeys = NO_KEYS
     windows: WindowsHeld | None = None
-    batches: Batches | None = None
     paused: PausedTime | None = None
     samples: Samples | None = None
     used: list[list[int]] = field(default_factory=list)
 
     @classmethod
     def start(
-        cls, job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool, begins_us: int = 0
-    ) -> Running:
+        cls,
+        job: Job,
+        replayed: Replayed,
+        sizes: LogSizes,
+        *,
+        track: bool,
+        begins_us: int = 0,
+        own: Collection[int] | None = None,
+    ) -> Self:
         """Return a run before its first round, its memory made.
 
         Parameters
@@ -130,31 +142,15 @@ class Running:
             case.
         begins_us : int, default 0
             When the interval of checkpoints begins, microseconds.
+        own : collection of int, optional
+            The tasks that run in its memory; by default all do.
         """
-        controller = controller_of(job)
-        memory = fill(
-            job,
-            runs=sizes.runs,
-            ages=sizes.ages,
-            track=track or (controller is not None and controller.needs_ages),
-            spills=sizes.spills,
-            reports=sizes.reports,
-            asides=sizes.asides,
-            windows=sizes.windows,
-            results=sizes.results,
-            replayed=replayed,
-            kept=sizes.kept,
-            kept_windows=sizes.kept_windows,
-        )
+        memory = memory_with(job, replayed, sizes, track=track)
         timeline = Timeline(job, memory)
-        batches = Batches(job, memory) if has_batches(job.scenario) else None
-        own = batches if has_throttles_batches(job.scenario) else None
-        control = None if controller is None else Control(job, memory, controller, own)
-        coordination = None if job.checkpoints is None else Coordination(job, memory, begins_us)
+        between = Between(job, memory, begins_us, own)
         tables = Tables(job, memory, timeline.absent)
-        recovery = None
-        if job.faults is not None:
-            recovery = Recovery(job, memory, None if coordination is None else coordination.control)
+        coordination, recovery = between.coordination, between.recovery
+        if recovery is not None:
             recovery.attempts.hooks.append(tables.hold)
         delivery = None
         if has_delivery(job):
@@ -176,18 +172,34 @@ class Running:
             memory,
             tables,
             timeline,
-            control,
-            coordination,
-            recovery,
+            between,
             delivery,
             None if windows is None else TimeTable(job),
-            Alignments(job, memory) if job.scenario.alignment_groups else None,
             replayed.keys,
             windows,
-            batches,
             paused,
             None if sampling is None else Samples(job, memory, timeline.absent, sampling),
         )
+
+    @property
+    def rounds(self) -> int:
+        """How many there are."""
+        return self.job.rounds
+
+    @property
+    def control(self) -> Control | None:
+        """What slows the sources."""
+        return self.between.control
+
+    @property
+    def coordination(self) -> Coordination | None:
+        """What triggers checkpoints."""
+        return self.between.coordination
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """What fails, and restarts."""
+        return self.between.recovery
 
     @property
     def control_messages(self) -> int:
@@ -208,7 +220,7 @@ class Running:
             Called behind it with the time of the sample, s: whether the run ends there.
         """
         done = 0
-        for t_s, _, last in self.job.samples(self.job.rounds):
+        for t_s, _, last in self.job.samples(self.rounds):
             at = done
             while at <= last:
                 self.timeline.act(at)
@@ -260,7 +272,7 @@ class Running:
             self.samples.take()
             tables["samples"] = self.samples.sampling.table()
         if self.job.scenario.has_processes:
-            tables["processes"] = process_table(self.job, self.job.rounds, self.used)
+            tables["processes"] = process_table(self.job, self.rounds, self.used)
         tables |= self.tables.results.tables(self.job, self.keys)
         return tables
 
@@ -288,25 +300,12 @@ class Running:
         """Have all act that act between rounds; return the round before which they do again."""
         if self.samples is not None:
             self.samples.take()
-        due = self._begin_checkpoints()
-        if self.batches is not None:
-            due = min(due, self.batches.before_round(self.memory.head.round))
-        if self.alignments is not None:
-            due = min(due, self.alignments.begin())
+        due = self.between.before_round()
+        own, coordination = self.delivery, self.coordination
+        acted = coordination is not None and coordination.acted == self.memory.head.round
+        if own is not None and acted and own.waiting >= ENOUGH_EVENTS:
+            own.advance(self.memory.head.round)
         return due if self.samples is None else min(due, self.samples.begin())
-
-    def _begin_checkpoints(self) -> int:
-        """Have checkpoints and failures act before the next round; return when they do again."""
-        if self.coordination is not None:
-            due = self.coordination.begin(self.recovery)
-            acted, own = self.coordination.acted == self.memory.head.round, self.delivery
-            if own is not None and acted and own.waiting >= ENOUGH_EVENTS:
-                own.advance(self.memory.head.round)
-            return due
-        if self.recovery is None:
-            return self.job.rounds
-        self.recovery.before_round(self.memory.head.round, [])
-        return self.recovery.next_round
 
     def drain(self) -> None:
         """Empty the logs, keeping what they say."""

@@ -11,8 +11,7 @@ from flowcontrol.job import channel_state as cs
 from flowcontrol.job import round_state as rs
 from flowcontrol.job.checkpoint_state import AsideState, CheckpointState
 from flowcontrol.job.time_state import Elements, TimeState
-from flowcontrol.job.window_state import WindowState, window_state
-from flowcontrol.job.windowed_task import Result
+from flowcontrol.job.window_state import Result, WindowState, window_state
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.event_time.states import ValveChannel
@@ -333,8 +332,8 @@ class StateReader:
         out, found = self._out_rows[row.out], list[cs.Told]()
         if row.announced != out.announced and not self._is_tcp:
             found.append(cs.AddCredit(row.announced, self._next))
-        if out.next_buffer_size not in (0, out.desired_buffer_size):
-            found.append(cs.NewBufferSize(out.next_buffer_size, self._next))
+        if row.buffer_size not in (0, out.desired_buffer_size):
+            found.append(cs.NewBufferSize(row.buffer_size, self._next))
         if row.told != out.resumed:
             found.append(cs.ResumeConsumption(row.told, self._next))
         return found

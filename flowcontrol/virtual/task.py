@@ -1,8 +1,4 @@
-"""A subtask of the kernel, as the loop of :mod:`flowcontrol.operators.task` sees it.
-
-A test holds its states equal to those of :class:`flowcontrol.job.subtask.Subtask` after every
-round.
-"""
+"""A subtask of the kernel, as the loop of :mod:`flowcontrol.operators.task` sees it."""
 
 from typing import Any
 
@@ -35,6 +31,7 @@ from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.checkpoint_worker import keep_cut
 from flowcontrol.virtual.cut_logs import log_channels, record_element
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.journal import ROUTED, TAKEN, note_move
 from flowcontrol.virtual.parts import BUFFERS, RECORDS
 from flowcontrol.virtual.putting_aside import next_of_old
 from flowcontrol.virtual.registry import part_of
@@ -119,12 +116,13 @@ class KernelWorker(WindowedKernelWorker):
     def note_routed(self, writer: f.KernelPartition, channel: int, count: int) -> None:
         """Count records as routed, and have their ages follow them."""
         m = self.m
+        note_move(m, self.number, ROUTED, writer.first_channel + channel, self.task.taken, count)
         last = writer.channels - 1 if writer.is_broadcast == 1 else channel
         for each in range(channel, last + 1):
             m[writer.routed + each] += count
             out = v.out_row(m, writer.first_channel + each)
             push_run(m, out.runs, self.task.emitted, count, self.task.stamp)
-            if out.recorded > 0:
+            if v.in_row(m, out.input).recorded > 0:
                 stamp = self.task.stamp
                 record_element(m, self.task, writer.first_channel + each, count, stamp, 0)
 
@@ -162,6 +160,7 @@ class KernelWorker(WindowedKernelWorker):
         Several are taken up at once only where no operator follows.
         """
         m, task = self.m, self.task
+        note_move(m, self.number, TAKEN, task.gate, task.channel, count)
         g = v.gate_row(m, task.first_gate + task.gate)
         if m.debloat_us > 0:
             g.bytes_taken += count * g.record_bytes

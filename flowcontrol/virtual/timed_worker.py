@@ -82,7 +82,7 @@ class TimedKernelWorker(CheckpointedWorker):
         for each in range(channel, last + 1):
             out = v.out_row(self.m, writer.first_channel + each)
             push_mark(self.m, out.runs, kind, watermark)
-            if out.recorded > 0:
+            if v.in_row(self.m, out.input).recorded > 0:
                 number = writer.first_channel + each
                 record_element(self.m, self.task, number, 0, watermark, kind)
 

@@ -25,7 +25,7 @@ from flowcontrol.virtual.cells import (
     whole_view,
 )
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.registry import placed
+from flowcontrol.virtual.registry import found_once, placed
 
 
 def whole(memory: Any, parts: int) -> KernelMemory:
@@ -33,26 +33,31 @@ def whole(memory: Any, parts: int) -> KernelMemory:
     return whole_view(KernelMemory, memory)
 
 
+@found_once
 def task_row(m: KernelMemory, task: int) -> f.KernelTask:
     """Return a task."""
     return task_rows(m, m.tasks_at, m.tasks)[task]
 
 
+@found_once
 def gate_row(m: KernelMemory, gate: int) -> f.KernelGate:
     """A gate."""
     return gate_rows(m, m.gates_at, m.gates)[gate]
 
 
+@found_once
 def partition_row(m: KernelMemory, partition: int) -> f.KernelPartition:
     """A partition."""
     return partition_rows(m, m.partitions_at, m.partitions)[partition]
 
 
+@found_once
 def in_row(m: KernelMemory, channel: int) -> f.KernelInputChannel:
     """A channel at its receiver."""
     return in_rows(m, m.inputs_at, m.channels)[channel]
 
 
+@found_once
 def out_row(m: KernelMemory, channel: int) -> f.KernelSubpartition:
     """A channel at its sender."""
     return out_rows(m, m.outputs_at, m.channels)[channel]
@@ -104,6 +109,7 @@ def operator_at(memory: Any, at: int) -> Operator:
 placed(operator_at, "state", Operator)
 
 
+@found_once
 def gate_of(m: KernelMemory, number: int) -> Gate:
     """A gate as the rules see it."""
     g = gate_row(m, number)
@@ -120,11 +126,13 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
     )
 
 
+@found_once
 def partition_of(m: KernelMemory, number: int) -> Partition:
     """A partition as the rules see it, by its number."""
     return partition_at(m, partition_row(m, number))
 
 
+@found_once
 def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
     """A partition as the rules see it."""
     count = p.channels
@@ -140,6 +148,7 @@ def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
     )
 
 
+@found_once
 def wire_queue(m: KernelMemory, channel: int) -> Queue[f.KernelMessage]:
     """Messages under way to a channel, by its number at the receiver."""
     most = in_row(m, channel).transit_most

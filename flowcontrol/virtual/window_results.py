@@ -10,6 +10,7 @@ import numpy as np
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.time_table import WINDOW_COLUMNS
+from flowcontrol.job.window_state import Result
 from flowcontrol.job.window_table import (
     Aggregated,
     further_columns,
@@ -17,7 +18,6 @@ from flowcontrol.job.window_table import (
     window_stages,
     window_table,
 )
-from flowcontrol.job.windowed_task import Result
 from flowcontrol.protocol.state import columns
 from flowcontrol.protocol.windows.keeping import FURTHER
 from flowcontrol.virtual.fields import ABSENT

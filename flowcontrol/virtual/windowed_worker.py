@@ -23,7 +23,8 @@ from flowcontrol.virtual.cells import row, rows_of, state_of
 from flowcontrol.virtual.cut_log_fields import KeptWindow
 from flowcontrol.virtual.fields import KernelPartition
 from flowcontrol.virtual.header import FLAG_KEPT_WINDOWS, FLAG_RESULTS, FLAG_WINDOWS, KernelMemory
-from flowcontrol.virtual.parts import WINDOWS
+from flowcontrol.virtual.journal import FIRED, LATE, note_move
+from flowcontrol.virtual.parts import JOURNAL, WINDOWS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.timed_worker import TimedKernelWorker
 from flowcontrol.virtual.wheel import wake
@@ -117,7 +118,16 @@ def windows_of(m: KernelMemory, held: KernelWindow) -> Windows:
 @part_of(WINDOWS)
 def take_into_windows(m: KernelMemory, worker: Any, may_write: int) -> None:
     """Put the record that a task has taken up into its windows."""
+    late = late_so_far(m, worker)
     take_element(worker, worker.task, may_write)
+    if late_so_far(m, worker) > late:
+        note_move(m, worker.number, LATE, 0, 0, worker.task.taken)
+
+
+@part_of(JOURNAL)
+def late_so_far(m: KernelMemory, worker: Any) -> int:
+    """Return how many records came too late for every window."""
+    return kernel_window(m, worker.task.window).store.late
 
 
 @part_of(WINDOWS)
@@ -178,6 +188,7 @@ def log_result(m: KernelMemory, worker: Any) -> None:
     entry.round = m.now
     copy_further(m, held, NONE, at + RESULT_CELLS)
     m.results_count = number + 1
+    note_move(m, worker.number, FIRED, worker.task.emitted, 0, worker.task.taken)
 
 
 @part_of(WINDOWS)

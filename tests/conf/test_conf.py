@@ -1,4 +1,4 @@
-"""The scenarios of conf/, in reference runs: each shows what its first lines say."""
+"""The scenarios of conf/, in rounds of the live clock: each shows what its first lines say."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from flowcontrol.analysis import summarise
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
-from flowcontrol.job.reference import run_reference
-from flowcontrol.live.results import History, result_tables
-from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, load_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.choose import choose_round_us
+from flowcontrol.virtual.clock import run_job
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 MOST_COLUMNS = 100
@@ -76,14 +73,7 @@ class Shown(NamedTuple):
 @cache
 def show(name: str) -> Shown:
     job = build_physical_graph(load_scenario(CONF / f"{name}.yaml"))
-    rows: dict[str, list[dict[str, Any]]] = {link.name: [] for link in job.links}
-    for after in run_reference(job):
-        for edge, sides in after.rows.items():
-            for side, found in sides.items():
-                rows[edge] += [{**row, "side": side, "batch_id": after.number} for row in found]
-    schema = LEDGER.arrow_schema()
-    ledgers = {edge: pa.Table.from_pylist(found, schema=schema) for edge, found in rows.items()}
-    tables = result_tables(job, History.of_tables(job, ledgers))
+    tables = run_job(job).tables
     summary = summarise(
         tables, job.scenario, clock="live", rounds=job.rounds, wall_s=1.0, round_ms=200.0
     )

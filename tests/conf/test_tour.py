@@ -133,13 +133,13 @@ def test_task_managers_have_buffers_at_both_ends() -> None:
 
 def test_before_credits_the_slow_receiver_stops_both() -> None:
     quick, slow = at(6, "04", "B", 0), at(6, "04", "B", 1)
-    for one, rate in ((quick, 194), (slow, 200)):  # what shares a connection comes in lumps
+    for one, rate in ((quick, 210), (slow, 200)):  # what shares a connection comes in lumps
         early = at(1, "04", "B", one.subtask).records_in
         assert (one.records_in - early) / 5 == pytest.approx(rate, rel=0.01)
     assert quick.idle_ms_per_s == pytest.approx(900, rel=0.01)
     assert [channel(6, "04", n).floating_held for n in (0, 1)] == [1, 10]
     waits = table("04", "latency").query("subtask == 0").p50_ms
-    assert waits.loc[3:].between(1600, 1850).all()
+    assert waits.loc[3:].between(1500, 1750).all()
     for sender in (0, 1):
         assert at(6, "04", "A", sender).backpressured_ms_per_s > 700
 

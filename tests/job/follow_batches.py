@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
 from flowcontrol.job import Job
 from flowcontrol.job.batch_control import BatchedTask, WindowQuery, window_stages_of
 from flowcontrol.job.batch_settings import new_operators
-from flowcontrol.job.reference import RoundRows, run_reference
-from flowcontrol.job.round_state import TaskState
-from flowcontrol.job.subtask import Subtask
+from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.event_time.stamps import id_of, time_of
 from flowcontrol.protocol.windows.firing import RESTING
 from flowcontrol.protocol.windows.keys import key_of
@@ -22,6 +21,7 @@ from modules import load
 
 cases: Any = load("tests/spec/spark_time/cases.py")
 plain: Any = load("tests/spec/spark_time/plain.py")
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 Row = tuple[int, int]
 """Event time, ms, and number of the key."""
@@ -91,25 +91,36 @@ class Follower:
             self.looks += 1
 
 
-def follow(job: Job) -> Iterator[tuple[RoundRows, dict[str, Follower]]]:
-    """Run a job in memory; yield each round, and those who follow its window stages."""
+def follow(job: Job) -> Iterator[tuple[RoundState, dict[str, Follower]]]:
+    """Run a job in memory; yield each state, and those who follow its window stages."""
     followers = {stage: Follower(job, stage) for stage in window_stages_of(job)}
+    run = watched_runs.WatchedRun(job)
+    run.watch("take_element", before=partial(_take, followers, run.memory.places.tasks))
     with _watched(followers):
-        for batch in run_reference(job):
-            for task in batch.state.tasks:
+        for state in run.rounds():
+            for task in state.tasks:
                 if task.window is not None:
                     found = followers[task.stage].found
                     found.update((r.start, r.end, r.key, r.records) for r in task.window.results)
             for stage, follower in followers.items():
-                follower.look([one for one in batch.state.tasks if one.stage == stage])
-            yield batch, followers
+                follower.look([one for one in state.tasks if one.stage == stage])
+            yield state, followers
     for follower in followers.values():
         follower.check(is_whole=False)
 
 
+def _take(
+    followers: dict[str, Follower], firsts: dict[str, int], worker: Any, may_write: int
+) -> None:
+    stage = max((first, name) for name, first in firsts.items() if first <= worker.number)[1]
+    task, keys = worker.task, worker.window_task().keys
+    key = key_of(id_of(task.stamp), keys, worker.first_ids(task.gate))
+    followers[stage].taken[task.gate].append((time_of(task.stamp), key))
+
+
 @contextmanager
 def _watched(followers: dict[str, Follower]) -> Iterator[None]:
-    end_batch, take_element = WindowQuery.end_batch, Subtask.take_element
+    end_batch = WindowQuery.end_batch
 
     def watched_end(self: WindowQuery, tasks: Sequence[BatchedTask]) -> bool:
         follower = followers[self.plan.name]
@@ -125,15 +136,5 @@ def _watched(followers: dict[str, Follower]) -> Iterator[None]:
             assert not follower.query.needs_no_data_batch
         return acted
 
-    def watched_take(self: Subtask, may_write: int) -> None:
-        task, rows = self.task, self.window
-        assert rows is not None
-        key = key_of(id_of(task.stamp), rows.held.keys, self.first_ids(task.gate))
-        followers[self.plan.name].taken[task.gate].append((time_of(task.stamp), key))
-        take_element(self, may_write)
-
-    with (
-        mock.patch.object(WindowQuery, "end_batch", watched_end),
-        mock.patch.object(Subtask, "take_element", watched_take),
-    ):
+    with mock.patch.object(WindowQuery, "end_batch", watched_end):
         yield

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, parse_scenario
+from staged_runs import RoundRows, run_staged
 
 SEGMENT = "taskmanager.memory.segment-size"
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
@@ -131,7 +131,7 @@ def table(rows: list[dict[str, Any]]) -> pa.Table:
 
 def run(made: Job) -> list[RoundRows]:
     """Run a job to its end."""
-    return list(run_reference(made))
+    return list(run_staged(made))
 
 
 def seen(rows: list[dict[str, Any]]) -> set[str]:

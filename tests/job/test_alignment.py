@@ -9,13 +9,13 @@ import pytest
 
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.operators.aligning import hear_allowed, look_at_watermark, note_idle, reported
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.event_time.output_rules import IDLE, WATERMARK
 from flowcontrol.scenario import parse_scenario
+from staged_runs import run_staged
 
 
 def job(*sources: dict[str, Any], latency_ms: float = 0, round_ms: float = 100) -> Job:
@@ -183,11 +183,11 @@ def test_only_the_idle_time_of_a_paused_one_counts() -> None:
     assert time.paused_us == 30
 
 
-# ---- on the reference run
+# ---- in a run
 
 
 def states(made: Job) -> list[RoundState]:
-    return [batch.state for batch in run_reference(made)]
+    return [batch.state for batch in run_staged(made)]
 
 
 def test_a_paused_source_is_probed_and_emits_nothing() -> None:

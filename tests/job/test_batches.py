@@ -9,7 +9,6 @@ import pytest
 
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.batch_settings import next_batch_end
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import TaskState
 from flowcontrol.scenario import check_clock, parse_scenario
 from modules import load
@@ -30,10 +29,7 @@ def laid_out(window: dict[str, Any], **keys: Any) -> Job:
 
 def states(job: Job, stage: str = "count") -> list[TaskState]:
     """The task of a stage after each round."""
-    return [
-        next(task for task in batch.state.tasks if task.stage == stage)
-        for batch in run_reference(job)
-    ]
+    return [state.task(stage) for state in follow_batches.watched_runs.WatchedRun(job).run()]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +128,12 @@ def test_the_slowest_of_two_inputs_holds_the_watermark_back() -> None:
             assert task.time.watermark == min(seen) < max(seen)
 
 
+def test_stages_apart_answer_alike() -> None:
+    """What a task has seen of its inputs reaches whoever works out the watermark."""
+    job, run = laid_out({}), follow_batches.watched_runs.WatchedRun
+    assert run(job, is_staged=True).run() == run(job).run()
+
+
 # ---------------------------------------------------------------- batches of a throttle
 
 
@@ -152,7 +154,7 @@ def test_structured_streaming_answers_its_own_batches() -> None:
     assert len(follower.done) > 5
     assert not any(follower.rows[-1])
     assert follower.done[-2].watermark < follower.done[-1].watermark
-    [task] = [task for task in last.state.tasks if task.stage == "count"]
+    [task] = [task for task in last.tasks if task.stage == "count"]
     assert task.state.is_finished
     taken = sum(len(rows) for batch in follower.rows for rows in batch)
     assert taken == task.state.taken == 100
@@ -163,8 +165,8 @@ def test_a_batch_begins_when_the_one_before_is_answered() -> None:
     job = streaming(sink={"service_rate": 40})
     emitted, at_sink = list[int](), list[int]()
     answered = list[bool]()
-    for batch in run_reference(job):
-        tasks = {task.stage: task for task in batch.state.tasks}
+    for state in follow_batches.watched_runs.WatchedRun(job).rounds():
+        tasks = {task.stage: task for task in state.tasks}
         emitted.append(tasks["source"].taken)
         answered.append(bool(tasks["count"].window.results))
         at_sink.append(tasks["sink"].state.taken)

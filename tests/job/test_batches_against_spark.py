@@ -56,7 +56,7 @@ def test_a_window_stage_puts_out_what_spark_does(spark: SparkSession, tmp_path: 
         job = laid_out(WINDOWS[name])
         *_, (last, followers) = follow_batches.follow(job)
         follower = followers["count"]
-        assert all(task.state.is_finished for task in last.state.tasks)
+        assert all(task.state.is_finished for task in last.tasks)
         has_rows = [any(rows) for rows in follower.rows]
         assert has_rows == sorted(has_rows, reverse=True)
         assert sum(has_rows) > 10

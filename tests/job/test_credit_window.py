@@ -9,10 +9,10 @@ import pytest
 
 from flowcontrol.job import build_physical_graph
 from flowcontrol.job.credit_window import window_warnings
-from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from staged_runs import run_staged
 
 FORWARD = ("source", "sink", "forward")
 
@@ -79,7 +79,7 @@ def test_a_quota_of_the_open_buffer_is_warned_of(
     found = warnings(jobs, 10, stages, QUOTA=quota)
     assert ["max-buffers-per-channel: 1 counts" in text for text in found] == [True] * waits
     job = jobs.job(stages, [("source", "sink", "forward")], {jobs.QUOTA: quota})
-    *_, last = run_reference(job)
+    *_, last = run_staged(job)
     assert (last.state.task("source").state.taken == 1) == bool(waits)
 
 

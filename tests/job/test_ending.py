@@ -9,13 +9,12 @@ import pytest
 
 from flowcontrol.job import Job
 from flowcontrol.job.channel_state import BufferKind, ChannelId
-from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.events import END_BYTES
 from flowcontrol.protocol.queues import DATA, END_OF_PARTITION
 from flowcontrol.protocol.states import Message
-from reference_runs import resumed
+from staged_runs import resumed, run_staged
 
 FIRST, SECOND = ChannelId("source->map", 0, 0), ChannelId("map->sink", 0, 0)
 
@@ -38,7 +37,7 @@ def once(rate: float) -> list[dict[str, float]]:
 
 
 def states(job: Job, **keys: Any) -> list[RoundState]:
-    return [batch.state for batch in run_reference(job, **keys)]
+    return [batch.state for batch in run_staged(job, **keys)]
 
 
 def sent(state: RoundState, name: ChannelId) -> list[int]:
@@ -154,8 +153,8 @@ def test_a_source_that_only_pauses_does_not_end(jobs: ModuleType) -> None:
 
 @pytest.mark.parametrize("cut", [0, 1, 2])
 def test_a_run_goes_on_behind_an_end(jobs: ModuleType, cut: int) -> None:
-    """From the ledger rows of any round: the event is in one of its queues."""
+    """From what any round has published: the event is in one of its queues."""
     job = chain(jobs, once(20), 5)
-    whole = list(run_reference(job))
-    again: list[RoundRows] = list(resumed(job, whole[cut]))
+    whole = list(run_staged(job))
+    again = list(resumed(job, cut + 1))
     assert [batch.rows for batch in again] == [batch.rows for batch in whole[cut + 1 :]]

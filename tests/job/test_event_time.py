@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.reference import new_subtasks, run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.event_time.marks import WATERMARK_BYTES
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
 from flowcontrol.protocol.event_time.stamps import id_of, time_of
 from flowcontrol.scenario import parse_scenario
+from staged_runs import staged
 
 NEVER = {"execution.buffer-timeout.interval": -1}
 END = [{"at_s": 0, "rate": 10}, {"at_s": 0.45, "rate": 0}]
@@ -39,7 +39,8 @@ def job(source: dict[str, Any], options: dict[str, Any] | None = None, **sink: A
 
 
 def states(made: Job, rounds: int = 40) -> list[RoundState]:
-    return [batch.state for batch, _ in zip(run_reference(made), range(rounds), strict=False)]
+    own = staged(made)
+    return [own.run() for _ in range(rounds)]
 
 
 def stamps(made: Job, rounds: int = 40) -> list[int]:
@@ -200,5 +201,4 @@ def test_what_a_record_causes_has_its_stamp() -> None:
 
 def test_a_job_without_event_time_holds_nothing_of_it() -> None:
     made = job({"event_time": None})
-    assert all(subtask.time is None for subtask in new_subtasks(made))
     assert {task.time for state in states(made, 5) for task in state.tasks} == {None}

@@ -13,13 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.job.keys import _AT_A_TIME, _zipf_weights, channels_of_keys, shares_of_keys
-from flowcontrol.job.routing import Router, hottest, weights_of
+from flowcontrol.job.routing import hottest, weights_of
 from flowcontrol.protocol.partitioners import (
     channel_of_key,
     default_max_parallelism,
     integer_weights,
 )
 from flowcontrol.scenario.key_distribution import KeyDistribution
+from staged_runs import run_staged
 
 FIRST_FIVE = [
     33467294920540200,
@@ -94,17 +95,17 @@ def test_a_million_keys_make_a_whole() -> None:
     assert sum(shares_of_keys(distribution("uniform", 1_000_000), 8)) == 1_000_000
 
 
-def test_a_router_deals_records_out_by_it(jobs: ModuleType) -> None:
+def test_records_are_dealt_out_by_it(jobs: ModuleType) -> None:
     edge = ("source", "sink", "hash", {"key_distribution": {"kind": "hot", "keys": 100}})
-    made = jobs.job([jobs.source(10), jobs.sink(10, parallelism=4)], [edge])
-    router = Router(made.links[0], 0, 1)
-    for number in range(1000):
-        router.advance(router.next_channel(number))
+    made = jobs.job([jobs.source(100), jobs.sink(None, parallelism=4)], [edge], duration_s=10)
+    *_, last = run_staged(made)
+    counts = [last.state.channel("source->sink", 0, i)[0].routed for i in range(4)]
+    assert sum(counts) == 1000
     weights = weights_of(made.links[0].edge, 4) or []
-    for count, weight in zip(router.counts, weights, strict=True):
+    for count, weight in zip(counts, weights, strict=True):
         assert abs(count - 1000 * weight / sum(weights)) < 2
     subtask, share = hottest(made.links[0].edge, 4)
-    assert subtask == channel_of_key("1", 4, 128) == router.counts.index(max(router.counts))
+    assert subtask == channel_of_key("1", 4, 128) == counts.index(max(counts))
     assert share > Fraction(1, 2)
 
 

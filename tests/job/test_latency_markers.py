@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.reference import new_subtasks, run_rounds
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.event_time.marks import MARKER, MARKER_BYTES
 from flowcontrol.protocol.event_time.output_rules import WATERMARK
 from flowcontrol.scenario import parse_scenario
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 OPTION = "metrics.latency.interval"
 NEVER = {"execution.buffer-timeout.interval": -1}
@@ -47,15 +49,15 @@ def job(
 
 
 def run(made: Job) -> tuple[list[RoundState], list[dict[tuple[str, int], list[int]]]]:
-    """States of a reference run, and when the markers were marked that each task saw in a round."""
-    subtasks = new_subtasks(made)
-    states, heard = [], []
-    for batch in run_rounds(made, subtasks, None):
-        states.append(batch.state)
-        heard.append(
-            {(one.plan.name, one.index): list(one.time.marked_us) for one in subtasks if one.time}
-        )
-    return states, heard
+    """States of a run, and when the markers were marked that each task saw in a round."""
+    tasks = [(plan.name, i) for plan in made.stages for i in range(plan.stage.parallelism)]
+    heard: list[dict[tuple[str, int], list[int]]] = []
+    own = watched_runs.WatchedRun(made)
+    own.watch("hear_marker", lambda worker, us: heard[-1][tasks[worker.number]].append(us))
+    heard.append({task: [] for task in tasks})
+    for _ in own.rounds():
+        heard.append({task: [] for task in tasks})
+    return own.states, heard
 
 
 def seen_by(heard: list[dict[tuple[str, int], list[int]]], task: tuple[str, int]) -> list[Any]:
@@ -188,4 +190,4 @@ def test_records_are_taken_up_when_they_are_without_them() -> None:
 
 
 def test_a_job_without_them_holds_nothing_of_it() -> None:
-    assert all(one.time is None for one in new_subtasks(job(interval_ms=0)))
+    assert {task.time for task in run(job(interval_ms=0))[0][-1].tasks} == {None}

@@ -73,10 +73,10 @@ def happened(job: Job) -> Counter[str]:
     """Run a job; tell what happened in it."""
     seen: Counter[str] = Counter()
     rounds = list(follow_batches.follow(job))
-    state, followers = rounds[-1][0].state, rounds[-1][1]
+    state, followers = rounds[-1][0], rounds[-1][1]
     for batch, _ in rounds:
         ends = (batch.number + 1) * job.round_us % (job.scenario.batch_us or 1 << 40) == 0
-        for task in batch.state.tasks:
+        for task in batch.tasks:
             is_answering = task.window is not None and task.window.store.phase in PHASES
             seen["a batch that waits for the answer before it"] += ends and is_answering
     for stage, follower in followers.items():

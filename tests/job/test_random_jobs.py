@@ -13,9 +13,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job
-from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.ledger.audit import audit
-from reference_runs import resumed
+from staged_runs import RoundRows, resumed, run_staged
 
 
 def total(rounds: list[RoundRows], edge: str, side: str, channel: tuple[int, int]) -> int:
@@ -71,7 +70,7 @@ def test_a_random_job_keeps_every_rule_and_goes_on_after_any_round(
 ) -> None:
     """One run, all that must be true of it; and the same again from the start or a snapshot."""
     job = random_jobs.laid_out(data.draw(random_jobs.scenarios(random_jobs.LIVE)))
-    rounds = list(run_reference(job))
+    rounds = list(run_staged(job))
     assert len(rounds) == job.rounds
     for link in job.links:
         assert audit(jobs.table(jobs.ledger_rows(rounds, link.name))) is None
@@ -82,7 +81,7 @@ def test_a_random_job_keeps_every_rule_and_goes_on_after_any_round(
                 check_times(row)
                 check_buffers(row)
     stop = data.draw(st.integers(-1, job.rounds - 1))
-    again = resumed(job, rounds[stop]) if stop >= 0 else run_reference(job)
+    again = resumed(job, stop + 1) if stop >= 0 else run_staged(job)
     assert list(again) == rounds[stop + 1 :]
 
 
@@ -115,7 +114,7 @@ def test_everything_emitted_arrives(random_jobs: ModuleType, data: Any) -> None:
     shape = random_jobs.Shape(rounds=(3000, 3000), is_drained=True)
     job = random_jobs.laid_out(data.draw(random_jobs.scenarios(shape)))
     rounds: list[RoundRows] = []
-    for batch in run_reference(job):
+    for batch in run_staged(job):
         rounds.append(batch)
         if batch.number > 20 and _is_still(rounds):
             break

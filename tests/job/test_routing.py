@@ -12,32 +12,48 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.routing import Router, mix
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.job.replay import Replayed
+from flowcontrol.job.routing import mix
 from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.journal import ROUTED
+from staged_runs import staged
 
 
-def router(
+def laid_out(
     jobs: ModuleType,
     partitioner: str,
     receivers: int = 3,
-    sender: int = 0,
-    seed: int = 1,
     senders: int = 1,
+    seed: int = 1,
     **edge: Any,
-) -> Router:
-    stages = [jobs.source(10, parallelism=senders), jobs.sink(10, parallelism=receivers)]
-    made = jobs.job(stages, [("source", "sink", partitioner, edge)], seed=seed)
-    return Router(made.links[0], sender, seed)
+) -> Job:
+    """Sources that emit 100 records a round each."""
+    stages = [jobs.source(1000, parallelism=senders), jobs.sink(None, parallelism=receivers)]
+    made: Job = jobs.job(stages, [("source", "sink", partitioner, edge)], seed=seed, duration_s=20)
+    return made
 
 
-def routed(found: Router, records: int, first: int = 0) -> list[int]:
-    channels = []
-    for number in range(first, first + records):
-        channels.append(found.next_channel(number))
-        found.advance(channels[-1])
-    return channels
+def routed(
+    made: Job, records: int, sender: int = 0, replayed: Replayed | None = None, restarts: int = 0
+) -> list[int]:
+    """Channels of the first records of a source, begun anew before each of so many rounds."""
+    own, found = staged(made, replayed), list[int]()
+    for number in range(made.rounds):
+        if 0 < number <= restarts:
+            own.restart()
+        own.run()
+        replica, _ = own._stages[0]
+        m = replica.memory.head
+        first = v.partition_row(m, v.task_row(m, sender).first_partition).first_channel
+        for move in replica.moves:
+            if (move.kind, move.task) == (ROUTED, sender):
+                found += [move.first - first] * move.records
+        if len(found) >= records:
+            break
+    return found[:records]
 
 
 @pytest.mark.parametrize(
@@ -52,19 +68,15 @@ def routed(found: Router, records: int, first: int = 0) -> list[int]:
 def test_records_in_order(
     jobs: ModuleType, partitioner: str, sender: int, expected: list[int]
 ) -> None:
-    assert routed(router(jobs, partitioner, sender=sender, senders=5), 5) == expected
+    assert routed(laid_out(jobs, partitioner, senders=5), 5, sender) == expected
 
 
 def test_rescale_goes_round_its_own_channels_only(jobs: ModuleType) -> None:
-    found = router(jobs, "rescale", receivers=4, sender=1, senders=2)
-    assert found.width == 2
-    assert routed(found, 5) == [0, 1, 0, 1, 0]
+    assert routed(laid_out(jobs, "rescale", 4, 2), 5, sender=1) == [0, 1, 0, 1, 0]
 
 
 def test_forward_has_one_channel(jobs: ModuleType) -> None:
-    found = router(jobs, "forward", receivers=3, sender=2, senders=3)
-    assert found.width == 1
-    assert routed(found, 3) == [0, 0, 0]
+    assert routed(laid_out(jobs, "forward", senders=3), 3, sender=2) == [0, 0, 0]
 
 
 # Shares are spread evenly: the channel furthest behind its share is next, the lowest first.
@@ -81,8 +93,7 @@ def test_forward_has_one_channel(jobs: ModuleType) -> None:
 def test_shares_are_spread_evenly(
     jobs: ModuleType, partitioner: str, weights: list[float], expected: list[int]
 ) -> None:
-    found = router(jobs, partitioner, channel_weights=weights)
-    channels = routed(found, len(expected))
+    channels = routed(laid_out(jobs, partitioner, channel_weights=weights), len(expected))
     assert Counter(channels) == Counter(expected)
     assert channels[0] == expected[0]
 
@@ -94,10 +105,10 @@ def test_shares_are_spread_evenly(
 def test_no_channel_is_a_record_away_from_its_share(
     jobs: ModuleType, weights: list[int], records: int
 ) -> None:
-    found = router(jobs, "custom", channel_weights=weights)
-    routed(found, records)
-    assert sum(found.counts) == records
-    for count, weight in zip(found.counts, weights, strict=True):
+    counts = Counter(routed(laid_out(jobs, "custom", channel_weights=weights), records))
+    assert counts.total() == records
+    for channel, weight in enumerate(weights):
+        count = counts[channel]
         assert abs(count - records * weight / sum(weights)) < 2
         assert weight > 0 or count == 0
         assert count < records * weight / sum(weights) + 1
@@ -105,19 +116,17 @@ def test_no_channel_is_a_record_away_from_its_share(
 
 def test_keys_go_where_flinks_key_groups_send_them(jobs: ModuleType) -> None:
     keys = {"apple": 3, "pear": 1, "plum": 2, "fig": 4}
-    found = router(jobs, "hash", key_weights=keys)
-    routed(found, 1000)
-    expected = [0, 0, 0]
+    expected = Counter[int]()
     for key, weight in keys.items():
         expected[channel_of_key(key, 3, 128)] += 100 * weight
-    assert found.counts == expected
+    assert Counter(routed(laid_out(jobs, "hash", key_weights=keys), 1000)) == expected
 
 
 def test_shuffle_is_uniform_and_a_function_of_seed_and_sender(jobs: ModuleType) -> None:
-    first = routed(router(jobs, "shuffle"), 3000)
-    assert routed(router(jobs, "shuffle"), 3000) == first
-    assert routed(router(jobs, "shuffle", seed=2), 3000) != first
-    assert routed(router(jobs, "shuffle", sender=1, senders=2), 3000) != first
+    first = routed(laid_out(jobs, "shuffle"), 3000)
+    assert routed(laid_out(jobs, "shuffle"), 3000) == first
+    assert routed(laid_out(jobs, "shuffle", seed=2), 300) != first[:300]
+    assert routed(laid_out(jobs, "shuffle", senders=2), 300, sender=1) != first[:300]
     counts = Counter(first)
     # Four standard deviations of a third of 3,000: 4 x sqrt(3000 x 1/3 x 2/3) = 103.
     assert all(abs(counts[channel] - 1000) < 104 for channel in range(3))
@@ -127,30 +136,18 @@ def test_shuffle_is_uniform_and_a_function_of_seed_and_sender(jobs: ModuleType) 
 
 
 def test_a_table_says_where_replayed_rows_go(jobs: ModuleType) -> None:
-    link = jobs.two_by_two().links[0]
-    found = Router(link, 0, 1, np.array([1, 1, 0, 1]))
-    assert routed(found, 4) == [1, 1, 0, 1]
+    table = np.array([1, 1, 0, 1, 0, 0, 1])
+    rows = Replayed(limits={("source", 0): 7}, tables={("source->sink", 0): table})
+    assert routed(jobs.two_by_two(), 100, replayed=rows) == table.tolist()
 
 
 @pytest.mark.parametrize(
     ("partitioner", "edge"),
     [("rebalance", {}), ("shuffle", {}), ("custom", {"channel_weights": [1, 2, 4]})],
 )
-def test_a_restored_router_goes_on(jobs: ModuleType, partitioner: str, edge: Any) -> None:
-    whole = routed(router(jobs, partitioner, **edge), 30)
-    stopped, restored = router(jobs, partitioner, **edge), router(jobs, partitioner, **edge)
-    routed(stopped, 17)
-    counts = list(stopped.counts)
-    assert restored.restore(counts) == 17
-    assert routed(restored, 13, 17) == whole[17:]
-    assert counts == stopped.counts
-
-
-def test_asking_for_a_channel_does_not_move_on(jobs: ModuleType) -> None:
-    found = router(jobs, "custom", channel_weights=[1, 2, 4])
-    assert [found.next_channel(0), found.next_channel(0)] == [2, 2]
-    found.advance(2)
-    assert (found.counts, found.next_channel(1)) == ([0, 0, 1], 1)
+def test_a_source_that_begins_anew_goes_on(jobs: ModuleType, partitioner: str, edge: Any) -> None:
+    made = laid_out(jobs, partitioner, **edge)
+    assert routed(made, 500, restarts=4) == routed(made, 500)
 
 
 @given(seed=st.integers(0, 2**63), stream=st.integers(0, 2**32), number=st.integers(0, 2**40))
@@ -183,12 +180,9 @@ def test_a_broadcast_counts_on_every_channel() -> None:
         "schema": 1,
         "name": "broadcast",
         "duration_s": 1,
-        "stages": [{"name": "one", "emit_rate": 1}, {"name": "three", "parallelism": 3}],
+        "round_ms": 100,
+        "stages": [{"name": "one", "emit_rate": 40}, {"name": "three", "parallelism": 3}],
         "edges": [{"from": "one", "to": "three", "partitioner": "broadcast"}],
     }
-    found = Router(build_physical_graph(parse_scenario(mapping)).links[0], 0, 1)
-    routed(found, 4)
-    assert found.counts == [4, 4, 4]
-    again = Router(build_physical_graph(parse_scenario(mapping)).links[0], 0, 1)
-    assert again.restore(found.counts) == 4
-    assert again.counts == [4, 4, 4]
+    state = staged(build_physical_graph(parse_scenario(mapping))).run()
+    assert [state.channel("one->three", 0, i)[0].routed for i in range(3)] == [4, 4, 4]

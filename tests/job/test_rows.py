@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job.rows import new_gate, new_partition
 from flowcontrol.protocol import rows
 from flowcontrol.protocol.rows import fifo, fifo_values, refill
+from staged_runs import staged
 
 
 @given(capacity=st.integers(1, 5), steps=st.lists(st.none() | st.integers(0, 9), max_size=40))
@@ -38,30 +38,25 @@ def test_a_row_has_room_for_one_at_least(asked: int, capacity: int) -> None:
 def test_a_fresh_gate(jobs: ModuleType) -> None:
     """One channel local, one remote: initial credit counts as announced."""
     made = jobs.job(
-        [jobs.source(1, parallelism=2, placement=[0, 1]), jobs.sink(1, placement=[1])],
+        [jobs.source(0, parallelism=2, placement=[0, 1]), jobs.sink(1, placement=[1])],
         [("source", "sink", "rebalance")],
     )
-    link = made.links[0]
-    gate = new_gate(made, link, 0, link.incoming(0))
-    assert [row.initial for row in gate.channels] == [2, -1]
-    assert [row.exclusive for row in gate.channels] == [2, 0]
-    assert [row.announced for row in gate.channels] == [2, 0]
+    [gate] = staged(made).run().task("sink").gates
+    rows = [channel.state for channel in gate.channels]
+    assert [row.initial for row in rows] == [2, -1]
+    assert [row.exclusive for row in rows] == [2, 0]
+    assert [row.announced for row in rows] == [2, 0]
     assert (gate.pool.size, gate.pool.free) == (8, 1)
     assert gate.pool.in_use == 0
-    # As many as it may ever hold: exclusive and floating, or the quota and what a record adds; and
-    # the end of the partition.
-    assert [len(queue.slots) for queue in gate.queues] == [11, 14]
 
 
 def test_a_fresh_partition(jobs: ModuleType) -> None:
     made = jobs.job(
-        [jobs.source(1, placement=[0]), jobs.sink(1, parallelism=2, placement=[0, 1])],
+        [jobs.source(0, placement=[0]), jobs.sink(1, parallelism=2, placement=[0, 1])],
         [("source", "sink", "rebalance")],
     )
-    link = made.links[0]
-    part = new_partition(made, link, 0, link.outgoing(0))
-    assert [row.announced for row in part.channels] == [0, 2]
+    [part] = staged(made).run().task("source").partitions
+    assert [channel.state.announced for channel in part.subpartitions] == [0, 2]
     assert (part.pool.size, part.pool.max_overdraft) == (12, 5)
     assert (part.pool.free, part.pool.in_use) == (1, 0)
     assert (part.segments.total, part.segments.free) == (17, 16)
-    assert part.counts == [0, 0]

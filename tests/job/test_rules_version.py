@@ -19,7 +19,7 @@ def test_it_names_version_and_rules() -> None:
     version, _, digest = rules_version().partition("+")
     assert version == flowcontrol.__version__
     assert len(digest) == 12
-    assert rules_version("virtual") != rules_version()
+    assert rules_version("analysis") != rules_version()
 
 
 CHANGE_EACH = """
@@ -67,7 +67,7 @@ def version_in(folder: Path) -> str:
 
 def test_a_changed_rule_changes_it(tmp_path: Path) -> None:
     rules = ["protocol/rounds.py", "systems/tcp_connection.py", "systems/throttles/pid_rate.py"]
-    rules += ["operators/selectivity.py", "job/subtask.py"]
+    rules += ["operators/selectivity.py", "job/failover.py", "virtual/loop.py"]
     found = changed(tmp_path, "...\nCHANGED = 1\n", (), [*rules, "report/html.py"])
     assert found == {**dict.fromkeys(rules, True), "report/html.py": False}
 
@@ -75,9 +75,9 @@ def test_a_changed_rule_changes_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "file"),
     [
-        (OF_LIVE_RUN, "live/elements.py"),
+        (OF_LIVE_RUN, "live/moves.py"),
         (OF_LIVE_RUN, "ledger/exchange.py"),
-        (OF_FIGURES, "virtual/loop.py"),
+        (OF_LIVE_RUN, "replicas/replica.py"),
         (OF_FIGURES, "analysis/summary.py"),
     ],
 )
@@ -88,7 +88,7 @@ def test_so_does_what_reads_the_state_that_is_gone_on_from(
 
 
 def test_comments_and_descriptions_change_nothing(tmp_path: Path) -> None:
-    files = ["job/sketch.py", "protocol/rounds.py", "live/elements.py"]
+    files = ["job/sketch.py", "protocol/rounds.py", "live/moves.py"]
     text = '...\n# Changed.\n"""Of nothing."""\n\n\n'
     assert changed(tmp_path, text, OF_LIVE_RUN, files) == dict.fromkeys(files, False)
 

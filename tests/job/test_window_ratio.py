@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.window_ratio import window_ratio
 from flowcontrol.job.window_settings import link_keys, new_window_settings
 from flowcontrol.protocol.event_time.stamps import IDS
@@ -22,6 +21,9 @@ from flowcontrol.protocol.windows.triggers import (
     PROCESSING,
 )
 from flowcontrol.scenario import Scenario, parse_scenario
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 TIMED = {"event_time": {}, "watermark": {"delay_s": 0}}
 
@@ -72,8 +74,8 @@ def test_it_is_what_rates_keys_and_sizes_make(case: str) -> None:
 def test_a_run_comes_near_it(case: str) -> None:
     """Within a quarter, as windows of the last seconds are not over."""
     window, ratio = CASES[case]
-    *_, last = run_reference(build_physical_graph(scenario(window)))
-    [operator] = last.state.task("count").operators
+    *_, last = watched_runs.WatchedRun(build_physical_graph(scenario(window))).rounds()
+    [operator] = last.task("count").operators
     assert operator.records_out == pytest.approx(float(ratio * operator.records_in), rel=0.25)
 
 

@@ -1,13 +1,12 @@
-"""Windows in the reference run: rounds by hand, and bursts as back pressure."""
+"""Windows in small runs: rounds by hand, and bursts as back pressure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.windowed_task import Result
+from flowcontrol.job.window_state import Result
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.event_time.output_rules import WATERMARK
 from flowcontrol.protocol.event_time.stamps import time_of
@@ -16,10 +15,12 @@ from flowcontrol.scenario import Scenario
 from modules import load
 
 small = load("tests/job/small_windows.py")
+watched_runs = load("tests/job/watched_runs.py")
 
 
 def steps(given: Scenario) -> list[RoundState]:
-    return [batch.state for batch in run_reference(build_physical_graph(given))]
+    found: list[RoundState] = watched_runs.WatchedRun(build_physical_graph(given)).run()
+    return found
 
 
 # ---------------------------------------------------------------- by hand

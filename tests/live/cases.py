@@ -116,6 +116,13 @@ SHUFFLE = scenario(
 )
 """Local and remote channels side by side, and the only partitioner that draws numbers."""
 
+RESCALE = scenario(
+    "rescale",
+    [source(rate=600, parallelism=2), sink(rate=150, parallelism=3)],
+    [edge("source", "sink", "rescale")],
+)
+"""The first receiver of a sender's channels has a number that no subtask of the sender's has."""
+
 LARGE = scenario(
     "large",
     [source(rate=40, record_bytes=10_000), sink(rate=[{"at_s": 0, "rate": 40}, {"at_s": 0.5,

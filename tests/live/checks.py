@@ -1,4 +1,4 @@
-"""The classic experiment's check, on result tables of whatever run: live, reference, tampered."""
+"""The classic experiment's check, on the result tables of whatever run."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def run_live(spark: SparkSession) -> Callable[..., RunResult]:
 
 
 class Run(NamedTuple):
-    """A live run with what a reference run of its job says."""
+    """A live run with the rows of its job on the virtual clock."""
 
     job: Job
     result: RunResult
@@ -105,7 +105,7 @@ def run_of(
         if name not in done:
             job = runs.job_of(getattr(cases, name.upper()))
             result = run_live(job.scenario, tmp_path_factory.mktemp(name) / "run")
-            done[name] = Run(job, result, runs.assert_is_reference(job, result.path))
+            done[name] = Run(job, result, runs.assert_is_virtual(job, result.path))
         return done[name]
 
     return run

@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from flowcontrol.job import Job
-from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.reference import run_reference
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.history import History
-from flowcontrol.live.results import result_tables
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.virtual.running import step
+from modules import load
+
+runs: Any = load("tests/live/runs.py")
 
 Number = tuple[str, int, int]
 """A row: source, subtask of it, number."""
@@ -82,12 +82,12 @@ class Oracle:
 
     @classmethod
     def of(cls, job: Job) -> Oracle:
-        control, found = CheckpointControl(job), cls()
+        coordination, found = runs.virtual_run(job).coordination, cls()
         before: dict[tuple[str, int], int] = {}
         taken_in: dict[int, int] = {}
-        for after in run_reference(job, checkpoints=control):
+        for after in step(job):
             found.furthest.append(found.furthest[-1].copy() if found.furthest else Counter())
-            for task in after.state.tasks:
+            for task in after.tasks:
                 plan, own = job.stage(task.stage), (task.stage, task.subtask)
                 start, before[own] = before.get(own, 0), task.state.taken
                 if plan.is_source:
@@ -101,6 +101,7 @@ class Oracle:
                         taken_in.setdefault(report.checkpoint, after.number)
                         found.written[report.checkpoint] += report.records
                         found.cut_rounds += start < report.records < task.state.taken
+        control = coordination.control
         for number in control.coordinator.ids:
             own_statistics = control.coordinator.statistics(number)
             if own_statistics.status == "completed" and own_statistics.ended is not None:
@@ -146,7 +147,7 @@ def versions(path: Path, application: str) -> Iterator[tuple[int, Counter[Number
 
 def committed(job: Job, root: Path) -> list[int]:
     """Return what the table ``delivery`` of a run says that readers see, sample by sample."""
-    found = result_tables(job, History.of_run(job, RunPaths(root)))["delivery"]
+    found = runs.live_results(job, root)["delivery"]
     sums: Counter[float] = Counter()
     for row in found.to_pylist():
         sums[row["t_s"]] += row["committed"]

@@ -1,30 +1,14 @@
-"""Small scenarios that fail and restart, and what both clocks must agree on about them."""
+"""Small scenarios that fail and restart, and which rows their sinks must have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from flowcontrol.job import Job
-from flowcontrol.job.alignment_control import alignment_control
-from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_table import delivery_table, has_delivery
 from flowcontrol.job.failure_control import FailureControl
-from flowcontrol.job.reference import (
-    Failures,
-    checkpoint_control,
-    failure_control,
-    new_subtasks,
-    run_rounds,
-)
-from flowcontrol.job.restart_table import restart_table
-from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.history import History
-from flowcontrol.live.results import result_tables
+from modules import load
 
 CHECKPOINTS = "execution.checkpointing."
 STRATEGY = "restart-strategy."
@@ -62,45 +46,12 @@ def sinks_at(mapping: Mapping[str, Any], rate: Any) -> dict[str, Any]:
     return {**mapping, "stages": [*others, {**last, "service_rate": rate}]}
 
 
-class Reference(NamedTuple):
-    """What a reference run says of checkpoints and failures."""
-
-    checkpoints: CheckpointControl | None
-    failures: Failures
-    delivery: DeliveryControl | None
-
-
-def reference_of(job: Job) -> Reference:
-    """Run a job in memory, to its end."""
-    subtasks, checkpoints = new_subtasks(job), checkpoint_control(job)
-    failures = failure_control(job, subtasks, checkpoints)
-    assert failures is not None
-    delivery = DeliveryControl(job) if has_delivery(job) else None
-    for _ in run_rounds(
-        job,
-        subtasks,
-        None,
-        checkpoints=checkpoints,
-        failures=failures,
-        delivery=delivery,
-        alignment=alignment_control(job),
-    ):
-        pass
-    return Reference(checkpoints, failures, delivery)
-
-
-def assert_tables_are_the_references(job: Job, root: Path) -> FailureControl:
-    """Assert that a run's tables but for rates are those of the reference run; return restarts."""
-    checkpoints, failures, delivery = reference_of(job)
-    expected = {"restarts": restart_table(failures.control)}
-    if delivery is not None:
-        expected["delivery"] = delivery_table(delivery)
-    if checkpoints is not None:
-        expected |= checkpoint_tables(job, checkpoints.coordinator)
-    found = result_tables(job, History.of_run(job, RunPaths(root)))
-    for name, table in expected.items():
-        assert found[name].to_pylist() == table.to_pylist(), name
-    return failures.control
+def restarts_of(job: Job) -> FailureControl:
+    """Return what fails in a job, and how it restarts."""
+    recovery = load("tests/live/runs.py").virtual_run(job).recovery
+    assert recovery is not None
+    found: FailureControl = recovery.control
+    return found
 
 
 def rows_taken(
@@ -133,7 +84,8 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
     """Return a scenario for each thing that a restart has to get right.
 
     ``everything`` has a log, state, data in flight, and three failures, of which each cuts the
-    restart of the one before off: while it restores, and before it has caught up.
+    restart of the one before off: while it restores, and before it has caught up. In ``several at
+    once`` the sink takes two checkpoints in a round, and begins anew from the second.
     """
     two = cases.scenario(
         "two-pipelines",
@@ -149,6 +101,8 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
     log = sinks_at(cases.KILLED, 90)
     log["stages"][1] = {"name": "two", "arrival_rate": 60, "emit_rate": 200, "record_bytes": 200}
     log["stages"][2] = {**log["stages"][2], "state": {"bytes": 20_000, "sync_ms": 30}}
+    stalled = sinks_at(cases.SINGLE, 5000)
+    stalled["stages"][1] = {**stalled["stages"][1], "stalls": [{"at_s": 0.75, "for_s": 0.4}]}
     return {
         "in flight": failing(
             sinks_at(cases.STAGES, 300), [{"at_s": 1.3, "stage": "sink", "subtask": 0}], 26,
@@ -160,6 +114,12 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
         ),
         "at least once": failing(
             sinks_at(cases.FAN_IN, 900), [{"at_s": 1.2, "task_manager": 0}], 24, AT_LEAST_ONCE,
+        ),
+        "several at once": failing(
+            {**stalled, "stages": [cases.source(rate=200), *stalled["stages"][1:]]},
+            [{"at_s": 1.45, "stage": "sink", "subtask": 0}], 26,
+            {**AT_LEAST_ONCE, f"{CHECKPOINTS}interval": "100ms",
+             f"{CHECKPOINTS}max-concurrent-checkpoints": 5},
         ),
         "regions": failing(
             two,

@@ -1,4 +1,4 @@
-"""Runs to compare: ledgers as tables, what a reference run says, and the rows that must come."""
+"""Runs to compare: ledgers as tables, what a run in memory says, and the rows that must come."""
 
 from __future__ import annotations
 
@@ -8,25 +8,34 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.reference import run_reference
-from flowcontrol.job.routing import Router
+from flowcontrol.job.replay import NO_ROWS, Replayed
+from flowcontrol.job.routing import mix, stream_of, weights_of
+from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.history import History
+from flowcontrol.live.observed import Observed
 from flowcontrol.live.replay import stage_replay
-from flowcontrol.live.results import History, result_tables
+from flowcontrol.live.runtime import replayed_of
+from flowcontrol.protocol.partitioners import count_share, next_by_share
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import parse_scenario
-from reference_runs import tampered
+from flowcontrol.virtual.clock import run_job
+from flowcontrol.virtual.log_sizes import LogSizes
+from flowcontrol.virtual.running import Running, step
+from staged_runs import round_rows
 
 Row = dict[str, Any]
 Ledgers = dict[str, list[Row]]
 
 KEY = ("batch_id", "side", "sender", "receiver")
+STATES = ("channel_state", "task_state")
 
 
 def job_of(mapping: Mapping[str, Any]) -> Job:
@@ -36,20 +45,15 @@ def job_of(mapping: Mapping[str, Any]) -> Job:
 # ---------------------------------------------------------------------- ledgers
 
 
-def reference_tables(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
-    """Return the ledgers that a reference run would write, by edge."""
+def virtual_tables(job: Job) -> dict[str, pa.Table]:
+    """Return the ledgers that the virtual clock would write, by edge; their states are readable."""
     rows: dict[str, list[Row]] = {link.name: [] for link in job.links}
-    for after in run_reference(job) if tamper is None else tampered(job, tamper):
-        for name, sides in after.rows.items():
+    for after in step(job):
+        for name, sides in round_rows(job, after.tasks, after.number).items():
             for side, found in sides.items():
                 rows[name] += [{**row, "side": side, "batch_id": after.number} for row in found]
     schema = LEDGER.arrow_schema()
     return {name: pa.Table.from_pylist(found, schema=schema) for name, found in rows.items()}
-
-
-def reference_results(job: Job, tamper: Callable[..., None] | None = None) -> dict[str, pa.Table]:
-    """Return the result tables of a reference run; its latencies are empty."""
-    return result_tables(job, History.of_tables(job, reference_tables(job, tamper)))
 
 
 def live_tables(job: Job, root: Path) -> dict[str, pa.Table]:
@@ -58,38 +62,48 @@ def live_tables(job: Job, root: Path) -> dict[str, pa.Table]:
     return {link.name: read_history(paths.ledger(link)) for link in job.links}
 
 
+def virtual_rows(job: Job) -> Ledgers:
+    """Return the rows of a run on the virtual clock, in order."""
+    return comparable(virtual_tables(job))
+
+
+def live_rows(job: Job, root: Path) -> Ledgers:
+    """Return the rows of a run's ledgers in order."""
+    return comparable(live_tables(job, root))
+
+
 def live_results(job: Job, root: Path) -> dict[str, pa.Table]:
     """Return the result tables of a run."""
-    return result_tables(job, History.of_run(job, RunPaths(root)))
+    return results_of(job, live_tables(job, root), replayed_of(job, RunPaths(root)))
 
 
-def comparable(tables: Mapping[str, pa.Table], *, latency: bool = False) -> Ledgers:
-    """Return the rows in order, without committed_at, and without what only a live run knows."""
+def results_of(
+    job: Job, ledgers: Mapping[str, pa.Table], replayed: Replayed = NO_ROWS
+) -> dict[str, pa.Table]:
+    """Return the result tables of a run whose ledgers these are."""
+    found = Observed.of(job, replayed, History.of_tables(job, ledgers))
+    assert found.run(lambda rounds, records: None) == 0
+    return found.result_tables()
+
+
+def virtual_run(job: Job) -> Running:
+    """Return a run on the virtual clock behind its last round: what failed, what was complete."""
+    found = Running.start(job, NO_ROWS, LogSizes.of_processes(job, NO_KEYS), track=False)
+    assert found.run(lambda rounds, records: None) == 0
+    found.result_tables()  # which ends it
+    return found
+
+
+def comparable(tables: Mapping[str, pa.Table]) -> Ledgers:
+    """Return the rows in order, without committed_at, their states as numbers."""
     ledgers = {name: table.drop_columns(["committed_at"]) for name, table in tables.items()}
     found = {
         name: table.sort_by([(column, "ascending") for column in KEY]).to_pylist()
         for name, table in ledgers.items()
     }
     for row in (row for rows in found.values() for row in rows):
-        for column in ("channel_state", "task_state"):
+        for column in STATES:
             row[column] = None if row[column] is None else json.loads(row[column])
-        if row["task_state"] is not None and not latency:
-            row["task_state"].pop("latency", None)
-            row["task_state"].pop("control", None)
-            row["task_state"].pop("sink", None)
-            for name in (
-                "blocked_us",
-                "kept_in",
-                "born",
-                "alignment",
-                "batches",
-                "marked_us",
-                "carried",
-                "paused_before_us",
-            ):
-                row["task_state"].pop(name, None)
-        if not latency and row["channel_state"] is not None:
-            row["channel_state"].pop("marks", None)
     return found
 
 
@@ -111,13 +125,48 @@ def first_difference(found: Ledgers, expected: Ledgers) -> str | None:
     return None
 
 
-def assert_is_reference(job: Job, root: Path) -> Ledgers:
-    """Assert that a live run's ledgers are those of the reference run; return them."""
-    expected = comparable(reference_tables(job))
+def assert_equal(found: Ledgers, expected: Ledgers) -> None:
+    """Assert that two ledgers are equal."""
+    difference = first_difference(found, expected)
+    assert difference is None, difference
+
+
+def of_contract(ledgers: Ledgers) -> Ledgers:
+    """Return rows without their states, whose form is a run's own."""
+    return {
+        edge: [{name: row[name] for name in row if name not in STATES} for row in rows]
+        for edge, rows in ledgers.items()
+    }
+
+
+def assert_is_virtual(job: Job, root: Path) -> Ledgers:
+    """Assert that ledgers and tables are those of the virtual clock; return its rows.
+
+    What a live run keeps beside the columns of the contract is cells of memory; theirs can be read.
+    """
+    expected = virtual_rows(job)
     for link in job.links:  # every round, side and channel
         assert len(expected[link.name]) == 2 * job.rounds * len(link.channels)
-    assert first_difference(comparable(live_tables(job, root)), expected) is None
+    assert_equal(of_contract(live_rows(job, root)), of_contract(expected))
+    assert_same_tables(live_results(job, root), run_job(job).tables)
     return expected
+
+
+def assert_same_tables(found: Mapping[str, pa.Table], expected: Mapping[str, pa.Table]) -> None:
+    """Assert that result tables are equal; the rows of windows are in tables of their own."""
+    names = {name for name in expected if not name.startswith("output/")}
+    assert set(found) == names
+    for name in names:
+        assert found[name].schema == expected[name].schema
+        frames = found[name].to_pandas(), expected[name].to_pandas()
+        pd.testing.assert_frame_equal(*frames, check_exact=True, obj=name)
+
+
+def assert_same_rows(job: Job, *roots: Path) -> Ledgers:
+    """Assert that two runs noted the same, their states included; return it."""
+    one, other = (live_rows(job, root) for root in roots)
+    assert_equal(one, other)
+    return one
 
 
 def saw(ledgers: Ledgers) -> set[str]:
@@ -169,23 +218,27 @@ def split_input(job: Job, stage: str, root: Path) -> pa.Schema:
 def routes(job: Job, edge: str, sender: int, count: int) -> list[int]:
     """Receivers of the first records that a subtask sends over an edge of made rows."""
     link = next(link for link in job.links if link.name == edge)
-    router, own, found = Router(link, sender, job.scenario.seed), link.outgoing(sender), []
+    own, kind = link.outgoing(sender), link.edge.partitioner
+    weights = weights_of(link.edge, len(own)) or []
+    behind, found = [0] * len(weights), list[int]()
     for number in range(count):
-        channel = router.next_channel(number)
-        router.advance(channel)
-        found.append(own[channel].receiver)
+        if weights:
+            place = next_by_share(behind, weights)
+            count_share(behind, weights, sum(weights), place)
+        elif kind == "shuffle":
+            place = mix(job.scenario.seed, stream_of(f"{edge}/{sender}"), number) % len(own)
+        else:
+            place = (sender * (kind == "rebalance") + number) % len(own)
+        found.append(own[place].receiver)
     return found
 
 
-def taken(ledgers: Ledgers, edge: str) -> dict[tuple[int, int], int]:
+def taken(ledgers: Ledgers, edge: str) -> Counter[tuple[int, int]]:
     """Records of each channel that its receiver has taken up by the end of the run."""
-    rows = [row for row in ledgers[edge] if row["side"] == "receiver"]
-    last = max(row["batch_id"] for row in rows)
-    return {
-        (row["sender"], row["receiver"]): row["channel_state"]["channel"]["processed"]
-        for row in rows
-        if row["batch_id"] == last
-    }
+    found: Counter[tuple[int, int]] = Counter()
+    for row in (row for row in ledgers[edge] if row["side"] == "receiver"):
+        found[row["sender"], row["receiver"]] += row["rows"]
+    return found
 
 
 def delivered(job: Job, ledgers: Ledgers) -> dict[tuple[str, int, int], list[int]]:
@@ -207,9 +260,8 @@ def delivered(job: Job, ledgers: Ledgers) -> dict[tuple[str, int, int], list[int
 
 def link_routed(rows: list[Row], sender: int) -> int:
     """Records that a subtask has routed over an edge by the end of the run."""
-    own = [row for row in rows if row["side"] == "sender" and row["sender"] == sender]
-    last = max(row["batch_id"] for row in own)
-    return sum(row["channel_state"]["routed"] for row in own if row["batch_id"] == last)
+    own = (row for row in rows if row["side"] == "sender" and row["sender"] == sender)
+    return sum(row["rows"] for row in own)
 
 
 def batches_of(table: Path) -> list[tuple[int, pa.Table]]:
@@ -249,12 +301,3 @@ def latencies(job: Job, ledgers: Ledgers, edge: str) -> dict[tuple[int, int], Co
             )
             found[number, row["receiver"]].update(number - at for at in done)
     return found
-
-
-def noted_latencies(ledgers: Ledgers, edge: str) -> dict[tuple[int, int], Counter[int]]:
-    """The same as a live run has noted it in the task's state."""
-    return {
-        (row["batch_id"], row["receiver"]): Counter(dict(row["task_state"]["latency"]))
-        for row in ledgers[edge]
-        if row["side"] == "receiver" and row["task_state"] is not None
-    }

@@ -1,4 +1,4 @@
-"""Live runs against reference runs: every row of every ledger, and every row that was moved."""
+"""Live runs against virtual ones: every row of every ledger, every table, every row that moved."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ FROM_SOURCES = [name for name in NAMES if name != "stages"]
 
 Numbers = list[tuple[str, int, int]]
 Run = Any
-"""What ``run_of`` returns: a live run with what a reference run of its job says."""
+"""What ``run_of`` returns: a live run with the rows of its job on the virtual clock."""
 
 
 def test_every_case_is_run(cases: ModuleType) -> None:
     assert [case["name"].replace("-", "_") for case in cases.EVERY] == EVERY
 
 
-@pytest.mark.holds("credit", "live", "the reference run: every ledger row")
+@pytest.mark.holds("credit", "live", "the virtual clock: every ledger row and table")
 @pytest.mark.parametrize("name", NAMES)
-def test_the_live_ledger_is_that_of_the_reference_run(
+def test_a_live_run_is_that_of_the_virtual_clock(
     name: str, run_of: Callable[[str], Run], runs: ModuleType
 ) -> None:
     run = run_of(name)
@@ -140,19 +140,25 @@ def test_a_channel_keeps_its_order(
 
 
 @pytest.mark.parametrize("name", FROM_SOURCES)
-def test_latency_is_counted_from_the_rows_themselves(
+def test_latency_is_what_the_cursors_say(
     name: str, run_of: Callable[[str], Run], runs: ModuleType
 ) -> None:
-    """The rows carry their round; both sides' cursors say the same without any row."""
+    """Both sides' cursors say when each record was emitted, and when it was taken up."""
     run = run_of(name)
-    live = runs.comparable(runs.live_tables(run.job, run.result.path), latency=True)
-    by_sink: dict[str, dict[tuple[int, int], Counter[int]]] = {}
+    live, ages = runs.live_rows(run.job, run.result.path), dict[Any, Counter[int]]()
+    ends = {last: t_s for t_s, _, last in run.job.samples(run.job.rounds)}
     for link in run.job.links:
-        found = by_sink.setdefault(link.edge.receiver, {})
-        for key, ages in runs.latencies(run.job, live, link.name).items():
-            found[key] = found.get(key, Counter()) + ages
-    for link in run.job.links:  # the first row of each of a task's links holds its state
-        assert runs.noted_latencies(live, link.name) == by_sink[link.edge.receiver]
+        for (number, receiver), own in runs.latencies(run.job, live, link.name).items():
+            t_s = ends[min(last for last in ends if last >= number)]
+            ages.setdefault((t_s, link.edge.receiver, receiver), Counter()).update(own)
+    found = run.result.tables["latency"].to_pylist()
+    assert {(one["t_s"], one["stage"], one["subtask"]): one["count"] for one in found} == {
+        key: own.total() for key, own in ages.items() if own
+    }
+    for one in found:
+        own = ages[one["t_s"], one["stage"], one["subtask"]]
+        mean = sum(rounds * count for rounds, count in own.items()) / own.total()
+        assert (one["mean_ms"], one["max_ms"]) == pytest.approx((100 * mean, 100 * max(own)))
 
 
 def test_nothing_else_moved(run_of: Callable[[str], Run]) -> None:
@@ -171,7 +177,7 @@ def test_nothing_else_moved(run_of: Callable[[str], Run]) -> None:
 # ---------------------------------------------------------------------- seeds
 
 
-@pytest.mark.long  # both are what one reference run says, as the tests above have it
+@pytest.mark.long  # both are what the virtual clock says, as the tests above have it
 def test_the_same_seed_gives_the_same_run(
     run_of: Callable[[str], Run],
     run_live: Callable[..., RunResult],
@@ -180,11 +186,7 @@ def test_the_same_seed_gives_the_same_run(
 ) -> None:
     first = run_of("shuffle")
     again = run_live(first.job.scenario, tmp_path / "again")
-    one, two = (
-        runs.comparable(runs.live_tables(first.job, path), latency=True)
-        for path in (first.result.path, again.path)
-    )
-    assert runs.first_difference(one, two) is None
+    runs.assert_same_rows(first.job, first.result.path, again.path)
     assert runs.rows_in_order(again.path / "output" / "sink") == runs.rows_in_order(
         first.result.path / "output" / "sink"
     )
@@ -192,8 +194,5 @@ def test_the_same_seed_gives_the_same_run(
 
 
 def test_another_seed_gives_another_run(runs: ModuleType, cases: ModuleType) -> None:
-    one, two = (
-        runs.comparable(runs.reference_tables(runs.job_of({**cases.SHUFFLE, "seed": seed})))
-        for seed in (7, 8)
-    )
+    one, two = (runs.virtual_rows(runs.job_of({**cases.SHUFFLE, "seed": seed})) for seed in (7, 8))
     assert runs.first_difference(one, two) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,46 +14,52 @@ from chispa import assert_df_equality
 from deltalake import DeltaTable
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job import Job, Outgoing, Subtask, build_physical_graph
+from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.look_ahead import rounds_at_once
+from flowcontrol.ledger.ledger import Ledger
 from flowcontrol.scenario import load_scenario
+from flowcontrol.virtual.clock import run_job
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "experiment.yaml"
 NETWORK = "taskmanager.network.memory"
-ENDLESS = 1 << 40
-"""Credit that no run uses up."""
 
 
 def experiment(*overrides: str) -> Job:
     return build_physical_graph(load_scenario(CONF, overrides=overrides))
 
 
-def ignore_credit(_round: int, _subtask: Subtask, outgoing: list[list[Outgoing]]) -> None:
-    """Let a sender believe that its receivers have announced all the credit in the world."""
-    for partition in outgoing:
-        partition[:] = [Outgoing(ENDLESS, seen.consumed) for seen in partition]
-
-
-def test_a_reference_run_passes(runs: ModuleType, checks: ModuleType) -> None:
+def test_a_run_of_the_rules_passes(checks: ModuleType) -> None:
     job = experiment()
     assert job.rounds == 1000
     assert {rounds_at_once(job, plan) for plan in job.stages} == {3}
-    assert checks.violations(runs.reference_results(job)) == []
+    assert checks.violations(run_job(job).tables) == []
 
 
-def test_the_check_fails_where_credits_are_ignored(runs: ModuleType, checks: ModuleType) -> None:
+def test_the_check_fails_where_there_are_no_credits(checks: ModuleType) -> None:
     """A receiver with room for everything, and a sender that asks nobody: it is not throttled."""
-    job = experiment(f'options."{NETWORK}.buffers-per-channel"=3000')
-    found = checks.violations(runs.reference_results(job, ignore_credit))
+    found = checks.violations(run_job(experiment("system={transport: unbounded}")).tables)
     assert "producer ran at 600/s from 25 s, not at 30% of 1000/s" in found
     assert "producer ran at 1000/s from 65 s, not at 30% of 1000/s" in found
-    assert "at 30 s the producer is not blocked" in found
-    assert any(text.startswith("at 40 s") and "messages in flight" not in text for text in found)
+    assert "at 40 s the producer is not blocked" in found
+    assert any(text.startswith("at 40 s") and "records in flight" in text for text in found)
 
 
-def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
-    with pytest.raises(ProtocolError, match=r"channel producer->consumer 0->0: .* has no buffer"):
-        runs.reference_results(experiment(), ignore_credit)
+def test_a_receiver_refuses_what_no_credit_covers(
+    driver: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Ledger.commit
+
+    def flood(ledger: Ledger, batch: int, newest: Any, earlier: Any = ()) -> bool:
+        for row in [*newest, *(row for rows in earlier for row in rows)]:
+            state = json.loads(row["channel_state"])
+            if "messages" in state:
+                state["messages"] *= 3
+                row["channel_state"] = json.dumps(state)
+        return commit(ledger, batch, newest, earlier=earlier)
+
+    monkeypatch.setattr(Ledger, "commit", flood)
+    with pytest.raises(ProtocolError, match=r"round \d broke the rules"):
+        driver.Driver(experiment("stages.consumer.service_rate=10"), tmp_path).run()
 
 
 @pytest.mark.parametrize(
@@ -69,16 +76,16 @@ def test_a_receiver_refuses_what_no_credit_covers(runs: ModuleType) -> None:
     ],
 )
 def test_the_check_fails_where_anything_else_is_off(
-    change: str, text: str, runs: ModuleType, checks: ModuleType
+    change: str, text: str, checks: ModuleType
 ) -> None:
-    found = checks.violations(runs.reference_results(experiment(change)))
+    found = checks.violations(run_job(experiment(change)).tables)
     assert any(text in violation for violation in found), found[:5]
 
 
 @pytest.mark.holds("credit", "live", "the classic experiment's rates and buffers")
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.long  # the README runs it, and the reference run is checked above
+@pytest.mark.long  # the README runs it, and a run of the rules is checked above
 def test_the_experiment_live(
     runs: ModuleType, checks: ModuleType, run_live: Callable[..., Any], spark: Any, tmp_path: Path
 ) -> None:
@@ -93,14 +100,14 @@ def test_the_experiment_live(
     if is_long:
         assert checks.violations(tables) == []
         assert result.summary["bottleneck"] == "consumer"
-    ledgers = runs.assert_is_reference(job, result.path)
+    ledgers = runs.assert_is_virtual(job, result.path)
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
     assert result.summary["rounds"] == (1000 if is_long else 240)
-    references = runs.reference_results(job)
+    expected = run_job(job).tables
     for name in ("stages", "channels"):
         assert_df_equality(
             spark.read.format("delta").load(str(result.path / name)),
-            spark.createDataFrame(references[name].to_pandas()),
+            spark.createDataFrame(expected[name].to_pandas()),
             ignore_row_order=True,
             ignore_nullable=True,
             ignore_metadata=True,  # units and meanings of the columns

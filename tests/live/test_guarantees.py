@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.history import History
-from flowcontrol.live.results import result_tables
 from flowcontrol.live.take import marked
 
 UNALIGNED = {"execution.checkpointing.unaligned": True}
@@ -40,8 +37,7 @@ def test_what_is_lost_and_what_is_there_twice(
     failed = [{"at_s": 0.75, "stage": "sink", "subtask": 0}]
     job = runs.job_of(failing.failing(made, failed, 24, options))
     driver.Driver(job, tmp_path).run()
-    runs.assert_is_reference(job, tmp_path)
-    failing.assert_tables_are_the_references(job, tmp_path)
+    runs.assert_is_virtual(job, tmp_path)
     oracle = deliveries.Oracle.of(job)
     *_, (_, rows) = deliveries.versions(tmp_path / "output" / "sink", "run/sink")
     assert deliveries.committed(job, tmp_path)[-1] == rows.total()
@@ -69,12 +65,11 @@ def test_what_waits_too_long_for_its_checkpoint_is_lost(
     failed = [{"at_s": 0.75, "stage": "sink", "subtask": 0}]
     job = runs.job_of(failing.failing(made, failed, 24, OFTEN))
     driver.Driver(job, tmp_path).run()
-    runs.assert_is_reference(job, tmp_path)
-    failing.assert_tables_are_the_references(job, tmp_path)
+    runs.assert_is_virtual(job, tmp_path)
     *_, (_, rows) = deliveries.versions(tmp_path / "output" / "sink", "run/sink")
     assert deliveries.committed(job, tmp_path)[-1] == rows.total() == len(rows)
     lost = len(deliveries.numbers(deliveries.Oracle.of(job).emitted) - set(rows))
-    table = result_tables(job, History.of_run(job, RunPaths(tmp_path)))["delivery"]
+    table = runs.live_results(job, tmp_path)["delivery"]
     assert lost == table.column("lost").to_pylist()[-1] > 0
 
 
@@ -97,7 +92,7 @@ def test_what_is_lost_is_what_was_on_its_way(
     )
     failed = [{"at_s": 0.65, "stage": "map", "subtask": 0}]
     job = runs.job_of(failing.failing(made, failed, 26, UNALIGNED | OFTEN))
-    oracle, control = deliveries.Oracle.of(job), failing.reference_of(job).failures.control
+    oracle, control = deliveries.Oracle.of(job), failing.restarts_of(job)
     driver.Driver(job, tmp_path).run()
     found = list(deliveries.versions(tmp_path / "output" / "sink", "run/sink"))
     [restart] = control.restarts

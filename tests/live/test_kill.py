@@ -22,6 +22,7 @@ from flowcontrol.live.folder import RunPaths, open_folder
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.run import RunResult
 from flowcontrol.spark.crash_points import CrashPoint
+from flowcontrol.virtual.clock import run_job
 from modules import load
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -61,7 +62,7 @@ def three_stages(cases: ModuleType) -> dict[str, Any]:
 def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: ModuleType) -> None:
     """A kill that no process reaches would test nothing: rows must move in that round."""
     job = runs.job_of(three_stages(cases))
-    ledgers = runs.comparable(runs.reference_tables(job))
+    ledgers = runs.virtual_rows(job)
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
     for stage, number, _ in KILLS:
         side = "receiver" if job.stage(stage).is_sink else "sender"
@@ -93,12 +94,10 @@ def test_a_run_that_is_killed_again_and_again(
     assert last.wait() == 0, last.said()
     last.assert_nothing_left()
     assert json.loads((out / "summary.json").read_text())["rounds"] == job.rounds
-    runs.assert_is_reference(job, out)
-    references = runs.reference_results(job)
+    runs.assert_is_virtual(job, out)
+    expected = run_job(job).tables
     for name in ("stages", "channels"):
-        assert in_order(DeltaTable(str(out / name)).to_pyarrow_table()) == in_order(
-            references[name]
-        )
+        assert in_order(DeltaTable(str(out / name)).to_pyarrow_table()) == in_order(expected[name])
     rows = Counter(runs.rows_in_order(out / "output" / "sink"))
     numbers = len(rows)
     assert numbers > 100
@@ -132,8 +131,7 @@ def failing_stages(cases: ModuleType) -> dict[str, Any]:
 def test_the_kills_of_a_restart_are_in_its_rounds(cases: ModuleType, runs: ModuleType) -> None:
     """A kill that no process reaches would test nothing: each is where it says."""
     job = runs.job_of(failing_stages(cases))
-    control = load("tests/live/failing.py").reference_of(job).failures.control
-    [restart] = control.restarts
+    [restart] = load("tests/live/failing.py").restarts_of(job).restarts
     assert (restart.failed, restart.detected, restart.restarted, restart.running) == (
         13,
         14,
@@ -141,7 +139,7 @@ def test_the_kills_of_a_restart_are_in_its_rounds(cases: ModuleType, runs: Modul
         17,
     )
     assert restart.checkpoint > 1
-    ledgers = runs.comparable(runs.reference_tables(job))
+    ledgers = runs.virtual_rows(job)
     [row] = [
         row for row in ledgers["source->map"] if (row["side"], row["batch_id"]) == ("receiver", 6)
     ]
@@ -165,7 +163,7 @@ def test_a_run_that_is_killed_while_it_restarts(
     assert kills == len(RESTART_KILLS)
     last = start(scenario, "--out", str(out))
     assert last.wait() == 0, last.said()
-    load("tests/live/failing.py").assert_tables_are_the_references(job, out)
+    runs.assert_is_virtual(job, out)
     compare_with_undisturbed(runs, job, out, start, scenario)
 
 
@@ -176,11 +174,8 @@ def compare_with_undisturbed(
     whole = out.with_name("whole")
     undisturbed = start(scenario, "--out", str(whole))
     assert undisturbed.wait() == 0, undisturbed.said()
-    runs.assert_is_reference(job, whole)
-    one, other = (
-        runs.comparable(runs.live_tables(job, path), latency=True) for path in (out, whole)
-    )
-    assert runs.first_difference(one, other) is None
+    runs.assert_is_virtual(job, whole)
+    runs.assert_same_rows(job, out, whole)
     assert runs.rows_in_order(out / "output" / "sink") == runs.rows_in_order(
         whole / "output" / "sink"
     )
@@ -217,7 +212,7 @@ def test_a_run_that_was_killed_after_its_last_round_is_finished(
     """All is committed, only the note that the run is finished is missing."""
     job, first = run_of("compete").job, tmp_path / "run"
     shutil.copytree(run_of("compete").result.path, first)
-    before = runs.comparable(runs.live_tables(job, first), latency=True)
+    before = runs.live_rows(job, first)
     run_file = first / "run.json"
     noted = json.loads(run_file.read_text())
     run_file.write_text(json.dumps({**noted, "finished": False}))
@@ -227,8 +222,7 @@ def test_a_run_that_was_killed_after_its_last_round_is_finished(
     assert kept == {plan.name for plan in job.stages}
     assert not (again.path / "checkpoints").exists(), "that is a table of results"
     assert json.loads(run_file.read_text()) == noted
-    after = runs.comparable(runs.live_tables(job, first), latency=True)
-    assert runs.first_difference(after, before) is None
+    runs.assert_equal(runs.live_rows(job, first), before)
 
 
 def test_a_run_that_was_killed_before_its_first_offsets_begins(
@@ -245,4 +239,4 @@ def test_a_run_that_was_killed_before_its_first_offsets_begins(
             (offsets / name).write_text("v1")
     again = run_live(job.scenario, tmp_path / "run")  # asserts that it is finished
     assert again.summary["rounds"] == job.rounds
-    runs.assert_is_reference(job, tmp_path / "run")
+    runs.assert_is_virtual(job, tmp_path / "run")

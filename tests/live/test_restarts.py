@@ -19,9 +19,6 @@ from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
 from flowcontrol.ledger.ledger import COMPACT_EVERY
-from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.history import History
-from flowcontrol.live.results import result_tables
 
 CHECKPOINTING = "execution.checkpointing."
 
@@ -57,7 +54,7 @@ def test_a_crash_around_every_commit_of_a_job_with_checkpoints(
     }
     job = runs.job_of({**case, "stages": slow, "options": {**case["options"], **options}})
     driver.die_everywhere(job, runs, tmp_path, at)
-    tables = result_tables(job, History.of_run(job, RunPaths(tmp_path / "killed")))
+    tables = runs.live_results(job, tmp_path / "killed")
     statuses = tables["checkpoints"].column("status").to_pylist()
     assert "completed" in statuses
     assert sum(tables["checkpoints"].column("persisted_bytes").to_pylist()) > 0
@@ -85,7 +82,7 @@ def test_crashes_where_files_are_compacted_trimmed_and_checkpointed(
     crashes = Few()
     driver.Driver(job, tmp_path / "run", crashes).run()
     assert len(crashes.places) == 4 * (2 * 4 + 2)
-    ledgers = runs.assert_is_reference(job, tmp_path / "run")
+    ledgers = runs.assert_is_virtual(job, tmp_path / "run")
     came = runs.rows_in_order(tmp_path / "run" / "output" / "sink")
     [numbers] = runs.delivered(job, ledgers).values()
     assert [number for _, _, number in came] == numbers

@@ -17,7 +17,7 @@ from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.orders import joined as together
 from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.take import RESULT, ROUND, STAMP, SUBTASK, TakePartition, joined, rows_of
+from flowcontrol.live.take import RESULT, ROUND, SUBTASK, TakePartition, joined, rows_of
 
 COLUMNS = ["source", "source_subtask", "number", ROUND, SUBTASK]
 SUBTASK_NUMBER = 2
@@ -135,35 +135,20 @@ def test_spans_that_follow_each_other_are_one() -> None:
 
 
 def test_orders_of_several_rounds_are_one(tmp_path: Path) -> None:
-    """Each channel has its records, and their stamps, round by round; a sink counts by round."""
-    rounds = [
-        ([0, 2, 0], [0, 1, 1], [10, 12, 11]),
-        ([], [], []),
-        ([2, 0, 1], [0, 0, 1], [14, 15, 13]),
-    ]
+    """Each channel has its records round by round."""
+    rounds = [([0, 2, 0], [0, 1, 1]), ([], []), ([2, 0, 1], [0, 0, 1])]
     orders = [
-        SubtaskOrder(
-            rows, (edge(tmp_path, routes, parents, stamps=np.array(stamps, np.int64)),), False
-        )
-        for rows, (routes, parents, stamps) in zip((2, 0, 2), rounds, strict=True)
+        SubtaskOrder(rows, (edge(tmp_path, routes, parents),), False)
+        for rows, (routes, parents) in zip((2, 0, 2), rounds, strict=True)
     ]
     whole = together(orders)
-    assert (whole.rows, whole.parts) == (4, (2, 0, 2))
+    assert whole.rows == 4
     [file] = work(taken(4), *whole.edges)["files"]
     assert {receiver: read_back(tmp_path, file, receiver) for receiver in (5, 6, 9)} == {
         5: [0, 1, 2],
         6: [3],
         9: [1, 2],
     }
-    stamps = pq.read_table(tmp_path / file["path"], partitioning=None).column(STAMP).to_pylist()
-    assert stamps == [10, 12, 14, 15, 11, 13]
-
-
-def test_a_sink_counts_the_rows_of_each_round() -> None:
-    orders = {SUBTASK_NUMBER: SubtaskOrder(4, (), True, parts=(3, 0, 1))}
-    [result] = SubtaskWork(orders)(iter(taken(4, rounds=[5, 6, 5, 6])))
-    [text] = result.column(RESULT).to_pylist()
-    assert json.loads(text)["emitted"] == [[[5, 6], [2, 1]], [[], []], [[6], [1]]]
 
 
 # ---------------------------------------------------------------------- packing
@@ -215,10 +200,9 @@ def test_each_edge_has_a_file_of_its_own(tmp_path: Path) -> None:
     assert read_back(tmp_path / "two", files[2], 9) == [1, 1]
 
 
-def test_a_sink_drops_what_is_hidden_and_counts_the_rounds(tmp_path: Path) -> None:
+def test_a_sink_drops_what_is_hidden(tmp_path: Path) -> None:
     table = edge(tmp_path, [0] * 6, list(range(6)), folder="", receivers=(0,), first=(40,))
     report = work(taken(6, rounds=[3, 3, 5, 3, 4, 5]), table, is_sink=True)
-    assert report["emitted"] == [[[3, 4, 5], [3, 1, 2]]]
     [file] = report["files"]
     assert pq.read_table(tmp_path / file["path"]).to_pydict() == {
         "source": ["source"] * 6,
@@ -228,8 +212,7 @@ def test_a_sink_drops_what_is_hidden_and_counts_the_rounds(tmp_path: Path) -> No
 
 
 def test_a_sink_without_a_table_only_counts() -> None:
-    report = work(taken(4), is_sink=True)
-    assert report == {"subtask": SUBTASK_NUMBER, "rows": 4, "emitted": [[[7], [4]]], "files": []}
+    assert work(taken(4), is_sink=True) == {"subtask": SUBTASK_NUMBER, "rows": 4, "files": []}
 
 
 def test_a_partition_without_rows_reports_nothing(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job import Work
 from flowcontrol.live.sink import Piece, StageSink, pieces_of, staged_orders, staged_prefix
 from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.work import SubtaskRound
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.spark import crash_points
@@ -111,18 +111,15 @@ class Round:
     rows: dict[int, tuple[int, int]]
     taken: dict[int, list[tuple[int, int]]]
 
-    def subtask(self, index: int) -> Any:
+    def subtask(self, index: int) -> SubtaskRound:
         first, count = self.rows.get(index, (0, 0))
         reports = [
             CheckpointReport(kind=TAKEN, checkpoint=checkpoint, records=at)
             for checkpoint, at in self.taken.get(index, [])
         ]
         others = [CheckpointReport(kind=ACKNOWLEDGED, checkpoint=one.checkpoint) for one in reports]
-        return SimpleNamespace(
-            index=index,
-            work=Work(records=count, first=first),
-            checkpoints=SimpleNamespace(reports=reports + others),
-        )
+        of_job: Any = (None, None, index)
+        return SubtaskRound(*of_job, first + count, first, count, (), (), (), (), reports + others)
 
 
 def run_round(world: World, sink: StageSink, number: int, now: Round) -> None:
@@ -130,10 +127,10 @@ def run_round(world: World, sink: StageSink, number: int, now: Round) -> None:
     sink.begin_round(number, now.heard)
     subtasks, reports = [now.subtask(index) for index in range(world.count)], {}
     for subtask in subtasks:
-        if subtask.work.records:
+        if subtask.records:
             files: list[dict[str, Any] | None] = []
             for order in staged_orders(world.path, staged_prefix("run", "sink"), number, subtask):
-                positions = (subtask.work.first + order.parents).tolist()
+                positions = (subtask.first + order.parents).tolist()
                 text = json.dumps([[subtask.index, position] for position in positions])
                 if positions:
                     (world.path / order.name).write_text(text)
@@ -306,6 +303,4 @@ def test_a_round_is_cut_where_the_task_took_a_checkpoint(
 
 
 def test_a_task_without_checkpoints_has_one_piece() -> None:
-    subtask = Round(Heard(), {0: (7, 2)}, {}).subtask(0)
-    subtask.checkpoints = None
-    assert pieces_of(subtask) == [Piece(0, 2, None)]
+    assert pieces_of(Round(Heard(), {0: (7, 2)}, {}).subtask(0)) == [Piece(0, 2, None)]

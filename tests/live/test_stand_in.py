@@ -10,12 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from flowcontrol.job import build_physical_graph
 from flowcontrol.scenario import load_scenario
-from flowcontrol.virtual.clock import run_job
 from modules import load
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -23,17 +21,18 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 agrees: Any = load("tests/live/test_virtual_agrees.py")
 systems: Any = load("tests/live/test_other_systems.py")
 
-SEEN = {"local": {"blocked"}, "large": {"floating", "waiting", "no credit", "blocked"}}
+EVERYTHING = {"floating", "waiting", "no credit", "blocked"}
+SEEN = {"local": {"blocked"}, "large": EVERYTHING, "rescale": EVERYTHING}
 """What a run of each case must have been through to count."""
 
 
 @pytest.mark.parametrize("name", list(SEEN))
-def test_a_case_is_the_reference_run(
+def test_a_case_runs_alike_on_both_clocks(
     name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
 ) -> None:
     job = runs.job_of(getattr(cases, name.upper()))
     driver.Driver(job, tmp_path).run()
-    ledgers = runs.assert_is_reference(job, tmp_path)
+    ledgers = runs.assert_is_virtual(job, tmp_path)
     assert runs.saw(ledgers) == SEEN[name]
     came = runs.rows_in_order(tmp_path / "output" / "sink")
     due = [
@@ -46,12 +45,12 @@ def test_a_case_is_the_reference_run(
 
 
 @pytest.mark.parametrize("name", ["blocking_queue", "pid_rate"])
-def test_another_system_is_the_reference_run(
+def test_another_system_runs_alike_on_both_clocks(
     name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
 ) -> None:
     job = runs.job_of({**cases.STAGES, "system": systems.SYSTEMS[name]})
     driver.Driver(job, tmp_path).run()
-    ledgers = runs.assert_is_reference(job, tmp_path)
+    ledgers = runs.assert_is_virtual(job, tmp_path)
     assert [row["sent"] for row in ledgers["source->map"] if row["side"] == "sender"][-1] > 0
 
 
@@ -62,9 +61,5 @@ def test_a_scenario_runs_alike_on_both_clocks(
     changed = agrees.SHORTENED[name]
     job = build_physical_graph(load_scenario(CONF / f"{name}.yaml", overrides=changed))
     driver.Driver(job, tmp_path).run()
-    ledgers = runs.assert_is_reference(job, tmp_path)
-    assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
-    found = runs.live_results(job, tmp_path)
-    for key, table in run_job(job).tables.items():
-        frames = table.to_pandas(), found[key].to_pandas()
-        pd.testing.assert_frame_equal(*frames, rtol=1e-12, atol=0)
+    ledgers = runs.assert_is_virtual(job, tmp_path)
+    assert runs.saw(ledgers) == EVERYTHING

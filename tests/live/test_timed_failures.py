@@ -6,14 +6,12 @@ The stand-in for Spark runs the real reader, the real foreachBatch function and 
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import pandas as pd
 import pytest
 from deltalake import DeltaTable
 from hypothesis import assume, given, note, settings
@@ -62,7 +60,7 @@ def test_every_case_is_named(timing: ModuleType, cases: ModuleType, failing: Mod
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_a_failing_job_is_that_of_the_reference_run(
+def test_a_failing_job_is_that_of_the_virtual_clock(
     name: str,
     timing: ModuleType,
     failing: ModuleType,
@@ -76,21 +74,13 @@ def test_a_failing_job_is_that_of_the_reference_run(
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
     job = runs.job_of(timing.every_failure(cases, failing)[name])
     driver.Driver(job, tmp_path / "run").run()
-    ledgers = held.assert_is_reference(job, tmp_path / "run", runs)
-    control = failing.assert_tables_are_the_references(job, tmp_path / "run")
+    ledgers = held.assert_is_virtual(job, tmp_path / "run", runs)
+    control = failing.restarts_of(job)
     assert any(one.running >= 0 for one in control.restarts)
     assert audit(tmp_path / "run") is None
     assert happened(job, ledgers) >= EVERY[name]
-    tables = runs.live_results(job, tmp_path / "run"), run_job(job).tables
-    for table in tables[0]:
-        one, other = (found[table].to_pandas() for found in tables)
-        pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
-    for stage in window_stages(job):
-        assert len(held.written(tmp_path / "run", stage)) >= 8
-        pd.testing.assert_frame_equal(
-            held.written(tmp_path / "run", stage), held.in_order(tables[1][f"output/{stage}"])
-        )
-    time = tables[0]["time"].to_pandas()
+    assert all(len(held.written(tmp_path / "run", stage)) >= 8 for stage in window_stages(job))
+    time = run_job(job).tables["time"].to_pandas()
     down = time[time.t_s.isin(times_down(job, control))]
     assert down.watermark_s.isna().any()
     assert not down.open_windows.where(down.watermark_s.isna(), 0).any()
@@ -123,12 +113,11 @@ def test_a_driver_that_dies_at_every_place_of_a_restart_goes_on(
     crashes = driver.dying_in(set(DIES[name]), every=every)
     killed = driver.Driver(job, tmp_path / "killed", crashes)
     killed.run()
-    ledgers = held.assert_is_reference(job, tmp_path / "killed", runs)
-    control = failing.assert_tables_are_the_references(job, tmp_path / "killed")
-    assert {one.running for one in control.restarts} & set(DIES[name])
+    ledgers = held.assert_is_virtual(job, tmp_path / "killed", runs)
+    assert {one.running for one in failing.restarts_of(job).restarts} & set(DIES[name])
     assert happened(job, ledgers) >= EVERY[name]
     driver.Driver(job, tmp_path / "whole").run()
-    assert ledgers == runs.comparable(runs.live_tables(job, tmp_path / "whole"), latency=True)
+    runs.assert_same_rows(job, tmp_path / "killed", tmp_path / "whole")
     assert killed.starts == len(crashes.places) + 1 > 30 // every * len(DIES[name])
     assert {place[0] for place in crashes.places} >= {"before", "after", "point"}
     assert state_of(tmp_path / "killed") == state_of(tmp_path / "whole") != []
@@ -140,7 +129,7 @@ def state_of(root: Path) -> list[str]:
 
 
 @pytest.mark.long
-def test_random_jobs_are_those_of_the_reference_run(
+def test_random_jobs_are_those_of_the_virtual_clock(
     driver: ModuleType,
     runs: ModuleType,
     failing: ModuleType,
@@ -173,14 +162,7 @@ def test_random_jobs_are_those_of_the_reference_run(
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
         root = tmp_path / "run"
         seen.update(driver.run_drawn(job, root, monkeypatch, trims=trims, at=at))
-        ledgers = held.assert_is_reference(job, root, runs, died_in=at)
-        failing.assert_tables_are_the_references(job, root)
-        tables = runs.live_results(job, root), run_job(job).tables
-        for table in tables[0]:
-            one, other = (found[table].to_pandas() for found in tables)
-            pd.testing.assert_frame_equal(one, other, rtol=1e-12, atol=0)
-        seen.update(happened(job, ledgers))
-        shutil.rmtree(root)
+        seen.update(happened(job, held.assert_is_virtual(job, root, runs)))
 
     draw_until(look, lambda: set(seen) >= SEEN, MOST_RUNS)
     print(dict(seen))
@@ -224,6 +206,6 @@ def begun(before: Any, after: Any) -> set[str]:
     if "window" in after:
         has_some = after["window"]["store"]["open"] > 0
         seen.add("windows restored" if has_some else "begins without windows")
-        if after["carried"][1] > 0:
+        if after["window"]["store"]["fired"] < before["window"]["store"]["fired"]:
             seen.add("put out again")
     return seen

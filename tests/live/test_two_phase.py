@@ -72,7 +72,7 @@ def test_a_version_of_the_table_is_a_checkpoint(
 ) -> None:
     job = runs.job_of(two_sinks(cases, deliveries))
     oracle = deliveries.Oracle.of(job)
-    runs.assert_is_reference(job, whole)
+    runs.assert_is_virtual(job, whole)
     found = list(deliveries.versions(whole / "output" / "sink", "run/sink"))
     for checkpoint, rows in found:
         assert set(rows) == oracle.before(checkpoint)
@@ -118,11 +118,8 @@ def test_a_crash_at_every_place(
     killed = read_while_running(job, tmp_path, driver, deliveries, crashes)
     assert killed.starts == len(crashes.places) + 1
     assert {place[3] for place in crashes.places if place[0] == "point"} >= PRE_COMMIT | COMMIT
-    runs.assert_is_reference(job, tmp_path)
-    one, other = (
-        runs.comparable(runs.live_tables(job, root), latency=True) for root in (tmp_path, whole)
-    )
-    assert runs.first_difference(one, other) is None
+    runs.assert_is_virtual(job, tmp_path)
+    runs.assert_same_rows(job, tmp_path, whole)
     tables = [root / "output" / "sink" for root in (tmp_path, whole)]
     one, other = (list(deliveries.versions(table, "run/sink")) for table in tables)
     assert one == other
@@ -158,7 +155,7 @@ def test_whatever_the_barriers_do_each_row_comes_once_and_with_its_checkpoint(
     )
     oracle = deliveries.Oracle.of(job)
     driver.Driver(job, tmp_path).run()
-    runs.assert_is_reference(job, tmp_path)
+    runs.assert_is_virtual(job, tmp_path)
     found = list(deliveries.versions(tmp_path / "output" / "sink", "run/sink"))
     assert len(found) >= 2
     others = 0
@@ -188,7 +185,7 @@ def test_what_no_checkpoint_covers_is_never_visible(
         table = tmp_path / name / "output" / "sink"
         visible = sum(deliveries.rows_of(DeltaTable(str(table))).values())
         staged = sum(pq.read_metadata(path).num_rows for path in table.glob("*.parquet"))
-        ledgers = runs.comparable(runs.live_tables(job, tmp_path / name))
+        ledgers = runs.live_rows(job, tmp_path / name)
         taken = sum(
             sum(runs.taken(ledgers, link.name).values()) for link in job.stage("sink").inputs
         )
@@ -220,9 +217,8 @@ def test_the_commits_of_conf_are_real(
         load_scenario(CONF / "two-phase-commit.yaml", overrides=list(SHORTENED))
     )
     driver.Driver(job, tmp_path).run()
-    runs.assert_is_reference(job, tmp_path)
-    control = failing.assert_tables_are_the_references(job, tmp_path)
-    assert [one.checkpoint > 0 for one in control.restarts] == [True]
+    runs.assert_is_virtual(job, tmp_path)
+    assert [one.checkpoint > 0 for one in failing.restarts_of(job).restarts] == [True]
     oracle = deliveries.Oracle.of(job)
     found = list(deliveries.versions(tmp_path / "output" / "sink", "run/sink"))
     assert len(found) >= 3

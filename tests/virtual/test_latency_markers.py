@@ -1,8 +1,7 @@
-"""Latency markers in the table ``latency``: beside the records', and what a reference run saw."""
+"""Latency markers in the table ``latency``: beside the records'."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import cache
 from io import StringIO
 from typing import Any
@@ -14,8 +13,7 @@ from rich.console import Console
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.analysis.summary import summarise
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.reference import new_subtasks, run_rounds
-from flowcontrol.records import LATENCY, MARKER
+from flowcontrol.records import MARKER
 from flowcontrol.report import print_summary
 from flowcontrol.report.charts import latency_chart
 from flowcontrol.report.rundata import RunData
@@ -53,42 +51,6 @@ def job(interval_ms: int = 200, *, is_chained: bool = False, rate: float = 1500)
 def tables(interval_ms: int = 200, *, is_chained: bool = False, rate: float = 1500) -> Any:
     """The result tables of a run of that."""
     return run_job(job(interval_ms, is_chained=is_chained, rate=rate)).tables
-
-
-@pytest.mark.parametrize("is_chained", [False, True])
-def test_its_rows_are_what_a_reference_run_saw(is_chained: bool) -> None:
-    """Of each interval between samples: rounds from the mark to the round of the task, counted."""
-    made = job(is_chained=is_chained)
-    assert tables(is_chained=is_chained)["latency"].schema == LATENCY.arrow_schema()
-    subtasks = new_subtasks(made)
-    ages: dict[tuple[str, int, float], list[int]] = defaultdict(list)
-    ends = {last: t_s for t_s, _, last in made.samples(made.rounds)}
-    sample = iter(sorted(ends))
-    last = next(sample)
-    for batch in run_rounds(made, subtasks, None):
-        if batch.number > last:
-            last = next(sample)
-        for one in subtasks:
-            assert one.time is not None
-            for member in one.plan.members:
-                if member.stage.is_source:
-                    continue
-                ages[member.stage.name, one.index, ends[last]] += [
-                    batch.number - marked // made.round_us for marked in one.time.marked_us
-                ]
-    expected = {
-        key: (len(found), pytest.approx(sum(found) / len(found) * 20), 20.0 * max(found))
-        for key, found in ages.items()
-        if found
-    }
-    frame = latency_frame(tables(is_chained=is_chained), MARKER)
-    found = {
-        (row["stage"], row["subtask"], row["t_s"]): (row["count"], row["mean_ms"], row["max_ms"])
-        for row in frame.to_dict("records")
-    }
-    assert found == expected
-    assert {stage for stage, _, _ in found} == {"map", "sink"}
-    assert len(found) == 40
 
 
 def test_they_wait_as_records_do() -> None:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.processor_control import ProcessorControl
-from flowcontrol.job.reference import new_subtasks, run_rounds
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
+from flowcontrol.virtual.processor_memory import used_of
+from staged_runs import staged
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
@@ -193,15 +193,16 @@ def laid_out(given: Scenario) -> Job:
     return build_physical_graph(given, round_us=1000 * ROUND_MS)
 
 
-def test_what_is_used_is_the_reference_run_s() -> None:
+def test_what_is_used_is_that_of_a_run_stage_by_stage() -> None:
     """Parts of a round of each task manager, at each sample, to the last of them."""
     given = scenario(1.5, 0.7, placement=[1, 2, 1, 1])
     given = given.model_copy(update={"duration_s": 0.6, "sample_interval_s": 0.1})
     job, found = laid_out(given), tables(given)
-    control, subtasks, used = ProcessorControl(job), new_subtasks(job), []
-    for state in run_rounds(job, subtasks, None, processors=control):
-        if (state.number + 1) % 100 == 0:
-            used.append([own.used for own in control.managers])
+    own, used = staged(job), list[list[int]]()
+    for number in range(job.rounds):
+        own.run()
+        if (number + 1) % 100 == 0:
+            used.append(used_of(own.memory))
     rows = found["processes"].to_pylist()
     loads = [[one["load"] for one in rows[n : n + 3]] for n in range(0, len(rows), 3)]
     before = [[0, 0, 0], *used]

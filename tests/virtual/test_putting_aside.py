@@ -16,13 +16,13 @@ import flowcontrol
 from flowcontrol.experiments.compare import compare
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
-from flowcontrol.job.reference import RoundRows
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, PUTTING_ASIDE
 from flowcontrol.protocol.queues import BARRIER
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.aside_figures import aside_figures
 from modules import load
+from staged_runs import RoundRows
 
 EXAMPLES = max(3, settings.default.max_examples // 6)
 CHECKPOINT = "execution.checkpointing."

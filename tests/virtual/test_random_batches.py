@@ -72,8 +72,8 @@ def of_tasks(job: Job) -> Callable[[RoundState], Iterator[str]]:
 
 
 @pytest.mark.usefixtures("whole_kernel")
-@pytest.mark.holds("credit", "virtual", "the reference run: Spark's windows after every round")
-def test_the_kernel_does_what_the_reference_run_does(
+@pytest.mark.holds("credit", "virtual", "stages apart: Spark's windows after every round")
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
 ) -> None:
     seen: Counter[str] = Counter()
@@ -101,7 +101,7 @@ def test_the_kernel_does_what_the_reference_run_does(
 
 
 @pytest.mark.usefixtures("whole_kernel")
-@pytest.mark.holds("static_admission", "virtual", "the reference run: Spark's windows")
+@pytest.mark.holds("static_admission", "virtual", "stages apart: Spark's windows")
 def test_batches_of_a_throttle_end_in_the_same_rounds(
     clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
 ) -> None:

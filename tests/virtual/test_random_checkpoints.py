@@ -1,4 +1,4 @@
-"""Random jobs with checkpoints: the kernel's state is the reference run's after every round."""
+"""Random jobs with checkpoints: the kernel's state is that of stages apart after every round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_state import CheckpointState
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
@@ -33,6 +32,7 @@ from flowcontrol.protocol.checkpoints.barriers import (
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.scenario import Savepoint
 from flowcontrol.virtual import run_job
+from staged_runs import run_staged
 
 EXAMPLES = settings.default.max_examples * 3 // 2
 MOST_RUNS = 12
@@ -118,7 +118,7 @@ def _to_the_task(task: TaskState, held: CheckpointState) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, random_jobs: ModuleType, random_checkpoints: ModuleType, draw_until: Any
 ) -> None:
     seen: Counter[str] = Counter()
@@ -168,7 +168,7 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)
     control = CheckpointControl(job)
-    for _ in run_reference(job, checkpoints=control):
+    for _ in run_staged(job, checkpoints=control):
         pass
     expected, found = checkpoint_tables(job, control.coordinator), run_job(job, track=False).tables
     for name, table in expected.items():

@@ -1,4 +1,4 @@
-"""Random jobs that fail: the kernel's state is the reference run's after every round."""
+"""Random jobs that fail: the kernel's state is that of stages apart after every round."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def happened(state: RoundState) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_checkpoints: ModuleType,

@@ -1,4 +1,4 @@
-"""Random jobs: the kernel's state is the reference run's, every number of it, after every round."""
+"""Random jobs: the state of the kernel is that of stages apart, all of it, after every round."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ EVENTS = {
 
 
 @pytest.mark.holds(
-    "credit", "virtual", "the reference run: the whole state after every round, random jobs"
+    "credit", "virtual", "stages apart: the whole state after every round, random jobs"
 )
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, witness: ModuleType, random_jobs: ModuleType, draw_until: Any
 ) -> None:
     happened: Counter[str] = Counter()

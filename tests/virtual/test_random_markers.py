@@ -98,9 +98,9 @@ def test_some_jobs(
 
 @pytest.mark.long
 @pytest.mark.holds(
-    "credit", "virtual", "the reference run: latency markers in the channels after every round"
+    "credit", "virtual", "stages apart: latency markers in the channels after every round"
 )
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, draw_until: Any
 ) -> None:
     seen: Counter[str] = Counter()

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from flowcontrol.job import Job
 from flowcontrol.job.message_table import Window, messages_of
 from flowcontrol.job.messages import Message
-from flowcontrol.job.reference import run_reference
 from flowcontrol.protocol.checkpoints.alignment import UNALIGNED
 from flowcontrol.protocol.checkpoints.barriers import BARRIER_BYTES
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.running import step
 from flowcontrol.virtual.tracing import record
 from modules import load
+from staged_runs import run_staged
 
 EXAMPLES = max(2, settings.default.max_examples // 4)
 MOST_RUNS = 12
@@ -226,7 +226,7 @@ def test_both_clocks_send_the_same_messages(
     @given(job=drawn)
     def look(job: Job) -> None:
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
-        states = (batch.state for batch in run_reference(job))
+        states = (batch.state for batch in run_staged(job))
         assert list(messages_of(job, whole(job), states)) == record(job, whole(job))
 
     look()

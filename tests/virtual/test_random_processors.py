@@ -1,4 +1,4 @@
-"""Random jobs on few processors: the kernel's state is the reference run's after every round."""
+"""Random jobs on few processors: the kernel's state is that of stages apart after every round."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def kinds_of(job: Any) -> dict[str, int]:
     return found
 
 
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, random_jobs: ModuleType, draw_until: Any
 ) -> None:
     seen: Counter[str] = Counter()

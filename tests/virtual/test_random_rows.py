@@ -76,8 +76,8 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
             yield "results of decimals"
 
 
-@pytest.mark.holds("credit", "virtual", "the reference run: replayed rows in windows, each round")
-def test_the_kernel_does_what_the_reference_run_does(
+@pytest.mark.holds("credit", "virtual", "stages apart: replayed rows in windows, each round")
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_windows: ModuleType,

@@ -88,8 +88,8 @@ def _kind(job: Job, task: TaskState) -> str:
     return {"session": "sessions", "global": "global"}.get(kind, "panes")
 
 
-@pytest.mark.holds("credit", "virtual", "the reference run: windows after every round")
-def test_the_kernel_does_what_the_reference_run_does(
+@pytest.mark.holds("credit", "virtual", "stages apart: windows after every round")
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, random_jobs: ModuleType, random_windows: ModuleType, draw_until: Any
 ) -> None:
     seen: Counter[str] = Counter()

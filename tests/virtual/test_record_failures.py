@@ -52,7 +52,7 @@ class Watch:
 
 @pytest.mark.long
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_systems: ModuleType,

@@ -55,20 +55,16 @@ def jobs_with(
     return job
 
 
-@pytest.mark.holds("unbounded", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds("blocking_queue", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds(
-    "half_return_credit", "virtual", "the reference run: every ledger row, random jobs"
-)
-@pytest.mark.holds("batched_credit", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds(
-    "cumulative_credit", "virtual", "the reference run: every ledger row, random jobs"
-)
-@pytest.mark.holds("rate_window", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds("bdp_window", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds("hop_hysteresis", "virtual", "the reference run: every ledger row, random jobs")
+@pytest.mark.holds("unbounded", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("blocking_queue", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("half_return_credit", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("batched_credit", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("cumulative_credit", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("rate_window", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("bdp_window", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("hop_hysteresis", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.parametrize("transport", names())
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_systems: ModuleType,

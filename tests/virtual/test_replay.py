@@ -18,9 +18,7 @@ from deltalake import write_deltalake
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job import replay as replay_rules
-from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.replay import routes_of_keys
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.live.replay import stage_replay, staged_rows
@@ -30,6 +28,9 @@ from flowcontrol.protocol.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from flowcontrol.virtual.replay import read_replayed
+from modules import load
+
+watched_runs = load("tests/job/watched_runs.py")
 
 CITIES = ["Oslo", "Rome", None, "Bonn", "Lima", "Kiel", "Bern"]
 COUNT = 1_000
@@ -219,7 +220,7 @@ def test_without_a_key_they_are_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("key", "width"), [("city", 1), ("city", 3), (None, 2)])
 @pytest.mark.parametrize("every", [1, 7, 1000])
-def test_a_replay_has_a_reference_run(
+def test_a_replay_runs_stage_by_stage(
     clocks: ModuleType, tmp_path: Path, key: str | None, width: int, every: int
 ) -> None:
     """Blocked on its way, and idle when all rows are gone."""
@@ -293,9 +294,9 @@ def test_a_state_grows_with_the_keys_that_have_come(clocks: ModuleType, tmp_path
     mapping["stages"][1]["state"] = {"bytes_per_key": 10}
     job = build_physical_graph(parse_scenario(mapping))
     clocks.compare(job, every=(1, 1000))
-    control, taken = CheckpointControl(job), dict[tuple[int, int], int]()
-    for batch in run_reference(job, replayed=read_replayed(job), checkpoints=control):
-        for task in batch.state.tasks:
+    run, taken = watched_runs.WatchedRun(job), dict[tuple[int, int], int]()
+    for state in run.rounds():
+        for task in state.tasks:
             for one in () if task.checkpoints is None else task.checkpoints.reports:
                 if one.kind == TAKEN:
                     taken[one.checkpoint, one.task] = one.records
@@ -310,5 +311,5 @@ def test_a_state_grows_with_the_keys_that_have_come(clocks: ModuleType, tmp_path
         assert row["state_bytes"] == 10 * len(set(first)), row
     assert len({row["state_bytes"] for row in sizes}) > 3
     assert sum(row["state_bytes"] for row in sizes[-3:]) == 10 * 12
-    expected = checkpoint_tables(job, control.coordinator)["checkpoint_tasks"].to_pylist()
+    expected = checkpoint_tables(job, run.checkpoints.coordinator)["checkpoint_tasks"].to_pylist()
     assert found == expected

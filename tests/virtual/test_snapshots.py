@@ -1,4 +1,4 @@
-"""Snapshots in the kernel: states of the reference run after every round, and the closed forms."""
+"""Snapshots in the kernel: states of stages apart after every round, and the closed forms."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.reference import run_reference
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from modules import load
+from staged_runs import run_staged
 
 small = load("tests/job/checkpoints/small.py")
 
@@ -56,16 +56,14 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("stops", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_the_kernel_does_what_the_reference_run_does(
-    clocks: ModuleType, name: str, stops: bool
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(clocks: ModuleType, name: str, stops: bool) -> None:
     """Whether it is stopped in every round, or as seldom as it likes."""
     rates, states, cluster = CASES[name]
     saved = [{"at_s": 2.3, "stop": True}] if stops else [{"at_s": 2.3}]
     made = with_states(small.chain(rates, savepoints=saved), states, **cluster)
     clocks.compare(made, every=EVERY)
     control = CheckpointControl(made)
-    for _ in run_reference(made, checkpoints=control):
+    for _ in run_staged(made, checkpoints=control):
         pass
     found = run_job(made).tables
     for table, expected in checkpoint_tables(made, control.coordinator).items():

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.scenario import parse_scenario
@@ -22,6 +21,7 @@ from flowcontrol.virtual import simulate
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.state_reader import StateReader
+from staged_runs import run_staged
 
 PAUSE = [{"at_s": 2, "for_s": 3}]
 
@@ -116,7 +116,7 @@ def test_a_log_that_is_read_out_and_not_written_any_more_ends_the_source() -> No
     )
     ends = [
         batch.number
-        for batch in run_reference(job)
+        for batch in run_staged(job)
         if batch.state.task("source").state.is_finished == 1
     ]
     assert ends[0] == 63  # 400 records, of which 200 are read from 5 s on, 150 a second
@@ -186,7 +186,7 @@ def test_ages_from_arrival_are_those_of_the_offsets(
     [schedule] = scenario.stage("source").arrival_rate or ()
     ages = simulate(scenario).tables["latency"].to_pandas().set_index("t_s")
     written = [schedule.records_until(n * 100_000) for n in range(61)]
-    for number, batch in enumerate(run_reference(build_physical_graph(scenario))):
+    for number, batch in enumerate(run_staged(build_physical_graph(scenario))):
         count = batch.state.task("sink").taken
         if count > 0:
             row = ages.loc[round((number + 1) / 10, 6)]
@@ -261,7 +261,7 @@ def test_batches_are_read_at_the_speed_of_the_source() -> None:
 def test_a_replayed_log_arrives_at_its_rate() -> None:
     """Rows of an input are written to the log at the arrival rate, and no more than there are."""
     job = build_physical_graph(parse_scenario(mapping({"emit_rate": 1000})))
-    rounds = list(run_reference(job, Replayed(limits={("source", 0): 130})))
+    rounds = list(run_staged(job, Replayed(limits={("source", 0): 130})))
     ends = [batch.state.task("source").log.end for batch in rounds]
     assert ends == [min(130, 10 * (number + 1)) for number in range(len(rounds))]
     assert rounds[-1].state.task("source").state.is_finished == 1
@@ -272,7 +272,7 @@ def test_the_kernel_stops_a_replayed_log_where_the_reference_does() -> None:
     limits = {("source", 0): 333}
     memory = fill(job, runs=1 << 12, ages=1 << 12, track=False, replayed=Replayed(limits=limits))
     reader = StateReader(job, memory)
-    for batch in run_reference(job, Replayed(limits=limits)):
+    for batch in run_staged(job, Replayed(limits=limits)):
         assert advance(memory.cells, batch.number + 1) == 0
         assert reader.read() == batch.state, batch.number
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.reference import RoundRows
 from flowcontrol.job.run import Run
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
 from flowcontrol.scenario.system import SystemSpec
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import simulate
+from staged_runs import RoundRows
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NETMEM = "taskmanager.network.memory."

@@ -12,18 +12,18 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job
-from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.virtual import run_job
+from modules import load
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
+watched_runs = load("tests/job/watched_runs.py")
 EXAMPLES = settings.default.max_examples // 3
 IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
-"""Throttles whose observations are in the rows of a ledger: those that a reference run has."""
+"""Throttles whose observations are in the rows of a ledger: those of the live clock."""
 
 
 def jobs_with(
@@ -48,7 +48,7 @@ def is_allowed(job: Job) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_systems: ModuleType,
@@ -94,10 +94,9 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
         job = data.draw(jobs_with(random_jobs, random_systems, random_checkpoints, throttle))
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
         assume(job.links)
-        control = CheckpointControl(job)
-        for _ in run_reference(job, checkpoints=control):
-            pass
-        expected = checkpoint_tables(job, control.coordinator)
+        run = watched_runs.WatchedRun(job)
+        run.run()
+        expected = checkpoint_tables(job, run.checkpoints.coordinator)
         found = run_job(job, track=False).tables
         for name, table in expected.items():
             assert found[name].equals(table), name

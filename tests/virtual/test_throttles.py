@@ -1,4 +1,4 @@
-"""Throttled sources: the kernel does what the reference run does, and keeps what it promises."""
+"""Throttled sources: the kernel does what stages apart do, and keeps what it promises."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.throttling import controller_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
@@ -23,7 +22,7 @@ from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import fill
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.views import source_log, throttled_source
-from reference_runs import resumed
+from staged_runs import resumed, run_staged
 
 EXAMPLES = settings.default.max_examples // 4
 IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
@@ -81,16 +80,12 @@ class Run:
         return [source_log(self.memory.cells, at) if at > 0 else None for at in firsts]
 
 
-@pytest.mark.holds(
-    "global_hysteresis", "virtual", "the reference run: every ledger row, random jobs"
-)
-@pytest.mark.holds("stepwise_sleep", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds("pid_rate", "virtual", "the reference run: every ledger row, random jobs")
-@pytest.mark.holds(
-    "static_admission", "virtual", "the reference run: every ledger row, random jobs"
-)
+@pytest.mark.holds("global_hysteresis", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("stepwise_sleep", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("pid_rate", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("static_admission", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     random_jobs: ModuleType, random_systems: ModuleType, throttle: str, draw_until: Any
 ) -> None:
     commands: set[tuple[int, int, int]] = set()
@@ -100,7 +95,7 @@ def test_the_kernel_does_what_the_reference_run_does(
     def look(data: Any) -> None:
         job = data.draw(jobs_with(random_jobs, random_systems, throttle))
         run = Run(job, track=False)
-        for batch in run_reference(job):
+        for batch in run_staged(job):
             run.step(batch.number)
             assert run.reader.read() == batch.state, batch.number
         commands.update(run.commands)
@@ -110,16 +105,16 @@ def test_the_kernel_does_what_the_reference_run_does(
 
 
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_a_reference_run_goes_on_from_any_round(
+def test_stages_go_on_from_any_round(
     random_jobs: ModuleType, random_systems: ModuleType, throttle: str
 ) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
         job = data.draw(jobs_with(random_jobs, random_systems, throttle))
-        whole = list(run_reference(job))
-        at = data.draw(st.integers(0, len(whole) - 2))
-        assert list(resumed(job, whole[at])) == whole[at + 1 :]
+        whole = list(run_staged(job))
+        at = data.draw(st.integers(1, len(whole) - 1))
+        assert list(resumed(job, at)) == whole[at:]
 
     look()
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.reference import run_reference
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
@@ -29,6 +28,7 @@ from flowcontrol.protocol.event_time import MAX_TIME
 from flowcontrol.protocol.queues import END_OF_DATA, UNALIGNED_BARRIER, is_event
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
+from staged_runs import run_staged
 
 EXAMPLES = max(60, settings.default.max_examples)
 """Jobs that are drawn; fewer would be more like each other."""
@@ -140,8 +140,8 @@ def test_each_checkpoint_is_a_consistent_cut(
             run.check_cut(checkpoint)
         seen["completed"] += len(run.completed)
         seen.update(+run.seen)
-        for subtask in run.subtasks:
-            for channel in subtask.checkpoints.channels:
+        for task in run.states[-1].tasks:
+            for channel in task.checkpoints.channels:
                 seen["marks processed and bytes persisted"] += (
                     channel.mark_bytes > 0 and channel.persisted > 0
                 )
@@ -163,7 +163,7 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)
     control = CheckpointControl(job)
-    for _ in run_reference(job, checkpoints=control):
+    for _ in run_staged(job, checkpoints=control):
         pass
     expected, found = checkpoint_tables(job, control.coordinator), run_job(job, track=False).tables
     for name, table in expected.items():
@@ -171,9 +171,9 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
 
 
 @pytest.mark.holds(
-    "credit", "virtual", "the reference run: event time beside checkpoints after every round"
+    "credit", "virtual", "stages apart: event time beside checkpoints after every round"
 )
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_checkpoints: ModuleType,

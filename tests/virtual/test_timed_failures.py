@@ -66,9 +66,9 @@ class Watch:
 
 
 @pytest.mark.holds(
-    "credit", "virtual", "the reference run: event time beside failures after every round"
+    "credit", "virtual", "stages apart: event time beside failures after every round"
 )
-def test_the_kernel_does_what_the_reference_run_does(
+def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType,
     random_jobs: ModuleType,
     random_checkpoints: ModuleType,

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from flowcontrol.job import Job
-from flowcontrol.job.ledger_rows import round_rows
 from flowcontrol.protocol.queues import END_OF_PARTITION, SPANNING_DATA, in_order
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual.between import Between
 from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.connections import tcp_connection, tcp_messages
-from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.views import gate_of
 from modules import load
+from staged_runs import round_rows
 
 ABOUT_CREDITS = ("more than announced", "promised")
 
@@ -54,11 +54,11 @@ class Wires:
             reports=0 if is_plain else 1 << 9,
             asides=0 if is_plain else 1 << 12,
         )
-        self.coordination = None if is_plain else Coordination(job, self.memory)
-        self.recovery = clocks.recovery_of(job, self.memory, self.coordination)
+        self.between = Between(job, self.memory)
+        self.coordination = self.between.coordination
         self.reader = StateReader(job, self.memory, coordination=self.coordination)
-        if self.recovery is not None:
-            self.recovery.attempts.hooks.append(self.reader.hold)
+        if (recovery := self.between.recovery) is not None:
+            recovery.attempts.hooks.append(self.reader.hold)
         self.done = 0
         self.seen: set[str] = set()
         self.numbers = [
@@ -89,7 +89,7 @@ class Wires:
     def finish(self, rounds: int) -> None:
         """Run so many rounds more in one go."""
         self.done += rounds
-        clocks.advance_to(self.memory, self.coordination, self.recovery, self.done)
+        clocks.advance_to(self.memory, self.between, self.done)
 
     def left(self) -> list[int]:
         """Records of each channel that were routed and not taken up."""

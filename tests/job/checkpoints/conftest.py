@@ -17,7 +17,7 @@ def random_checkpoints() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def cuts() -> ModuleType:
-    """Return ``cuts.py``: reference runs with checkpoints, and the cuts that these make."""
+    """Return ``cuts.py``: runs with checkpoints, and the cuts that these make."""
     return load("tests/job/checkpoints/cuts.py")
 
 

@@ -1,21 +1,24 @@
-"""Reference runs with checkpoints, and the cut that each checkpoint makes through the channels."""
+"""Runs with checkpoints, and the cut that each checkpoint makes through the channels."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flowcontrol.job import Job
 from flowcontrol.job.channel_state import ChannelId
-from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.reference import RoundRows, control_of, new_subtasks, run_rounds
-from flowcontrol.job.subtask import Subtask
+from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED
 from flowcontrol.protocol.event_time.marks import mark_bytes
 from flowcontrol.protocol.queues import KINDS, is_event
 from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.areas import inputs_of, outputs_of
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 
 @dataclass
@@ -37,8 +40,8 @@ class Cut:
     persisted: Counter[ChannelId] = field(default_factory=Counter)
 
 
-class CheckpointRun:
-    """A reference run that can be looked into.
+class CheckpointRun(watched_runs.WatchedRun):  # type: ignore[misc]
+    """A run that can be looked into; unless it ``may_fail`` nothing does.
 
     Attributes
     ----------
@@ -56,32 +59,33 @@ class CheckpointRun:
         What has happened that makes a run count.
     """
 
-    def __init__(self, job: Job) -> None:
-        self.job, self.control = job, CheckpointControl(job)
-        self.subtasks = new_subtasks(job)
+    def __init__(self, job: Job, *, may_fail: bool = False) -> None:
+        super().__init__(job if may_fail else replace(job, faults=None))
+        self.control = self.checkpoints
         self.cuts: dict[int, Cut] = {}
         self.reports: list[CheckpointReport] = []
         self.finished: dict[ChannelId, int] = {}
         self.seen: Counter[str] = Counter()
         self.put: Counter[ChannelId] = Counter()
         self.taken: Counter[ChannelId] = Counter()
-        for subtask in self.subtasks:
-            self._watch_marks(subtask)
-            subtask.on_snapshot = lambda number, own=subtask: self._snapshot(own, number)
+        places = self.memory.places
+        self._channels = {
+            (side, int(number)): ChannelId(link.name, channel.sender, channel.receiver)
+            for side, numbers in (("in", places.ins), ("out", places.outs))
+            for link in job.links
+            for number, channel in zip(numbers[link.name], link.channels, strict=True)
+        }
+        self._bytes = {link.name: link.record_bytes for link in job.links}
+        self.watch("snapshot", after=self._snapshot)
+        self.watch("note_mark", after=self._put)
+        self.watch("drop_mark", before=self._take)
 
-    def rounds(self) -> Iterator[RoundRows]:
+    def rounds(self) -> Iterator[RoundState]:
         """Run the job round by round."""
-        control = control_of(self.job, self.subtasks)
-        if control is not None:
-            control.start()
-        for batch in run_rounds(self.job, self.subtasks, control, checkpoints=self.control):
-            for subtask in self.subtasks:
-                self._after_round(subtask)
-            yield batch
-
-    def run(self) -> list[RoundRows]:
-        """Run the job to its end."""
-        return list(self.rounds())
+        for state in super().rounds():
+            for task in state.tasks:
+                self._after_round(task)
+            yield state
 
     def check_cut(self, checkpoint: int) -> None:
         """Assert that a completed checkpoint is a consistent cut.
@@ -104,102 +108,85 @@ class CheckpointRun:
         own = self.control.coordinator
         return [id for id in own.ids if own.statistics(id).status == "completed"]
 
-    def _watch_marks(self, subtask: Subtask) -> None:
-        """Count the bytes of what enters and leaves channels besides records."""
-        note, drop = subtask.note_mark, subtask.drop_mark
+    def _put(self, worker: Any, writer: Any, channel: int, kind: int, watermark: int) -> None:
+        """Count the bytes of what enters channels besides records."""
+        last = writer.channels - 1 if writer.is_broadcast == 1 else channel
+        for each in range(channel, last + 1):
+            self.put[self._channels["out", writer.first_channel + each]] += mark_bytes(kind)
 
-        def put(writer: Any, channel: int, kind: int, watermark: int) -> None:
-            number = next(i for i, one in enumerate(subtask.partitions) if one is writer.partition)
-            link, own = subtask.out_links[number]
-            for one in own if writer.partition.is_broadcast else [own[channel]]:
-                self.put[ChannelId(link.name, one.sender, one.receiver)] += mark_bytes(kind)
-            note(writer, channel, kind, watermark)
-
-        def take() -> None:
-            link, own = subtask.in_links[subtask.task.gate]
-            one = own[subtask.task.channel]
-            self.taken[ChannelId(link.name, one.sender, one.receiver)] += mark_bytes(
-                subtask.mark_kind()
-            )
-            drop()
-
-        subtask.note_mark, subtask.drop_mark = put, take
+    def _take(self, worker: Any) -> None:
+        """Count the bytes of what leaves them."""
+        gate = v.gate_row(worker.m, worker.task.first_gate + worker.task.gate)
+        name = self._channels["in", gate.first_channel + worker.task.channel]
+        self.taken[name] += mark_bytes(worker.mark_kind())
 
     def _cut(self, checkpoint: int) -> Cut:
         return self.cuts.setdefault(checkpoint, Cut())
 
-    def _snapshot(self, subtask: Subtask, checkpoint: int) -> None:
-        cut = self._cut(checkpoint)
-        for name, own in _outputs(subtask):
-            cut.written[name] = own.written * _record_bytes(subtask, name) + self.put[name]
-        first = 0
-        for (link, channels), gate in zip(subtask.in_links, subtask.gates, strict=True):
-            for channel, own in zip(channels, gate.channels, strict=True):
-                name = ChannelId(link.name, channel.sender, channel.receiver)
-                cut.processed[name] = own.processed * link.record_bytes + self.taken[name]
-            first += len(channels)
+    def _snapshot(self, worker: Any, checkpoint: int) -> None:
+        cut, m = self._cut(checkpoint), worker.m
+        for number in outputs_of(self.memory, worker.number):
+            name = self._channels["out", number]
+            cut.written[name] = v.out_row(m, number).written * self._bytes[name.edge]
+            cut.written[name] += self.put[name]
+        for number in inputs_of(self.memory, worker.number):
+            name = self._channels["in", number]
+            cut.processed[name] = v.in_row(m, number).processed * self._bytes[name.edge]
+            cut.processed[name] += self.taken[name]
 
-    def _after_round(self, subtask: Subtask) -> None:
-        rows = subtask.checkpoints
-        assert rows is not None
-        for report in rows.reports:
+    def _after_round(self, task: TaskState) -> None:
+        assert task.checkpoints is not None
+        for report in task.checkpoints.reports:
             self.reports.append(report)
             if report.kind == ACKNOWLEDGED:
-                self._note_persisted(subtask, report)
+                self._note_persisted(task, report)
             elif report.kind == DECLINED:
                 self.seen[f"declined {report.reason}"] += 1
             elif report.kind == FINISHED:
                 self.seen["finished"] += 1
-                for name, own in _outputs(subtask):
-                    self.finished[name] = (
-                        own.written * _record_bytes(subtask, name) + self.put[name]
-                    )
-        self._note_events(subtask)
+                for name, own in _outputs(task):
+                    nbytes = own.state.written * self._bytes[name.edge] + self.put[name]
+                    self.finished[name] = nbytes
+        self._note_events(task)
 
-    def _note_persisted(self, subtask: Subtask, report: CheckpointReport) -> None:
+    def _note_persisted(self, task: TaskState, report: CheckpointReport) -> None:
         cut, total = self._cut(report.checkpoint), 0
-        assert subtask.checkpoints is not None
-        channels = iter(subtask.checkpoints.channels)
-        for link, own in subtask.in_links:
-            for channel in own:
+        assert task.checkpoints is not None
+        channels = iter(task.checkpoints.channels)
+        for gate in task.gates:
+            for into in gate.channels:
                 found = next(channels).persisted
-                cut.persisted[ChannelId(link.name, channel.sender, channel.receiver)] += found
+                cut.persisted[ChannelId(gate.edge, into.sender, into.receiver)] += found
                 total += found
-        for name, out in _outputs(subtask):
-            cut.persisted[name] += out.persisted
-            total += out.persisted
+        for name, out in _outputs(task):
+            cut.persisted[name] += out.state.persisted
+            total += out.state.persisted
         assert total == report.persisted
         self.seen["acknowledged"] += 1
         self.seen["persisted"] += total > 0
 
-    def _note_events(self, subtask: Subtask) -> None:
-        rows = subtask.checkpoints
+    def _note_events(self, task: TaskState) -> None:
+        rows, seen = task.checkpoints, self.seen
         assert rows is not None
-        self.seen["blocked channel"] += any(one.is_blocked for one in rows.channels)
-        self.seen["waits for outputs"] += rows.state.waits_outputs
-        self.seen["waits for inputs"] += rows.state.waits_inputs
-        self.seen["trigger waits"] += rows.triggers.ends.count > 0
-        self.seen["end in alignment"] += rows.alignment.is_pending == 1 and any(
+        seen["blocked channel"] += any(one.is_blocked for one in rows.channels)
+        seen["waits for outputs"] += rows.state.waits_outputs
+        seen["waits for inputs"] += rows.state.waits_inputs
+        seen["trigger waits"] += len(rows.triggers) > 0
+        seen["end in alignment"] += rows.alignment.is_pending == 1 and any(
             one.is_open == 0 and one.has_delivered == 1 for one in rows.channels
         )
         kind = rows.alignment.kind
-        self.seen["switched"] += (
+        seen["switched"] += (
             rows.alignment.is_unaligned == 1 and kind == 1 and rows.alignment.is_pending == 1
         )
-        for sent in subtask.messages:
-            for messages in sent:
-                self.seen.update(KINDS[one.kind].name for one in messages if is_event(one))
-        for part in subtask.partitions:
-            self.seen["blocked subpartition"] += any(one.is_blocked for one in part.channels)
-            self.seen["output overtaken"] += any(one.persisted > 0 for one in part.channels)
+        for _, out in _outputs(task):
+            messages = [sent.message for sent in out.under_way]
+            seen.update(KINDS[one.kind].name for one in messages if is_event(one))
+            seen["blocked subpartition"] += out.state.is_blocked
+            seen["output overtaken"] += out.state.persisted > 0
 
 
-def _outputs(subtask: Subtask) -> Iterator[tuple[ChannelId, Any]]:
-    for (link, channels), part in zip(subtask.out_links, subtask.partitions, strict=True):
-        for channel, own in zip(channels, part.channels, strict=True):
-            yield ChannelId(link.name, channel.sender, channel.receiver), own
-
-
-def _record_bytes(subtask: Subtask, name: ChannelId) -> int:
-    [found] = [link.record_bytes for link, _ in subtask.out_links if link.name == name.edge]
-    return found
+def _outputs(task: TaskState) -> Iterator[tuple[ChannelId, Any]]:
+    for part in task.partitions:
+        for own in part.subpartitions:
+            yield ChannelId(part.edge, own.sender, own.receiver), own

@@ -1,4 +1,4 @@
-"""Small jobs with checkpoints, and what their reference runs say."""
+"""Small jobs with checkpoints, and what their runs say."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
-from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario import parse_scenario
 from modules import load
+from staged_runs import run_staged
 
 NETMEM = "taskmanager.network.memory."
 PREFIX = "execution.checkpointing."
@@ -101,7 +101,7 @@ def durations(run: Any) -> dict[int, float]:
 
 def plain_rounds(made: Job) -> Any:
     """Run the same job without checkpoints."""
-    return run_reference(replace(made, checkpoints=None))
+    return run_staged(replace(made, checkpoints=None))
 
 
 def chain_of_large(made: Job) -> Job:

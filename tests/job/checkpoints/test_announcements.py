@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario import parse_scenario
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 ROUND_MS = 10
 SEGMENT_MS = 41
@@ -47,12 +48,11 @@ def start_delay_ms(emit_rates: list[int], **checkpointing: Any) -> float:
         }
     )
     job = build_physical_graph(scenario, round_us=ROUND_MS * 1000)
-    control = CheckpointControl(job)
-    for _ in run_reference(job, checkpoints=control):
-        pass
-    control.before_round(job.rounds - 1)
-    assert control.coordinator.statistics(1).status == "completed"
-    return control.coordinator.task_statistics(1)[len(emit_rates)].start_delay / 1000
+    run = watched_runs.WatchedRun(job)
+    run.run()
+    own = run.checkpoints.coordinator
+    assert own.statistics(1).status == "completed"
+    return own.task_statistics(1)[len(emit_rates)].start_delay / 1000
 
 
 def test_a_start_delay_ends_at_the_barrier_not_at_its_announcement() -> None:

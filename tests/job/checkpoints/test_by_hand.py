@@ -36,7 +36,7 @@ small = load("tests/job/checkpoints/small.py")
 def run_of(cuts: ModuleType, made: Any) -> tuple[Any, list[Any]]:
     """A run, and the state after each of its rounds."""
     run = cuts.CheckpointRun(made)
-    run.states = [batch.state for batch in run.rounds()]
+    run.run()
     return run, run.states
 
 

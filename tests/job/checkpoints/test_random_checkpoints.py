@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -11,11 +11,12 @@ import pytest
 from hypothesis import Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.reference import new_subtasks, run_rounds
 from flowcontrol.ledger.audit import audit
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
-from reference_runs import restored
+from modules import load
+from staged_runs import RoundRows, resumed, round_rows
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 EXAMPLES = settings.default.max_examples * 2
 MOST_RUNS = 12
@@ -75,7 +76,7 @@ def test_each_checkpoint_is_a_consistent_cut(
 
 @settings(max_examples=EXAMPLES // 4, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(data=st.data())
-def test_a_job_goes_on_after_any_round_from_what_its_ledger_and_its_control_hold(
+def test_a_job_goes_on_after_any_round_from_what_it_has_published(
     random_jobs: ModuleType,
     random_checkpoints: ModuleType,
     cuts: ModuleType,
@@ -87,49 +88,47 @@ def test_a_job_goes_on_after_any_round_from_what_its_ledger_and_its_control_hold
     job = data.draw(random_checkpoints.jobs(random_jobs, shape))
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)
-    run, kept, rounds = cuts.CheckpointRun(job), [], []
-    for batch in run.rounds():
-        rounds.append(batch)
-        kept.append(json.dumps(run.control.state()))
+    run = cuts.CheckpointRun(job)
+    whole = run.run()
     if job.checkpoints.mode != AT_LEAST_ONCE:
         for checkpoint in run.completed:
             run.check_cut(checkpoint)
+    rounds = [RoundRows(one.number, round_rows(job, one.tasks, one.number), one) for one in whole]
     for link in job.links:
         assert audit(jobs.table(jobs.ledger_rows(rounds, link.name))) is None
-    after = data.draw(st.integers(0, len(rounds) - 2))
-    control = CheckpointControl(job)
-    control.restore(json.loads(kept[after]))
-    subtasks = restored(job, rounds[after])
-    again = run_rounds(job, subtasks, None, rounds[after].rows, after + 1, checkpoints=control)
-    for one, other in zip(again, rounds[after + 1 :], strict=True):
-        assert one.state == other.state
+    after = data.draw(st.integers(1, len(whole) - 1))
+    assert [batch.state for batch in resumed(run.job, after)] == whole[after:]
 
 
 @settings(max_examples=EXAMPLES // 4, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(data=st.data())
 def test_a_control_that_is_looked_at_only_when_it_asks_for_it_comes_to_the_same(
-    random_jobs: ModuleType, random_checkpoints: ModuleType, cuts: ModuleType, data: Any
+    random_jobs: ModuleType, random_checkpoints: ModuleType, data: Any
 ) -> None:
+    """That of each stage is, that of the observer is looked at before every round."""
     shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
     job = data.draw(random_checkpoints.jobs(random_jobs, shape))
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)
-    run = cuts.CheckpointRun(job)
-    expected = run.run()
-    lazy, looks = CheckpointControl(job), []
-    told = lazy.before_round
+    run = watched_runs.WatchedRun(replace(job, faults=None), is_staged=True)
+    lazy = [between.coordination for _, between in run.stages]
+    looks, told = [list[Any](), list[Any]()], [list[Any](), list[Any]()]
+    for place, control in enumerate((run.checkpoints, lazy[0].control)):
+        ask = control.before_round
 
-    def seldom(number: int) -> Any:
-        due = lazy.next_round()
-        if due is None or number < due:
-            return []
-        looks.append(number)
-        return told(number)
+        def watched(number: int, place: int = place, ask: Any = ask) -> Any:
+            orders = ask(number)
+            looks[place].append(number)
+            told[place] += [(number, order) for order in orders]
+            return orders
 
-    lazy.before_round = seldom
-    found = run_rounds(job, new_subtasks(job), None, checkpoints=lazy)
-    for one, other in zip(found, expected, strict=True):
-        assert one.state == other.state
-    told(job.rounds + lazy.latency)
-    run.control.before_round(job.rounds + lazy.latency)
-    assert lazy.coordinator.state() == run.control.coordinator.state()
+        control.before_round = watched
+    run.run()
+    assert told[1] == told[0]
+    assert len(looks[1]) < len(looks[0])
+    late = job.rounds + job.latency
+    run.checkpoints.before_round(late)
+    for own in lazy:
+        own.finish(job.rounds)
+        own.control.before_round(late)
+        assert own.control.coordinator.state() == run.checkpoints.coordinator.state()

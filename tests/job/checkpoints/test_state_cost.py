@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpointed_task import ABORTED, COMPLETED
+from flowcontrol.job.task_orders import ABORTED, COMPLETED
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.scenario import parse_scenario
 from modules import load
@@ -36,7 +36,7 @@ def with_states(made: Job, states: dict[str, dict[str, Any]], **cluster: Any) ->
 def run_of(cuts: ModuleType, made: Job) -> Any:
     """A run that is over."""
     run = cuts.CheckpointRun(made)
-    run.states = [batch.state for batch in run.rounds()]
+    run.run()
     run.control.before_round(made.rounds)
     return run
 

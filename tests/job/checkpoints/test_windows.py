@@ -34,7 +34,7 @@ def scenario(window: dict[str, Any], options: dict[str, Any], **keys: Any) -> An
 
 def run_of(cuts: ModuleType, given: Any) -> Any:
     run = cuts.CheckpointRun(build_physical_graph(given))
-    run.states = [batch.state for batch in run.rounds()]
+    run.run()
     run.control.before_round(run.job.rounds)
     return run
 

@@ -29,5 +29,5 @@ def random_deliveries() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def follower() -> ModuleType:
-    """Return ``follower.py``: reference runs whose records are followed."""
+    """Return ``follower.py``: runs whose records are followed."""
     return load("tests/job/delivery/follower.py")

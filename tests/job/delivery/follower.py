@@ -1,4 +1,4 @@
-"""Follows each record of a reference run that fails, from its source to the readers of the sinks.
+"""Follows each record of a run that fails, from its source to the readers of the sinks.
 
 A record is known by its source and number there; a row by that, the edges it took, and which copy
 it is. So what a restart brings again is known to be the same, whatever order it comes in. What the
@@ -8,17 +8,23 @@ readers see is worked out once more, on lists of rows: nothing here counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from flowcontrol.job import Job, Subtask
-from flowcontrol.job.checkpointed_task import COMPLETED, TaskOrder
+from flowcontrol.job import Job
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_settings import sink_subtasks
 from flowcontrol.job.failure_control import Attempts
-from flowcontrol.job.reference import checkpoint_control, failure_control, new_subtasks, run_rounds
 from flowcontrol.job.restart_log import Restart
+from flowcontrol.job.round_state import RoundState
+from flowcontrol.job.task_orders import COMPLETED, TaskOrder
+from flowcontrol.live.moves import works_of
+from flowcontrol.live.work import SubtaskRound
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 Row = tuple[Any, ...]
 
@@ -53,8 +59,8 @@ class Readers:
         self.pending, self.open = {}, []
 
 
-class Follower:
-    """A reference run whose rows are followed, beside the accounts of its sinks.
+class Follower(watched_runs.WatchedRun):  # type: ignore[misc]
+    """A run whose rows are followed, beside the accounts of its sinks.
 
     Attributes
     ----------
@@ -65,11 +71,8 @@ class Follower:
     """
 
     def __init__(self, job: Job, delivery: DeliveryControl | None = None) -> None:
-        self.job, self.subtasks = job, new_subtasks(job)
-        self.checkpoints = checkpoint_control(job)
-        failures = failure_control(job, self.subtasks, self.checkpoints)
-        assert failures is not None
-        self._failures, self.delivery = failures, delivery or DeliveryControl(job)
+        super().__init__(job, delivery=delivery or DeliveryControl(job), is_staged=True)
+        assert self.failures is not None
         self._sinks = list(sink_subtasks(job))
         self.readers = {
             (one.member.stage.name, one.subtask): Readers(one.member.stage.guarantee)
@@ -82,56 +85,24 @@ class Follower:
         }
         self._read = dict.fromkeys(self._logs, 0)
         self._messages: list[tuple[int, int, int]] = []
-        self._now = 0
+        if self.checkpoints is not None:
+            self.checkpoints.on_notification = self._notify
+        self.failures.watcher = self
+        self.between.recovery.attempts.watchers.append(self._begins)
 
-    def run(self) -> None:
-        """Run the job, each round followed."""
-        latest = -1
-        for batch in self._rounds():
-            latest = batch.number
-        assert latest == self.job.rounds - 1
-
-    def _rounds(self) -> Any:
-        run = run_rounds(
-            self.job,
-            self.subtasks,
-            None,
-            checkpoints=self.checkpoints,
-            failures=self._failures,
-            delivery=self.delivery,
-        )
-        for number in range(self.job.rounds):
-            if number == 0:
-                self._hook()
-            self._now = number
-            batch = next(run)
-            yield batch
-
-    def _hook(self) -> None:
-        """Follow what the run tells its accounts, and each task's work."""
-        attach = self.delivery.attach
-
-        def attached(checkpoints: Any, failures: Any) -> None:
-            attach(checkpoints, failures)
-            if checkpoints is not None:
-                checkpoints.on_notification = self._notify
-            failures.watcher = self
-
-        self.delivery.attach = attached  # type: ignore[method-assign]
-        for task in range(len(self.subtasks)):
-            self._follow(task)
-
-    def _follow(self, task: int) -> None:
-        subtask = self.subtasks[task]
-        step = subtask.step
-
-        def followed(number: int, *what: Any) -> Any:
-            self._deliver(number, task)
-            work = step(number, *what)
-            self._move(task, subtask, work)
-            return work
-
-        subtask.step = followed  # type: ignore[method-assign]
+    def rounds(self) -> Iterator[RoundState]:
+        """Run the job; follow each round."""
+        for state in super().rounds():
+            works = [
+                work
+                for (replica, _), plan in zip(self.stages, self.job.stages, strict=True)
+                for work in works_of(replica, plan, self.shares)
+            ]
+            for task, work in enumerate(works):
+                if state.tasks[task].is_running:
+                    self._deliver(state.number, task)
+                    self._move(task, work)
+            yield state
 
     # ------------------------------------------------------------------ as who is told
 
@@ -147,40 +118,36 @@ class Follower:
     def leader_died(self, number: int) -> None:
         """Lose what it said in this round."""
         self.delivery.leader_died(number)
-        assert self.checkpoints is not None or not self._messages
-        if self.checkpoints is not None:
-            arrives = number + self.checkpoints.latency
-            self._messages = [one for one in self._messages if one[0] != arrives]
+        arrives = number + self.job.latency
+        self._messages = [one for one in self._messages if one[0] != arrives]
 
     def restarting(
         self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
     ) -> None:
-        """Put everything back to the cut; the subtasks are not there yet."""
+        """Lose what is under way to tasks that begin anew."""
         self.delivery.restarting(number, restart, keeps, attempts)
         self._messages = [one for one in self._messages if one[1] not in restart.tasks]
-        start = attempts.start
 
-        def started(tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
-            attempts.start = start  # type: ignore[method-assign]
-            start(tasks, checkpoint, keeps)
-            self._restart(tasks, checkpoint)
-
-        attempts.start = started  # type: ignore[method-assign]
+    def _begins(self, tasks: list[int], checkpoint: int) -> Callable[[], None]:
+        return partial(self._restart, tasks, checkpoint)
 
     def _restart(self, tasks: list[int], checkpoint: int) -> None:
-        for task in tasks:
-            subtask = self.subtasks[task]
-            for (link, own), part in zip(subtask.out_links, subtask.partitions, strict=True):
-                for channel, row in zip(own, part.channels, strict=True):
-                    del self._logs[link.name, channel.sender, channel.receiver][row.written :]
-            for (link, own), gate in zip(subtask.in_links, subtask.gates, strict=True):
-                for channel, row in zip(own, gate.channels, strict=True):
-                    self._read[link.name, channel.sender, channel.receiver] = row.processed
-            self._follow(task)
-            for one in self._sinks:
-                readers = self.readers[one.member.stage.name, one.subtask]
-                if one.task == task and (checkpoint < 0 or checkpoint in readers.kept):
-                    readers.restore(checkpoint)
+        """Put everything back to the cut, as the memory has been."""
+        memory = self.memory
+        for link in self.job.links:
+            senders = memory.places.tasks[self.job.stage(link.edge.sender).name]
+            receivers = memory.places.tasks[self.job.stage(link.edge.receiver).name]
+            ends = memory.places.outs[link.name], memory.places.ins[link.name]
+            for channel, out, into in zip(link.channels, *ends, strict=True):
+                name = (link.name, channel.sender, channel.receiver)
+                if senders + channel.sender in tasks:
+                    del self._logs[name][int(memory.outs["written"][out]) :]
+                if receivers + channel.receiver in tasks:
+                    self._read[name] = int(memory.ins["processed"][into])
+        for one in self._sinks:
+            readers = self.readers[one.member.stage.name, one.subtask]
+            if one.task in tasks and (checkpoint < 0 or checkpoint in readers.kept):
+                readers.restore(checkpoint)
 
     def _deliver(self, number: int, task: int) -> None:
         """Hand a task that runs what it is notified of."""
@@ -194,41 +161,42 @@ class Follower:
 
     # ------------------------------------------------------------------ what moves
 
-    def _move(self, task: int, subtask: Subtask, work: Any) -> None:
+    def _move(self, task: int, work: SubtaskRound) -> None:
         """Move the rows of a round."""
         rows: list[Row] = []
-        for gate, place, count in work.takes:
-            link, own = subtask.in_links[gate]
-            name = (link.name, own[place].sender, own[place].receiver)
-            first = self._read[name]
+        plan, index = work.plan, work.index
+        for take in work.takes:
+            link = plan.inputs[take.gate]
+            channel = link.incoming(index)[take.channel]
+            name = (link.name, channel.sender, channel.receiver)
+            first, count = self._read[name], take.records
             rows += self._logs[name][first : first + count]
             assert len(self._logs[name]) >= first + count
             self._read[name] = first + count
-        if subtask.plan.is_source:
+        if plan.is_source:
             rows = [(task, work.first + n) for n in range(work.records)]
         assert len(rows) == work.records
-        for number, (link, own) in enumerate(subtask.out_links):
-            copies = Counter[int]()
-            routes, parents = work.routes[number].tolist(), work.parents[number].tolist()
-            for place, parent in zip(routes, parents, strict=True):
+        for number, (link, edge) in enumerate(zip(plan.outputs, work.edges, strict=True)):
+            copies, own = Counter[int](), link.outgoing(index)
+            for place, parent in zip(edge.routes.tolist(), edge.parents.tolist(), strict=True):
                 copies[parent] += 1
                 row = (*rows[parent], number, copies[parent])
                 is_broadcast = link.edge.partitioner == "broadcast"
                 for channel in own if is_broadcast else own[place : place + 1]:
                     to = (channel.receiver,) if is_broadcast else ()
-                    self._logs[link.name, channel.sender, channel.receiver].append((*row, *to))
-        self._write(task, subtask, work.first, rows)
+                    name = (link.name, channel.sender, channel.receiver)
+                    self._logs[name].append((*row, *to))
+        self._write(task, work, rows)
 
-    def _write(self, task: int, subtask: Subtask, first: int, rows: list[Row]) -> None:
+    def _write(self, task: int, work: SubtaskRound, rows: list[Row]) -> None:
         for one in self._sinks:
             if one.task == task:
                 each, done = int(one.member.ratio_in), 0
                 readers = self.readers[one.member.stage.name, one.subtask]
-                reports = [] if subtask.checkpoints is None else subtask.checkpoints.reports
-                for report in reports:
+                for report in work.reports:
                     if report.kind == TAKEN:
-                        readers.write(_copies(rows[done : report.records - first], each))
-                        done = report.records - first
+                        readers.write(_copies(rows[done : report.records - work.first], each))
+                        done = report.records - work.first
                         readers.barrier(report.checkpoint)
                 readers.write(_copies(rows[done:], each))
 

@@ -16,11 +16,13 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.checkpoint_settings import CheckpointSettings
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_group import SinkGroup
-from flowcontrol.job.reference import run_reference
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import FixedDelay
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 GUARANTEES = ("exactly-once", "at-least-once", "at-most-once")
 
@@ -205,7 +207,6 @@ class Watched(DeliveryControl):
 def watched(job: Job) -> Watched:
     """Run a job in memory; return what the readers of its sinks saw."""
     control = Watched(job)
-    for _ in run_reference(job, delivery=control):
-        pass
+    watched_runs.WatchedRun(job, delivery=control).run()
     control.note()
     return control

@@ -12,8 +12,10 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_flows import rows_of_inputs
 from flowcontrol.job.delivery_table import delivery_table, has_delivery
-from flowcontrol.job.reference import run_reference
 from flowcontrol.scenario import parse_scenario
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 INTERVAL = "execution.checkpointing.interval"
 AFTER_END = "execution.checkpointing.checkpoints-after-tasks-finish"
@@ -59,8 +61,7 @@ def job_of(**changed: Any) -> Job:
 def run(job: Job) -> DeliveryControl:
     """Run a job in memory."""
     control = DeliveryControl(job)
-    for _ in run_reference(job, delivery=control):
-        pass
+    watched_runs.WatchedRun(job, delivery=control).run()
     return control
 
 
@@ -186,8 +187,7 @@ def test_a_killed_control_goes_on_from_its_state(
     failures = [{"at_s": 2.1 + seed, "stage": "m", "subtask": 1}, {"at_s": 4.2, **_LEADER}]
     job = job_of(failures=failures, sink={"transaction_timeout_s": 3})
     whole, again = run(job), Killed(job)
-    for _ in run_reference(job, delivery=again):
-        pass
+    watched_runs.WatchedRun(job, delivery=again).run()
     assert again.kept == whole.rows
     assert again.state() == whole.state()
 
@@ -217,8 +217,7 @@ def test_looking_late_gives_the_same_rows(every: int) -> None:
     failures = [{"at_s": 2.1, "stage": "m", "subtask": 1}, {"at_s": 4.2, **_LEADER}]
     job = job_of(failures=failures, sink={"transaction_timeout_s": 3})
     whole, late = run(job), Late(job, every)
-    for _ in run_reference(job, delivery=late):
-        pass
+    watched_runs.WatchedRun(job, delivery=late).run()
     assert late.looked < job.rounds // 5
     assert late.rows == whole.rows
     assert late.state() == whole.state()

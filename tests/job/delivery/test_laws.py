@@ -52,7 +52,7 @@ class Law:
         self._watch_sources()
         self.run.run()
         self._note_hard_cases()
-        control = self.run._failures.control
+        control = self.run.failures
         self.seen["restarted"] += any(one.running >= 0 for one in control.restarts)
         self.seen["restored by the restart"] += any(one.checkpoint >= 0 for one in control.restarts)
         self.seen["two sinks"] += len(job.scenario.sinks) == 2
@@ -62,7 +62,7 @@ class Law:
         """Note what makes it hard to say which record came to whom."""
         failures, seen = self.job.faults.failures, self.seen
         times = [one.at_s for one in failures]
-        running = [one for one in self.run._failures.control.restarts if one.running >= 0]
+        running = [one for one in self.run.failures.restarts if one.running >= 0]
         scenario = self.job.scenario
         stages = len(scenario.stages) - len(scenario.sources) - len(scenario.sinks)
         seen["several stages in between"] += stages > 1
@@ -87,20 +87,20 @@ class Law:
         restarting = self.run.restarting
 
         def watched(number: int, restart: Any, keeps: Any, attempts: Any) -> None:
-            for task, subtask in enumerate(self.run.subtasks):
-                if subtask.plan.is_source:
-                    before = self._emitted.get(task, 0)
-                    self._emitted[task] = max(before, subtask.task.taken)
+            for task, one in enumerate(self.run.states[-1].tasks):
+                if self.job.stage(one.stage).is_source:
+                    self._emitted[task] = max(self._emitted.get(task, 0), one.state.taken)
             restarting(number, restart, keeps, attempts)
 
         self.run.restarting = watched
 
     def hold(self) -> None:
         """Compare each sink's account with the rows."""
-        subtasks, settings = self.run.subtasks, self.job.checkpoints
-        emitted = [one.task.taken if one.plan.is_source else 0 for one in subtasks]
+        tasks, settings = self.run.states[-1].tasks, self.job.checkpoints
+        is_source = [self.job.stage(one.stage).is_source for one in tasks]
+        emitted = [one.state.taken * own for one, own in zip(tasks, is_source, strict=True)]
         # All have finished, so the last checkpoint is complete, or there is none to wait for.
-        has_ended = all(one.task.is_finished and one.is_running for one in subtasks)
+        has_ended = all(one.state.is_finished and one.is_running for one in tasks)
         # A source without a log may emit less in the end than it did before it was put back.
         has_ended = has_ended and all(emitted[t] >= most for t, most in self._emitted.items())
         self.seen["ended"] += has_ended

@@ -23,5 +23,5 @@ def random_failures() -> ModuleType:
 
 @pytest.fixture(scope="session")
 def failing() -> ModuleType:
-    """Return ``runs.py``: reference runs with failures."""
+    """Return ``runs.py``: runs with failures."""
     return load("tests/job/failures/runs.py")

@@ -1,24 +1,21 @@
-"""Reference runs with failures that can be looked into."""
+"""Runs with failures that can be looked into."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from flowcontrol.job import Job
-from flowcontrol.job.reference import (
-    RoundRows,
-    checkpoint_control,
-    failure_control,
-    new_subtasks,
-    run_rounds,
-)
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 
-class FailingRun:
-    """A reference run of a job that may fail.
+class FailingRun(watched_runs.WatchedRun):  # type: ignore[misc]
+    """A run of a job that may fail.
 
     Attributes
     ----------
@@ -29,35 +26,26 @@ class FailingRun:
     """
 
     def __init__(self, job: Job) -> None:
-        self.job, self.seen = job, Counter[str]()
-        self.subtasks = new_subtasks(job)
-        self.checkpoints = checkpoint_control(job)
-        failures = failure_control(job, self.subtasks, self.checkpoints)
-        assert failures is not None
-        self._failures, self.control = failures, failures.control
+        super().__init__(job)
+        assert self.failures is not None
+        self.control, self.seen = self.failures, Counter[str]()
         mode = None if job.checkpoints is None else job.checkpoints.mode
         self.is_exact = mode != AT_LEAST_ONCE
 
-    def rounds(self) -> Iterator[RoundRows]:
+    def rounds(self) -> Iterator[RoundState]:
         """Run the job; check each state."""
         started = 0
-        for batch in run_rounds(
-            self.job, self.subtasks, None, checkpoints=self.checkpoints, failures=self._failures
-        ):
+        for state in super().rounds():
             ran = [one for one in self.control.restarts if one.running >= 0]
             if len(ran) > started:
                 started = len(ran)
                 self._look_at_restart(ran[-1].checkpoint, ran[-1].tasks)
-            if all(task.is_running for task in batch.state.tasks):
-                check_channels(batch.state)
-                for task in batch.state.tasks:
+            if all(task.is_running for task in state.tasks):
+                check_channels(state)
+                for task in state.tasks:
                     check_task(task, is_exact=self.is_exact)
-            yield batch
+            yield state
         self._note()
-
-    def run(self) -> list[RoundRows]:
-        """Run the job to its end."""
-        return list(self.rounds())
 
     def _look_at_restart(self, checkpoint: int, tasks: list[int]) -> None:
         """What was restored in flight is what the checkpoint has persisted, byte by byte."""
@@ -75,7 +63,7 @@ class FailingRun:
             self.seen["from the beginning"] += one.running >= 0 and one.checkpoint < 0
             self.seen["exhausted"] += one.is_final
             self.seen["caught up"] += one.caught_up >= 0
-            self.seen["part of the job"] += 0 < len(one.tasks) < len(self.subtasks)
+            self.seen["part of the job"] += 0 < len(one.tasks) < len(self.states[-1].tasks)
             self.seen["several causes"] += len(one.causes) > 1
             self.seen["superseded while restored"] += (
                 one.is_superseded and one.restarted >= 0 and one.running < 0

@@ -48,16 +48,16 @@ def test_a_part_fails_in_the_moment_in_which_another_begins_anew(failing: Module
     rounds = run.run()
     assert [one.failed for one in run.control.restarts] == [9, 12]
     assert run.control.restarts[0].running == 12
-    [receiver] = rounds[12].rows["two->second"]["receiver"]
-    [sender] = rounds[11].rows["two->second"]["sender"]
-    assert receiver["consumed"] == sender["sent"] > 0
+    _, receiver = rounds[12].channel("two->second")
+    sender, _ = rounds[11].channel("two->second")
+    assert receiver.state.consumed == sender.state.sent > 0
 
 
 def test_records_of_a_source_that_had_finished_do_not_come_again(failing: ModuleType) -> None:
     short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
     sources, edges = {"short": short, "long": 200}, [("short", "sink"), ("long", "sink")]
     run = failing.FailingRun(job_of(sources, edges, [(1.75, "long")]))
-    last = run.run()[17].state
+    last = run.run()[17]
     assert last.task("short", 0).state.is_finished == 1
     [restart] = run.control.restarts
     assert restart.checkpoint > 1
@@ -77,7 +77,7 @@ def test_a_part_that_fails_while_the_job_stops_fails_the_others(failing: ModuleT
     [restart] = run.control.restarts
     assert restart.tasks == [0, 1, 2, 3]
     assert restart.checkpoint == 1
-    before, last = (rounds[n].state.task("two", 0).state.taken for n in (restart.running, -1))
+    before, last = (rounds[n].task("two", 0).state.taken for n in (restart.running, -1))
     assert last - before == 15 * (len(rounds) - 1 - restart.running)
 
 
@@ -134,5 +134,5 @@ def test_what_another_failure_does_not_touch_restarts_all_the_same(failing: Modu
     first, second = run.control.restarts
     assert first.restarted < second.detected <= first.running
     assert (first.tasks, second.tasks) == ([1, 3], [0, 2])
-    last = {name: rounds[-1].state.task(name, 0).state.taken for name in ("first", "second")}
+    last = {name: rounds[-1].task(name, 0).state.taken for name in ("first", "second")}
     assert last["second"] > last["first"] > 150

@@ -1,65 +1,38 @@
-"""A subtask's complete state as ledger rows, whichever clock it ran on.
+"""A job run stage by stage in memory: its state after each round, and that as rows of ledgers.
 
-Cursors are what is audited; the complete state is what a run resumes from. A side's row of a
-channel holds both: the columns that the contract names, ``channel_state`` (the rest of that
-channel) and, on the first row of each subtask and link, ``task_state`` (the rest of the
-subtask). All of it is integers and lists, so equal states are equal text.
+The rows have the columns of the contract, and beside them a subtask's complete state by name, which
+tests read: ``channel_state`` the rest of a channel, and on the first row of each subtask and edge
+``task_state`` the rest of the subtask.
 """
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from flowcontrol.job.channel_state import GateState, InputChannelState, PartitionState
 from flowcontrol.job.job import Job
-from flowcontrol.job.kept_time import KeptTime
-from flowcontrol.job.round_state import TaskState
+from flowcontrol.job.replay import Replayed
+from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.state import as_dict
 from flowcontrol.protocol.states import Task
+from flowcontrol.replicas.staged import Staged
 from flowcontrol.systems.transports.rules import rules_of_kind
+from flowcontrol.virtual.log_sizes import LogSizes
+from flowcontrol.virtual.replay import read_replayed
 
 Rows = list[dict[str, Any]]
 """Ledger rows of one side of an edge."""
 
 
-def receiver_rows(
-    job: Job,
-    task: TaskState,
-    gate_number: int,
-    latency: Any = None,
-    control: Any = None,
-    sink: Any = None,
-    time: KeptTime | None = None,
-) -> Rows:
-    """Return a subtask's rows of one of its gates: what the receiver's side owns.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    task : TaskState
-        The subtask after its round.
-    gate_number : int
-        Which gate.
-    latency : object, optional
-        Of a sink: pairs of rounds since emission and records, kept with the task's state.
-    control : object, optional
-        What a coordinator beside the task remembers, kept likewise.
-    sink : object, optional
-        What a sink remembers of its transactions, kept likewise.
-    time : KeptTime, optional
-        What only a run in several processes keeps of event time.
-
-    Returns
-    -------
-    list of dict
-        A row per channel, in gate order.
-    """
+def receiver_rows(job: Job, task: TaskState, gate_number: int) -> Rows:
+    """Return a subtask's rows of one of its gates: what the receiver's side owns."""
     record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
     gate, first = task.gates[gate_number], _first_channel(task, gate_number)
-    text = _text(_task_document(job, task, latency, control, sink, time))
+    text = _text(_task_document(job, task))
     rows = []
     for index, channel in enumerate(gate.channels):
         used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
@@ -76,8 +49,6 @@ def receiver_rows(
             state["grant"] = as_dict(channel.grant)
         if task.checkpoints is not None:
             state["aligned"] = as_dict(task.checkpoints.channels[first + index])
-        if time is not None:
-            state["marks"] = time.waiting[gate_number][index]
         if job.faults is not None:
             is_read = _is_read(task.state, gate_number, index)
             state |= {"gone": _gone(task), "reading": task.state.left * is_read}
@@ -112,36 +83,14 @@ def _announced(job: Job, channel: InputChannelState) -> int:
     return channel.state.announced if has_one else channel.state.arrived
 
 
-def sender_rows(
-    job: Job,
-    task: TaskState,
-    number: int,
-    control: Any = None,
-    time: KeptTime | None = None,
-    *,
-    after: int | None = None,
-) -> Rows:
+def sender_rows(job: Job, task: TaskState, number: int, after: int | None = None) -> Rows:
     """Return a subtask's rows of one of its partitions: what the sender's side owns.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    task : TaskState
-        The subtask after its round.
-    number : int
-        Which partition.
-    control : object, optional
-        What a coordinator beside the task remembers.
-    time : KeptTime, optional
-        What only a run in several processes keeps of event time.
-    after : int, optional
-        The round. Of a state that has everything that is under way, a row has what that round sent;
-        by default the state has nothing else.
+    ``after`` is the round: a row has what that sent; by default it has all that is under way.
     """
     record_bytes = job.stage(task.stage).outputs[number].record_bytes
     part = task.partitions[number]
-    text = _text(_task_document(job, task, control=control, time=time))
+    text = _text(_task_document(job, task))
     rows = []
     for index, channel in enumerate(part.subpartitions):
         own, written = channel.state, channel.state.sent + channel.ready
@@ -160,8 +109,6 @@ def sender_rows(
         }
         if trip > 1:
             state["trip"] = trip
-        if time is not None:
-            state["marks"] = time.noted[number][index]
         if job.faults is not None:
             state["gone"] = _gone(task)
         rows.append(
@@ -205,7 +152,7 @@ def round_rows(
         for place, gate in enumerate(task.gates):
             found[gate.edge]["receiver"] += receiver_rows(job, task, place)
         for place, part in enumerate(task.partitions):
-            found[part.edge]["sender"] += sender_rows(job, task, place, after=number)
+            found[part.edge]["sender"] += sender_rows(job, task, place, number)
     return found
 
 
@@ -219,15 +166,8 @@ def _is_read(task: Task, gate: int, channel: int) -> bool:
     return in_hand and task.gate == gate and task.channel == channel
 
 
-def _task_document(
-    job: Job,
-    task: TaskState,
-    latency: Any = None,
-    control: Any = None,
-    sink: Any = None,
-    time: KeptTime | None = None,
-) -> dict[str, Any]:
-    """Return what a subtask's first row of a link holds of the subtask."""
+def _task_document(job: Job, task: TaskState) -> dict[str, Any]:
+    """Return what a subtask's first row of an edge holds of the subtask."""
     state: dict[str, Any] = {
         "task": as_dict(task.state),
         "operators": [as_dict(operator) for operator in task.operators],
@@ -258,14 +198,6 @@ def _task_document(
             "store": as_dict(task.window.store),
             "operators": [as_dict(operator) for operator in task.window.operators],
         }
-    if time is not None:
-        state |= time.document()
-    if latency is not None:
-        state["latency"] = latency
-    if control is not None:
-        state["control"] = control
-    if sink is not None:
-        state["sink"] = sink
     return state
 
 
@@ -280,3 +212,46 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def _text(state: Any) -> str:
     return _encode(state)
+
+
+# ---------------------------------------------------------------------- runs
+
+
+@dataclass(frozen=True)
+class RoundRows:
+    """Rows of one round: by edge name, then side; and the state that they hold."""
+
+    number: int
+    rows: dict[str, dict[str, Rows]]
+    state: RoundState
+
+
+def staged(job: Job, replayed: Replayed | None = None) -> Staged:
+    """Return a job that is run stage by stage, before its first round."""
+    rows = replayed or read_replayed(job)
+    sizes = LogSizes.of_processes(job, rows.keys)
+    few = min(sizes.windows, 1 << 12)  # every round looks at the room for all of them
+    return Staged(job, rows, replace(sizes, windows=few))
+
+
+def run_staged(job: Job, replayed: Replayed | None = None) -> Iterator[RoundRows]:
+    """Run a job stage by stage; yield the rows and the state of each round."""
+    yield from _go_on(job, staged(job, replayed), 0)
+
+
+def resumed(job: Job, after: int, replayed: Replayed | None = None) -> Iterator[RoundRows]:
+    """Run a job likewise, but begin anew after some rounds from what these have published.
+
+    Yields the rounds behind those.
+    """
+    own = staged(job, replayed)
+    for _ in range(after):
+        own.run()
+    own.restart()
+    yield from _go_on(job, own, after)
+
+
+def _go_on(job: Job, own: Staged, first: int) -> Iterator[RoundRows]:
+    for number in range(first, job.rounds):
+        state = own.run()
+        yield RoundRows(number, round_rows(job, state.tasks, number), state)

@@ -1,0 +1,148 @@
+"""What tasks did in a round, from the journal that the interpreted kernel keeps of rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from flowcontrol.job import JobVertex
+from flowcontrol.job.window_state import Result
+from flowcontrol.live.work import EdgeWork, SubtaskRound, Take, WindowWork
+from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.replicas.replica import Replica
+from flowcontrol.replicas.shares import Shares
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.journal import FIRED, LATE, ROUTED, TAKEN, Move
+
+
+def works_of(replica: Replica, plan: JobVertex, shares: Shares) -> list[SubtaskRound]:
+    """Return what the subtasks of a stage did in the round that they have just run.
+
+    Parameters
+    ----------
+    replica : Replica
+        In which they run.
+    plan : JobVertex
+        The stage.
+    shares : Shares
+        What they have published.
+    """
+    by_task = defaultdict[int, list[Move]](list)
+    for move in replica.moves:
+        by_task[move.task].append(move)
+    return [
+        _Reader(replica, plan, index, task, by_task[task]).read(shares)
+        for index, task in enumerate(replica.own)
+    ]
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+class _Reader:
+    """Reads the moves of one subtask."""
+
+    def __init__(
+        self, replica: Replica, plan: JobVertex, index: int, task: int, moves: list[Move]
+    ) -> None:
+        self._replica, self._memory = replica, replica.memory
+        self._plan, self._index, self._number, self._moves = plan, index, task, moves
+        self._task = v.task_row(self._memory.head, task)
+
+    def read(self, shares: Shares) -> SubtaskRound:
+        """Return what the subtask did."""
+        task, first = self._task, self._replica.taken_before[self._number]
+        takes = self._takes()
+        reports = [CheckpointReport(*row) for row in shares.reports if row[0] == self._number]
+        return SubtaskRound(
+            self._replica.job,
+            self._plan,
+            self._index,
+            task.taken,
+            first,
+            task.taken - first,
+            takes,
+            [self._edge(place) for place in range(task.partitions)],
+            *self._cursors(),
+            reports,
+            None if task.has_window == 0 else self._windows(shares),
+        )
+
+    def _takes(self) -> list[Take]:
+        m, task, counts = self._memory.head, self._task, list[list[int]]()
+        for move in self._moves:
+            if move.kind != TAKEN:
+                continue
+            if counts and counts[-1][:2] == [move.first, move.second]:
+                counts[-1][2] += move.records
+            else:
+                counts.append([move.first, move.second, move.records])
+        sums = defaultdict[tuple[int, int], int](int)
+        for gate, channel, count in counts:
+            sums[gate, channel] += count
+        ends = {}
+        for gate, channel in sums:
+            number = v.gate_row(m, task.first_gate + gate).first_channel + channel
+            ends[gate, channel] = v.in_row(m, number).processed - sums[gate, channel]
+        found = []
+        for gate, channel, count in counts:
+            found.append(Take(gate, channel, ends[gate, channel], count))
+            ends[gate, channel] += count
+        return found
+
+    def _edge(self, place: int) -> EdgeWork:
+        m = self._memory.head
+        part = v.partition_row(m, self._task.first_partition + place)
+        first, count = part.first_channel, part.channels
+        own, made, before = list[Move](), list[int](), self._replica.taken_before[self._number]
+        fired = 0
+        for move in self._moves:
+            fired += move.kind == FIRED
+            if move.kind == ROUTED and first <= move.first < first + count:
+                own.append(move)
+                made.append(fired if self._task.has_window == 1 else move.second - before)
+        pending = self._memory.values(part.pending, part.pending_width)
+        routes = np.repeat([move.first - first for move in own], [move.records for move in own])
+        parents = np.concatenate(
+            [
+                _NONE,
+                *(np.arange(end - move.records, end) for move, end in zip(own, made, strict=True)),
+            ]
+        )
+        waiting = [pending.count(i) for i in range(count)]
+        if part.is_broadcast == 1:  # every channel gets every record
+            routes, parents = np.tile(np.arange(count), len(routes)), np.repeat(parents, count)
+            waiting = [len(pending)] * count
+        routes = routes.astype(np.int64)
+        emitted = np.bincount(routes, minlength=count).tolist()
+        ends = [v.out_row(m, first + i).written + waiting[i] for i in range(count)]
+        return EdgeWork(
+            routes,
+            parents,
+            tuple(end - new for end, new in zip(ends, emitted, strict=True)),
+            tuple(emitted),
+        )
+
+    def _cursors(self) -> tuple[list[list[int]], list[list[int]]]:
+        m, task = self._memory.head, self._task
+        consumed, read = [], []
+        for gate in range(task.gates):
+            row = v.gate_row(m, task.first_gate + gate)
+            own = range(row.channels)
+            consumed.append([v.in_row(m, row.first_channel + i).consumed for i in own])
+            in_hand = task.left > 0 and task.gate == gate
+            read.append([task.read if in_hand and task.channel == i else 0 for i in own])
+        return consumed, read
+
+    def _windows(self, shares: Shares) -> WindowWork:
+        fired = [move for move in self._moves if move.kind == FIRED]
+        results = [_result(row) for row in shares.results if row[0] == self._number]
+        late = [move.records for move in self._moves if move.kind == LATE]
+        return WindowWork(results, [move.first for move in fired], late)
+
+
+def _result(row: list[int]) -> Result:
+    """Return a result by its entry in the kernel's log."""
+    _, key, start, end, count, number, valued, total, least, most, wraps, *further = row
+    return Result(key, start, end, count, number, valued, total, least, most, wraps, tuple(further))

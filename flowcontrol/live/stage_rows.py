@@ -1,0 +1,323 @@
+"""A round of tasks as ledger rows, and back: what they publish, and the columns of the contract.
+
+A side's row of a channel holds the columns that the contract names, and in ``channel_state`` the
+rest of that side. The first row of each subtask, on the first edge of its stage, has in
+``task_state`` what belongs to no channel; that of the stage's first subtask has besides, under
+``stage``, what the stage's tasks have published together, and what acts between its rounds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from flowcontrol.job import Channel, Job, JobEdge, JobVertex
+from flowcontrol.job.channel_state import credit_at_sender
+from flowcontrol.ledger.audit_rows import unseen_messages
+from flowcontrol.live.work import SubtaskRound
+from flowcontrol.protocol.queues import SPANNING_DATA
+from flowcontrol.protocol.rows import TAKEN_FLOATING
+from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
+from flowcontrol.replicas.shares import InputShare, Machines, OutputShare, Shares, TaskShare
+from flowcontrol.systems.transports.rules import rules_of_kind
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.fields import ABSENT
+from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.places import Places
+
+Row = dict[str, Any]
+Rows = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Ledger rows of a round by edge and side."""
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class StageRows:
+    """Makes the ledger rows of a stage.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        The stage.
+    memory : Memory
+        In which its tasks run.
+    """
+
+    def __init__(self, job: Job, plan: JobVertex, memory: Memory) -> None:
+        self._job, self._plan, self._memory = job, plan, memory
+        self._first = memory.places.tasks[plan.name]
+        records = job.record_transport
+        self._announces = records is None or rules_of_kind(records.kind).announces
+        self._counts_records = records is not None
+
+    def make(
+        self, shares: Shares, works: Sequence[SubtaskRound], between: Any
+    ) -> dict[str, list[Row]]:
+        """Return the rows of the round that the tasks have just run, by edge.
+
+        Parameters
+        ----------
+        shares : Shares
+            What they have published.
+        works : sequence of SubtaskRound
+            What they did.
+        between : object
+            What acts between the rounds of the stage, as JSON takes it.
+
+        Returns
+        -------
+        dict of str to list of dict
+            By edge; ``task_state`` is not a text yet (:func:`with_texts`).
+        """
+        found: dict[str, list[Row]] = {
+            link.name: [] for link in (*self._plan.inputs, *self._plan.outputs)
+        }
+        for done in works:
+            share = shares.tasks[self._first + done.index]
+            state: dict[str, Any] | None = task_document(share)
+            if state is not None and done.index == 0:
+                state["stage"] = {**stage_document(shares), "between": between}
+            for gate, link in enumerate(self._plan.inputs):
+                rows = self._of_gate(done, gate, link, share)
+                rows[0]["task_state"], state = state, None
+                found[link.name] += rows
+            for place, link in enumerate(self._plan.outputs):
+                rows = self._of_partition(done, place, link, share)
+                rows[0]["task_state"], state = state, None
+                found[link.name] += rows
+        return found
+
+    def _of_gate(
+        self, done: SubtaskRound, number: int, link: JobEdge, share: TaskShare
+    ) -> list[Row]:
+        m, places = self._memory.head, self._memory.places
+        gate = v.gate_of(m, places.gates[link.name, done.index])
+        first = v.gate_row(m, places.gates[link.name, done.index]).first_channel
+        taken = [0] * len(gate.channels)
+        for take in done.takes:
+            if take.gate == number:
+                taken[take.channel] += take.records
+        task, rows = v.task_row(m, self._first + done.index), []
+        for place, channel in enumerate(link.incoming(done.index)):
+            into, queue = gate.channels[place], gate.queues[place]
+            used = sum(
+                queue.slots[(queue.ends.head + i) % queue.ends.span].buffer == TAKEN_FLOATING
+                for i in range(queue.ends.count)
+            )
+            in_hand = task.left + task.marks + task.goes_on > 0
+            is_read = in_hand and task.gate == number and task.channel == place
+            used += is_read and task.buffer == TAKEN_FLOATING
+            own = share.inputs[first + place]
+            has_one = self._announces and (self._counts_records or not channel.is_local)
+            rows.append(
+                {
+                    "sender": channel.sender,
+                    "receiver": channel.receiver,
+                    "announced": into.announced if has_one else into.arrived,
+                    "consumed": into.consumed,
+                    "exclusive": max(0, into.initial),
+                    "floating_held": into.floating + used,
+                    "pool_used": gate.pool.in_use,
+                    "pool_size": gate.pool.size,
+                    "rows": taken[place],
+                    "bytes": taken[place] * link.record_bytes,
+                    "channel_state": _encode(
+                        {
+                            **_filled(own),
+                            "processed": into.processed,
+                            "shown": self._shown_of_input(channel, into, queue, task, is_read),
+                        }
+                    ),
+                    "task_state": None,
+                }
+            )
+        return rows
+
+    def _of_partition(
+        self, done: SubtaskRound, number: int, link: JobEdge, share: TaskShare
+    ) -> list[Row]:
+        m, places = self._memory.head, self._memory.places
+        part = v.partition_of(m, places.partitions[link.name, done.index])
+        row = v.partition_row(m, places.partitions[link.name, done.index])
+        first = row.first_channel
+        emitted = done.edges[number].emitted
+        is_tcp, rows = m.is_tcp == 1, []
+        for place, channel in enumerate(link.outgoing(done.index)):
+            out = part.channels[place]
+            ready = ready_messages(out)
+            plain = self._counts_records or is_tcp
+            rows.append(
+                {
+                    "sender": channel.sender,
+                    "receiver": channel.receiver,
+                    "written": out.sent + ready,
+                    "released": out.sent + ready,
+                    "sent": out.sent,
+                    "credit": credit_at_sender(self._job, channel.is_local, out),
+                    "backlog": ready if plain else channel_backlog(out),
+                    "pool_used": part.pool.in_use,
+                    "pool_size": part.pool.size,
+                    "rows": emitted[place],
+                    "bytes": emitted[place] * link.record_bytes,
+                    "channel_state": _encode(
+                        {
+                            **_filled(share.outputs[first + place]),
+                            "written": out.written,
+                            "shown": self._shown_of_output(
+                                channel, out, row, place, share.outputs[first + place]
+                            ),
+                        }
+                    ),
+                    "task_state": None,
+                }
+            )
+        return rows
+
+    def _shown_of_input(
+        self, channel: Channel, into: Any, queue: Any, task: Any, is_read: bool
+    ) -> dict[str, Any]:
+        """Return what the audit reads of a channel at its receiver."""
+        ends = queue.ends
+        places = [(ends.head + i) % ends.span for i in range(ends.count)]
+        waiting = sum(queue.slots[place].records for place in places)
+        if self._job.faults is not None and is_read:
+            waiting += task.left
+        announced = into.arrived if channel.is_local else into.announced
+        counts = [announced, into.consumed, max(0, into.initial), into.processed]
+        shown = {"state": counts, "waiting": waiting, **self._shown(channel, task)}
+        return shown | {"grant": 1} if self._counts_records else shown
+
+    def _shown_of_output(
+        self, channel: Channel, out: Any, row: Any, place: int, share: OutputShare
+    ) -> dict[str, Any]:
+        """Return what the audit reads of a channel at its sender."""
+        m, memory = self._memory.head, self._memory
+        lent = memory.values(row.held + place * row.held_width, row.held_width)
+        return {
+            "state": [out.sent, out.announced, m[row.routed + place]],
+            "buffers": out.buffers + sum(lent),
+            "unseen": unseen_messages(out, row.pool.size),
+            "messages": [one[1] for one in share.messages if one[0] <= SPANNING_DATA],
+            "overdraft": row.pool.max_overdraft,
+            **self._shown(channel, v.task_row(m, row.task)),
+        }
+
+    def _shown(self, channel: Channel, task: Any) -> dict[str, Any]:
+        return {
+            "is_local": channel.is_local,
+            "is_gone": task.status == ABSENT,
+            "trip": self._job.trip(channel),
+        }
+
+
+def _filled(share: InputShare | OutputShare | TaskShare) -> dict[str, Any]:
+    """Return the fields of a share that hold something."""
+    return {name: value for name, value in vars(share).items() if value}
+
+
+def task_document(share: TaskShare) -> dict[str, Any]:
+    """Return what a task's row holds of it: all but its channels."""
+    return {
+        "cells": share.cells,
+        "wake": share.wake,
+        **({"runs": share.runs} if share.runs else {}),
+        **({"cuts": share.cuts} if share.cuts else {}),
+    }
+
+
+def stage_document(shares: Shares) -> dict[str, Any]:
+    """Return what the tasks of a stage have published together; results of windows are rows."""
+    own = {name: value for name, value in vars(shares).items() if value}
+    del own["tasks"], own["machines"]
+    own.pop("results", None)
+    machines = asdict(shares.machines)
+    return {**own, **({"machines": machines} if machines["cells"] or machines["wakes"] else {})}
+
+
+def shares_of(job: Job, places: Places, rows: Rows) -> Shares:
+    """Return what tasks have published in a round, as far as rows have it.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    places : Places
+        Of its memory.
+    rows : mapping
+        Ledger rows of the round, by edge and side.
+    """
+    found = Shares()
+
+    def task(name: str, index: int) -> TaskShare:
+        return found.tasks.setdefault(places.tasks[name] + index, TaskShare([], -1, {}, {}))
+
+    for link in job.links:
+        sides = rows.get(link.name, {})
+        sender = job.stage(link.edge.sender).name
+        receiver = job.stage(link.edge.receiver).name
+        for row, at in _numbered(link, sides.get("receiver", ()), places.ins[link.name]):
+            own, state = task(receiver, row["receiver"]), json.loads(row["channel_state"])
+            del state["processed"], state["shown"]
+            own.inputs[at] = InputShare(**{"cells": [], **state})
+            _read_task(found, own, row["task_state"])
+        for row, at in _numbered(link, sides.get("sender", ()), places.outs[link.name]):
+            own, state = task(sender, row["sender"]), json.loads(row["channel_state"])
+            del state["written"], state["shown"]
+            own.outputs[at] = OutputShare(**{"cells": [], **state})
+            _read_task(found, own, row["task_state"])
+    return found
+
+
+def _numbered(
+    link: JobEdge, rows: Iterable[Mapping[str, Any]], numbers: Any
+) -> Iterable[tuple[Mapping[str, Any], int]]:
+    place = {(one.sender, one.receiver): i for i, one in enumerate(link.channels)}
+    for row in rows:
+        yield row, int(numbers[place[row["sender"], row["receiver"]]])
+
+
+def _read_task(found: Shares, own: TaskShare, text: str | None) -> None:
+    if text is None:
+        return
+    state = json.loads(text)
+    own.cells, own.wake = state["cells"], state["wake"]
+    own.runs, own.cuts = state.get("runs", []), state.get("cuts", [])
+    if (stage := state.get("stage")) is not None:
+        del stage["between"]
+        machines = Machines(**stage.pop("machines", {}))
+        found.add(Shares(machines=machines, **stage))
+
+
+def with_texts(rows: Mapping[str, Sequence[Row]], sink: Sequence[Any]) -> dict[str, list[Row]]:
+    """Return rows whose states are texts, with what the rules of a sink keep of each subtask."""
+    found: dict[str, list[Row]] = {}
+    for name, own in rows.items():
+        for row in own:
+            state = row["task_state"]
+            if state is not None and sink:
+                state = {**state, "sink": sink[row["receiver"]]}
+            text = None if state is None else _encode(state)
+            found.setdefault(name, []).append({**row, "task_state": text})
+    return found
+
+
+def between_of(rows: Rows, link: JobEdge) -> Any:
+    """Return what acts between the rounds of a stage, by its rows of its first edge."""
+    for side in rows[link.name].values():
+        for row in side:
+            if row["task_state"] is not None:
+                state = json.loads(row["task_state"])
+                if "stage" in state:
+                    return state["stage"]["between"]
+    return None
+
+
+def count_of(row: Mapping[str, Any], name: str) -> int:
+    """Return a count of a channel, ``written`` or ``processed``, by its row of that side."""
+    state = json.loads(row["channel_state"])
+    count: int = state.get("channel", state)[name]
+    return count

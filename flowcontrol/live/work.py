@@ -1,0 +1,118 @@
+"""What a subtask did in a round, as far as rows have to move; read off the kernel's journal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from flowcontrol.job import Job, JobVertex
+from flowcontrol.job.window_state import Result
+from flowcontrol.protocol.states import CheckpointReport
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class EdgeWork:
+    """Records that went out over an edge.
+
+    Attributes
+    ----------
+    routes : ndarray of int64
+        Subpartition of each, in order.
+    parents : ndarray of int64
+        Which of the records taken up each is made of; of a task with windows, which of its results.
+    first : tuple of int
+        Number of the first one on each channel.
+    emitted : tuple of int
+        How many went to each channel.
+    """
+
+    routes: Ints
+    parents: Ints
+    first: tuple[int, ...]
+    emitted: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Take:
+    """A run of records taken up from a channel.
+
+    Attributes
+    ----------
+    gate, channel : int
+        Which: a gate of the task, and a channel of that.
+    first : int
+        Number of the first one on the channel.
+    records : int
+        How many.
+    """
+
+    gate: int
+    channel: int
+    first: int
+    records: int
+
+
+@dataclass(frozen=True)
+class WindowWork:
+    """What windows did.
+
+    Attributes
+    ----------
+    results : sequence of Result
+        What they put out.
+    born : sequence of int
+        Of each, from which round its latency counts.
+    late : sequence of int
+        Records that came too late for every window: of each, how many the task had taken up then.
+    """
+
+    results: Sequence[Result]
+    born: Sequence[int]
+    late: Sequence[int]
+
+
+@dataclass(frozen=True)
+class SubtaskRound:
+    """What a subtask did in a round.
+
+    Attributes
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        Its stage.
+    index : int
+        Which subtask of it.
+    taken : int
+        Records that it has taken up so far (a source: emitted).
+    first, records : int
+        Number of the first record taken up (a source: emitted), and how many.
+    takes : sequence of Take
+        Where they came from, in order; nothing of a source.
+    edges : sequence of EdgeWork
+        By output edge.
+    consumed, read : sequence of sequence of int
+        By gate and channel: buffers consumed so far, and records read of the one in hand.
+    reports : sequence of CheckpointReport
+        What it told the coordinator.
+    window : WindowWork or None
+        None: its stage has no window.
+    """
+
+    job: Job
+    plan: JobVertex
+    index: int
+    taken: int
+    first: int
+    records: int
+    takes: Sequence[Take]
+    edges: Sequence[EdgeWork]
+    consumed: Sequence[Sequence[int]]
+    read: Sequence[Sequence[int]]
+    reports: Sequence[CheckpointReport] = ()
+    window: WindowWork | None = None

@@ -1,0 +1,1 @@
+"""A job whose tasks run in several processes, by the kernel's functions, uncompiled."""

@@ -1,0 +1,106 @@
+"""Stages that run in a memory each, linked by what they publish, do what one memory does.
+
+The scenarios of ``conf`` have what acts on several tasks together: connections, processors,
+coordinators, throttles, failures. Some stages begin anew now and then from what was published.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.scenario import load_scenario
+from modules import ROOT, load
+from staged_runs import staged
+
+clocks = load("tests/virtual/clocks.py")
+
+DEBLOAT = "taskmanager.network.memory.buffer-debloat"
+ALIGNED = {
+    f"stages.{stage}.{key}": value
+    for stage, rate in (("orders", 500), ("clicks", 2000))
+    for key, value in {
+        "emit_rate": [{"at_s": 0, "rate": 0}, {"at_s": 1, "rate": rate}],
+        "watermark.alignment.max_drift_s": 0.3,
+        "watermark.alignment.interval_s": 0.1,
+    }.items()
+}
+SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
+    "credits": ("three-stages", {}),
+    "two inputs": ("fan-in", {}),
+    "keys": ("skew", {}),
+    "several rounds under way": ("two-sites", {"round_ms": 20}),
+    "a log": ("kafka-source", {}),
+    "barriers aligned": ("checkpoint-aligned", {}),
+    "barriers overtake": ("checkpoint-unaligned", {}),
+    "windows": ("late-data", {}),
+    "idle sources": ("idle-source", {}),
+    "aligned sources": ("skewed-sources", ALIGNED),
+    "a chain": ("word-count", {}),
+    "processors": ("cpu-bound", {}),
+    "connections without credits": ("head-of-line", {}),
+    "a bandwidth": ("three-stages", {"cluster.bandwidth_bytes_per_s": 200_000}),
+    "debloating": (
+        "three-stages",
+        {f"options.{DEBLOAT}.enabled": True, f"options.{DEBLOAT}.period": "200ms"},
+    ),
+    "a throttle before a log": ("experiment", {"system": "spark-streaming"}),
+    "a throttle": ("experiment", {"system": "storm-1"}),
+    "grants of records": ("experiment", {"system": "rabbitmq"}),
+    "a broadcast": ("fan-in", {"edges": "broadcast"}),
+}
+ROUNDS = 60
+RESTARTS = {
+    "credits": 1,
+    "several rounds under way": 3,
+    "barriers overtake": 7,
+    "windows": 5,
+    "processors": 3,
+    "connections without credits": 3,
+    "a bandwidth": 4,
+    "debloating": 4,
+    "a throttle before a log": 5,
+    "a throttle": 4,
+    "grants of records": 3,
+}
+"""Rounds behind each of which all stages begin anew."""
+
+
+def laid_out(name: str) -> Job:
+    """Return the job of a case."""
+    conf, changes = SCENARIOS[name]
+    overrides = {key: value for key, value in changes.items() if key != "edges"}
+    scenario = load_scenario(ROOT / "conf" / f"{conf}.yaml", overrides=overrides)
+    if changes.get("edges") == "broadcast":
+        edges = tuple(
+            edge.model_copy(update={"partitioner": "broadcast"}) for edge in scenario.edges
+        )
+        scenario = scenario.model_copy(update={"edges": edges})
+    return build_physical_graph(scenario)
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_stages_do_what_one_memory_does(name: str) -> None:
+    job = laid_out(name)
+    own, moved = staged(job), 0
+    for state in islice(clocks.kernel_states(job), ROUNDS):
+        assert own.run() == state, f"after round {state.number}"
+        moved += sum(task.taken for task in state.tasks)
+        if (state.number + 1) % RESTARTS.get(name, ROUNDS) == 0:
+            own.restart()
+    assert moved > 0
+
+
+def test_a_job_that_fails_does_too() -> None:
+    """Tasks die, are restored from a checkpoint, and catch up."""
+    job = build_physical_graph(
+        load_scenario(ROOT / "conf" / "recovery.yaml", overrides={"round_ms": 500})
+    )
+    own, absent = staged(job), 0
+    for state in clocks.kernel_states(job):
+        assert own.run() == state, f"after round {state.number}"
+        absent += sum(not task.is_running for task in state.tasks)
+    assert absent > 0
