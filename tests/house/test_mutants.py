@@ -29,7 +29,18 @@ def test_each_fits_its_file_exactly_once_and_is_python(mutants):
     assert len(found) == len({(mutant.file, mutant.old) for mutant in found}) >= 40
     folders = {mutant.file.split("/")[1] for mutant in found}
     assert folders == {
-        *("protocol", "spec", "operators", "systems", "job", "ledger", "link", "live", "virtual")
+        *(
+            "protocol",
+            "spec",
+            "operators",
+            "systems",
+            "job",
+            "ledger",
+            "link",
+            "live",
+            "replicas",
+            "virtual",
+        )
     }
 
 

@@ -297,7 +297,7 @@ def test_a_sender_that_ignores_credit_is_stopped_by_the_receiver(jobs: ModuleTyp
     """It sends all it has in round 12; in round 13 the receiver has no buffer for a message."""
     made = jobs.single()
     rounds, error = run_until_refused(made, 100, 12)
-    assert "round 13 broke the rules" in str(error)
+    assert "round 13: a message came without a buffer" in str(error)
     assert len(rounds) == 13
     found = audit(jobs.table(jobs.ledger_rows(rounds)))
     assert found is not None

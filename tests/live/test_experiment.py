@@ -58,7 +58,7 @@ def test_a_receiver_refuses_what_no_credit_covers(
         return commit(ledger, batch, newest, earlier=earlier)
 
     monkeypatch.setattr(Ledger, "commit", flood)
-    with pytest.raises(ProtocolError, match=r"round \d broke the rules"):
+    with pytest.raises(ProtocolError, match=r"round \d: a message came without a buffer"):
         driver.Driver(experiment("stages.consumer.service_rate=10"), tmp_path).run()
 
 

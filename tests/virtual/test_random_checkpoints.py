@@ -11,7 +11,6 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_state import CheckpointState
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.round_state import RoundState, TaskState
@@ -32,7 +31,9 @@ from flowcontrol.protocol.checkpoints.barriers import (
 from flowcontrol.protocol.queues import KINDS
 from flowcontrol.scenario import Savepoint
 from flowcontrol.virtual import run_job
-from staged_runs import run_staged
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 EXAMPLES = settings.default.max_examples * 3 // 2
 MOST_RUNS = 12
@@ -167,10 +168,10 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
     job = data.draw(random_checkpoints.jobs(random_jobs, shape))
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)
-    control = CheckpointControl(job)
-    for _ in run_staged(job, checkpoints=control):
-        pass
-    expected, found = checkpoint_tables(job, control.coordinator), run_job(job, track=False).tables
+    run = watched_runs.WatchedRun(job)
+    run.run()
+    expected = checkpoint_tables(job, run.checkpoints.coordinator)
+    found = run_job(job, track=False).tables
     for name, table in expected.items():
         assert found[name].equals(table), name
 

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from modules import load
-from staged_runs import run_staged
 
 small = load("tests/job/checkpoints/small.py")
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 EVERY = (1, 2, 10, 1000)
 
@@ -62,11 +61,10 @@ def test_the_kernel_does_what_stages_apart_do(clocks: ModuleType, name: str, sto
     saved = [{"at_s": 2.3, "stop": True}] if stops else [{"at_s": 2.3}]
     made = with_states(small.chain(rates, savepoints=saved), states, **cluster)
     clocks.compare(made, every=EVERY)
-    control = CheckpointControl(made)
-    for _ in run_staged(made, checkpoints=control):
-        pass
+    run = watched_runs.WatchedRun(made)
+    run.run()
     found = run_job(made).tables
-    for table, expected in checkpoint_tables(made, control.coordinator).items():
+    for table, expected in checkpoint_tables(made, run.checkpoints.coordinator).items():
         assert found[table].to_pylist() == expected.to_pylist()
 
 

@@ -14,7 +14,6 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import (
@@ -28,7 +27,9 @@ from flowcontrol.protocol.event_time import MAX_TIME
 from flowcontrol.protocol.queues import END_OF_DATA, UNALIGNED_BARRIER, is_event
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
-from staged_runs import run_staged
+from modules import load
+
+watched_runs: Any = load("tests/job/watched_runs.py")
 
 EXAMPLES = max(60, settings.default.max_examples)
 """Jobs that are drawn; fewer would be more like each other."""
@@ -162,10 +163,10 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
     job = data.draw(random_checkpoints.jobs(random_jobs, shape, times=random_windows.windowed))
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}")
     assume(job.links)
-    control = CheckpointControl(job)
-    for _ in run_staged(job, checkpoints=control):
-        pass
-    expected, found = checkpoint_tables(job, control.coordinator), run_job(job, track=False).tables
+    run = watched_runs.WatchedRun(job)
+    run.run()
+    expected = checkpoint_tables(job, run.checkpoints.coordinator)
+    found = run_job(job, track=False).tables
     for name, table in expected.items():
         assert found[name].equals(table), name
 
