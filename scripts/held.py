@@ -68,8 +68,9 @@ def marks(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str, str]]:
     """Yield the arguments of each marker ``holds`` in some expressions."""
     for found in (call for node in nodes for call in ast.walk(node) if isinstance(call, ast.Call)):
         if ast.unparse(found.func) == "pytest.mark.holds":
-            mechanism, clock, against = (ast.literal_eval(word) for word in found.args)
-            yield mechanism, clock, against
+            stated, clock, against = (ast.literal_eval(word) for word in found.args)
+            for mechanism in stated if isinstance(stated, tuple) else (stated,):
+                yield mechanism, clock, against
 
 
 def collect(tests: Path = ROOT / "tests") -> list[Held]:

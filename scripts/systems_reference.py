@@ -9,7 +9,7 @@ The catalogue is ``presets.yaml`` and ``parts.yaml`` of ``flowcontrol/scenario``
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from scripts.reference import FOLDER, ROOT, serve, table
@@ -37,8 +37,8 @@ system:
   throttle: {name: global_hysteresis, slots: 256, high: 0.8, low: 0.2}
 ```
 
-The virtual clock runs every system. The live clock, with real rows, runs those whose two parts it
-runs; any other is refused by name. `flowcontrol systems NAME` prints what is here.
+The virtual clock runs every system. The live clock, with real rows, runs all but those without
+credits, whose channels share connections; these are refused by name. `flowcontrol systems NAME` prints what is here.
 
 """
 
@@ -53,11 +53,10 @@ an `arrival_rate` loses nothing. If a heap would overflow (`heap_bytes` of the t
 
 def page() -> str:
     """Return the page."""
-    from flowcontrol.scenario.clocks import LIVE_THROTTLES, LIVE_TRANSPORTS
+    from flowcontrol.scenario.clocks import VIRTUAL_TRANSPORTS
     from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
     from flowcontrol.scenario.presets import ALIASES, PRESETS
 
-    live = {*LIVE_TRANSPORTS, *LIVE_THROTTLES, "none"}
     names = {name: [alias for alias, of in ALIASES.items() if of == name] for name in PRESETS}
     rows = [
         (
@@ -65,7 +64,7 @@ def page() -> str:
             f"[{preset.version}](#{anchor(name)})",
             f"`{preset.transport}`",
             f"`{preset.throttle}`",
-            "yes" if {preset.transport, preset.throttle} <= live else "no",
+            "no" if preset.transport in VIRTUAL_TRANSPORTS else "yes",
             preset.meaning,
         )
         for name, preset in PRESETS.items()
@@ -73,7 +72,7 @@ def page() -> str:
     heads = ("system", "defaults of", "transport", "throttle", "live clock", "meaning")
     parts = [f"{HEAD}{table(heads, rows)}{SOURCES}"]
     for title, own in (("Transports", TRANSPORT_PARTS), ("Throttles", THROTTLE_PARTS)):
-        parts.append(f"## {title}\n\n{parts_table(title, own, live)}")
+        parts.append(f"## {title}\n\n{parts_table(title, own, VIRTUAL_TRANSPORTS)}")
     parts.append("## Each system's defaults\n")
     parts += [system(name, preset) for name, preset in PRESETS.items()]
     return "\n".join(parts)
@@ -84,11 +83,11 @@ def anchor(name: str) -> str:
     return name.replace(".", "")
 
 
-def parts_table(title: str, parts: Mapping[str, Part], live: set[str]) -> str:
+def parts_table(title: str, parts: Mapping[str, Part], virtual: Collection[str]) -> str:
     """Return the parts of one kind with their parameters."""
     made: list[tuple[str, ...]] = []
     for name, part in parts.items():
-        clocks = "both clocks" if name in live else "virtual clock"
+        clocks = "virtual clock" if name in virtual else "both clocks"
         made.append((f"`{name}`", "", "", "", f"{part.meaning}; {clocks}"))
         made += [
             ("", f"`{key}`", f"`{plain(parameter.default)}`", parameter.unit, parameter.meaning)

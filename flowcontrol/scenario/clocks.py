@@ -98,15 +98,9 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-LIVE_TRANSPORTS: Final = ("credit", "local", "unbounded", "blocking_queue")
-LIVE_THROTTLES: Final = (
-    "none",
-    "global_hysteresis",
-    "stepwise_sleep",
-    "pid_rate",
-    "static_admission",
-)
-"""Transports and throttles of the live clock."""
+VIRTUAL_TRANSPORTS: Final = ("tcp",)
+"""Transports that the live clock does not run: a row would say how a channel stood before its
+connection's turn."""
 
 LOG_THROTTLES: Final = ("pid_rate", "static_admission")
 """Throttles whose sources read a log, in which due records wait."""
@@ -117,31 +111,20 @@ AGE_THROTTLES: Final = ("aimd_rate", "frontier_lag")
 
 
 def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
-    cluster, system = scenario.cluster, scenario.system
-    for key, value, run in (
-        ("transport", system.transport, LIVE_TRANSPORTS),
-        ("throttle", system.throttle, LIVE_THROTTLES),
-    ):
-        if value not in run:
-            what = f"{value!r}: other {key}s than {', '.join(run)} are"
-            yield f"system.{key}", what, f"use one of these {key}s"
-    if cluster.bandwidth_bytes_per_s is not None:
-        what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
-        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
-    if scenario.options.debloat_enabled:
-        what = "true: buffers that change their size are"
-        yield key_path(["options", _DEBLOAT]), what, "use false"
     if scenario.shares_memory:
         names = ", ".join(job.name for job in scenario.jobs)
         what = f"{names}: jobs that start and stop during a run, and share network memory, are"
         yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
+    cluster, transport = scenario.cluster, scenario.system.transport
+    if transport in VIRTUAL_TRANSPORTS:
+        what = f"{transport!r}: connections without credits, which channels share, are"
+        yield "system.transport", what, "use another transport"
+    if cluster.bandwidth_bytes_per_s is not None:
+        what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
+        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
 def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.service_time != "constant":
-            what = f"{stage.service_time!r}: service times that vary are"
-            yield f"stages[{index}].service_time", what, "use constant"
     depths: dict[str, int] = {}
     for stage in scenario.topological():
         above = [depths[edge.sender] + 1 for edge in scenario.inputs(stage.name)]
@@ -154,9 +137,6 @@ def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
 
 def _live_edges(scenario: Scenario) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
-        if edge.partitioner == "broadcast" and scenario.stage(edge.receiver).parallelism > 1:
-            what = "'broadcast': one buffer that all receivers share is"
-            yield f"edges[{index}].partitioner", what, "use another partitioner"
         if edge.chain:
             what = "true: stages chained into one task are"
             by_rule = "set pipeline.operator-chaining.enabled: false"
@@ -296,6 +276,8 @@ def _columns(source: Input | None) -> tuple[str, ...] | None:
 _ANY: Final[tuple[Check, ...]] = (_no_exclusive_buffers, _options, _keys_further_down)
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
+        _debloating_without_credits,
+        _ages_from_arrival,
         _live_machines,
         _live_stages,
         _live_edges,

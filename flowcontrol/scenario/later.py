@@ -271,20 +271,6 @@ def _control_latency(scenario: Scenario) -> Iterator[Refusal]:
         yield place, what, "use none, or leave it out"
 
 
-def _cores(scenario: Scenario) -> Iterator[Refusal]:
-    """Who waits for a processor is known when all subtasks of a task manager have worked."""
-    cores = scenario.cluster.cores
-    if cores is not None:
-        yield "cluster.cores", f"{float(cores):g}: processors that tasks share are", "leave it out"
-
-
-def _cpu(scenario: Scenario) -> Iterator[Refusal]:
-    for index, stage in enumerate(scenario.stages):
-        if stage.cpu is not None:
-            what = f"{float(stage.cpu):g}: what {stage.name!r} takes of a processor is"
-            yield f"stages[{index}].cpu", what, "leave it out"
-
-
 def _live_scaling(scenario: Scenario) -> Iterator[Refusal]:
     """Queries of another parallelism would have to go on from the ledgers of the ones before."""
     if scenario.scaling is not None and next(scaling_refusals(scenario), None) is None:
@@ -314,7 +300,5 @@ LATER: Final = (
     Later("event time and transports", "any", _event_time_and_transport),
     Later("event time and throttles", "any", _event_time_and_throttle),
     Later("event time and disks", "any", _event_time_and_disks),
-    Later("processors", "live", _cores),
-    Later("processors of a stage", "live", _cpu),
 )
 """The lines."""

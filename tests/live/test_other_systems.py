@@ -15,32 +15,40 @@ from typing import Any
 import pytest
 
 from flowcontrol.run import RunResult
-from flowcontrol.scenario.clocks import LIVE_THROTTLES, LIVE_TRANSPORTS
+from flowcontrol.scenario.clocks import VIRTUAL_TRANSPORTS
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 
 pytestmark = pytest.mark.spark
 
 QUEUE = {"name": "blocking_queue", "slots": 60}
 
+
+def slowed(throttle: str, **parameters: float) -> dict[str, Any]:
+    """Return a system that slows its sources, between which and its sinks nothing is bounded."""
+    return {"transport": "unbounded", "throttle": {"name": throttle, **parameters}}
+
+
 SYSTEMS: dict[str, dict[str, Any]] = {
     "unbounded": {"transport": "unbounded"},
     "local": {"transport": "local"},
     "blocking_queue": {"transport": QUEUE},
-    "global_hysteresis": {
-        "transport": "unbounded",
-        "throttle": {"name": "global_hysteresis", "slots": 150, "delay_on_ms": 200},
-    },
-    "stepwise_sleep": {
-        "transport": "unbounded",
-        "throttle": {"name": "stepwise_sleep", "slots": 100, "interval_ms": 100, "samples": 2},
-    },
-    "pid_rate": {
-        "transport": "unbounded",
-        "throttle": {"name": "pid_rate", "interval_ms": 300, "min_rate": 20},
-    },
+    "half_return_credit": {"transport": {"name": "half_return_credit", "slots": 60}},
+    "batched_credit": {"transport": {"name": "batched_credit", "slots": 80, "lot": 20}},
+    "cumulative_credit": {"transport": "cumulative_credit"},
+    "rate_window": {"transport": {"name": "rate_window", "unit": 4096, "initial_units": 4}},
+    "bdp_window": {"transport": {"name": "bdp_window", "initial": 8192, "most": 65536}},
+    "hop_hysteresis": {"transport": {"name": "hop_hysteresis", "slots": 60}},
+    "global_hysteresis": slowed("global_hysteresis", slots=150, delay_on_ms=200),
+    "stepwise_sleep": slowed("stepwise_sleep", slots=100, interval_ms=100, samples=2),
+    "pid_rate": slowed("pid_rate", interval_ms=300, min_rate=20),
     "static_admission": {
         "transport": QUEUE,
         "throttle": {"name": "static_admission", "max_records": 90},
     },
+    "aimd_rate": slowed(
+        "aimd_rate", min_rate=50, interval_ms=200, late_ms=200, cooldown_ms=200, window_ms=400
+    ),
+    "frontier_lag": slowed("frontier_lag"),
 }
 
 COMMAND = ("is_stopped", "gap_ns", "admitted")
@@ -51,17 +59,31 @@ RUN = list(SYSTEMS) if IS_LONG else ["static_admission"]
 
 
 def test_every_part_of_the_live_clock_is_run() -> None:
-    parts = {part for part in (*LIVE_TRANSPORTS, *LIVE_THROTTLES) if part not in {"credit", "none"}}
-    assert set(SYSTEMS) == parts
+    ours = {"credit", "none", "chained", *VIRTUAL_TRANSPORTS}
+    assert set(SYSTEMS) == {*TRANSPORT_PARTS, *THROTTLE_PARTS} - ours
 
 
-@pytest.mark.holds("unbounded", "live", "the virtual clock: every ledger row and table")
-@pytest.mark.holds("local", "live", "the virtual clock: every ledger row and table")
-@pytest.mark.holds("blocking_queue", "live", "the virtual clock: every ledger row and table")
-@pytest.mark.holds("global_hysteresis", "live", "the virtual clock: every ledger row and table")
-@pytest.mark.holds("stepwise_sleep", "live", "the virtual clock: every ledger row and table")
-@pytest.mark.holds("pid_rate", "live", "the virtual clock: every ledger row and table")
-@pytest.mark.holds("static_admission", "live", "the virtual clock: every ledger row and table")
+@pytest.mark.holds(
+    (
+        "unbounded",
+        "local",
+        "blocking_queue",
+        "half_return_credit",
+        "batched_credit",
+        "cumulative_credit",
+        "rate_window",
+        "bdp_window",
+        "hop_hysteresis",
+        "global_hysteresis",
+        "stepwise_sleep",
+        "pid_rate",
+        "static_admission",
+        "aimd_rate",
+        "frontier_lag",
+    ),
+    "live",
+    "the virtual clock: every ledger row and table",
+)
 @pytest.mark.parametrize("name", RUN)
 def test_a_live_run_is_that_of_the_virtual_clock(
     name: str,

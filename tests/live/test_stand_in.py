@@ -44,7 +44,7 @@ def test_a_case_runs_alike_on_both_clocks(
     assert sorted(came) == sorted(due)
 
 
-@pytest.mark.parametrize("name", ["blocking_queue", "pid_rate"])
+@pytest.mark.parametrize("name", ["pid_rate", "hop_hysteresis", "aimd_rate"])
 def test_another_system_runs_alike_on_both_clocks(
     name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
 ) -> None:

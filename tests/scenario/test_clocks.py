@@ -37,15 +37,7 @@ ANY = [
     ),
 ]
 LIVE = [
-    (
-        (f"options/{NETMEM}buffer-debloat.enabled", True),
-        f'options."{NETMEM}buffer-debloat.enabled"',
-        ["true", "change their size", "use false"],
-    ),
     (("cluster/bandwidth_bytes_per_s", 1000), "cluster.bandwidth_bytes_per_s", ["1000", "leave"]),
-    (("stages/1/service_time", "exponential"), "stages[1].service_time", ["'exponential'"]),
-    (("stages/0/service_time", "lognormal"), "stages[0].service_time", ["'lognormal'"]),
-    (("edges/0/partitioner", "broadcast"), "edges[0].partitioner", ["'broadcast'", "share"]),
     (
         ("edges/0/partition_type", "pipelined"),
         "edges[0].partition_type",

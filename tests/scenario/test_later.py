@@ -162,16 +162,6 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
         "edges[0].partition_type",
         ["'hybrid_full': event time over partitions on disk is", "use pipelined_bounded"],
     ),
-    "processors": (
-        [("cluster/cores", 1.5)],
-        "cluster.cores",
-        ["1.5: processors that tasks share are", "leave it out, or use --clock virtual"],
-    ),
-    "processors of a stage": (
-        [("stages/1/service_rate", 10), ("stages/1/cpu", 0.1)],
-        "stages[1].cpu",
-        ["0.1: what 'sink' takes of a processor is", "leave it out, or use --clock virtual"],
-    ),
 }
 OWN = {
     "partition types": "failures over",

@@ -342,7 +342,7 @@ def test_clocks_say_what_they_do_not_do() -> None:
     assert check_clock(made, "virtual") == []
     [problem] = check_clock(made, "live")
     assert problem.place == "system.transport"
-    assert "'tcp': other transports than credit, local, unbounded" in problem.message
+    assert "'tcp': connections without credits, which channels share, are" in problem.message
     debloat = {"taskmanager.network.memory.buffer-debloat.enabled": True}
     [problem] = check_clock(pair(1, 1, options=debloat), "virtual")
     assert "buffer-debloat" in problem.place
