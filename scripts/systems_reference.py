@@ -38,7 +38,8 @@ system:
 ```
 
 The virtual clock runs every system. The live clock, with real rows, runs all but those without
-credits, whose channels share connections; these are refused by name. `flowcontrol systems NAME` prints what is here.
+credits, whose channels share connections; these are refused by name. `flowcontrol systems NAME`
+prints what is here.
 
 """
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from flowcontrol.analysis.panel import Array, Panel, mean_over_time
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.clocks import LOG_THROTTLES
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 
 _MS_PER_S: Final = 1000.0
 
@@ -25,7 +25,7 @@ FULL: Final = 0.9
 
 def reads_in_batches(scenario: Scenario) -> bool:
     """Tell whether sources read what their throttle admits at a trigger, and then wait."""
-    return scenario.system.throttle in LOG_THROTTLES
+    return THROTTLE_PARTS[scenario.system.throttle].has_log
 
 
 def most_behind_s(samples: Panel, scenario: Scenario) -> float:

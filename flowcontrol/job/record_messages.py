@@ -4,6 +4,7 @@ As :mod:`flowcontrol.job.message_recorder`, of other systems than Flink.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from flowcontrol.job.channel_state import ChannelId, MessageUnderWay
 from flowcontrol.job.job import Job
@@ -11,10 +12,17 @@ from flowcontrol.job.message_failures import Processes
 from flowcontrol.job.message_recorder import FlinkRecorder, arrived_by
 from flowcontrol.job.messages import BACKWARD, FORWARD, Message, Recorder
 from flowcontrol.job.round_state import RoundState, TaskState
-from flowcontrol.protocol.queues import is_event
-from flowcontrol.systems.message_names import BARRIER, EVENT_NAMES, TRANSPORT_NAMES, throttle_names
+from flowcontrol.protocol.queues import CANCEL_MARKER, END_OF_DATA, END_OF_PARTITION, is_event
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant
+
+EVENT_NAMES: Final = {
+    END_OF_PARTITION: "End",
+    END_OF_DATA: "EndOfData",
+    CANCEL_MARKER: "CancelBarrier",
+}
+"""Events among the records of a channel, by kind; all others are barriers."""
 
 
 def recorder_of(job: Job) -> Recorder:
@@ -35,12 +43,12 @@ class RecordRecorder:
     Parameters
     ----------
     job : Job
-        The scenario, laid out; its transport is one of TRANSPORT_NAMES.
+        The scenario, laid out; its transport counts records.
     """
 
     def __init__(self, job: Job) -> None:
         assert job.record_transport is not None
-        self._names = TRANSPORT_NAMES[job.scenario.system.transport]
+        self._names = TRANSPORT_PARTS[job.scenario.system.transport].messages
         self._processes, self._is_under_way = Processes(job), False
         self._under_way: dict[ChannelId, tuple[MessageUnderWay, ...]] = {}
         self._granted: dict[ChannelId, int] = {}
@@ -91,7 +99,9 @@ class RecordRecorder:
                         t_s,
                         *name,
                         FORWARD,
-                        self._names.data if is_data else EVENT_NAMES.get(message.kind, BARRIER),
+                        self._names["data"]
+                        if is_data
+                        else EVENT_NAMES.get(message.kind, "Barrier"),
                         credit=message.records if is_data else 0,
                         bytes=message.nbytes,
                     )
@@ -106,12 +116,12 @@ class RecordRecorder:
                 if granted == before or not task.is_running:
                     continue
                 self._granted[name] = granted
-                if self._names.grant:
+                if "grant" in self._names:
                     more = granted - before
-                    yield Message(t_s, *name, BACKWARD, self._names.grant, credit=more)
-                elif self._names.stop:
-                    said = self._names.stop if granted < before else self._names.go
-                    yield Message(t_s, *name, BACKWARD, said)
+                    yield Message(t_s, *name, BACKWARD, self._names["grant"], credit=more)
+                elif "stop" in self._names:
+                    order = "stop" if granted < before else "go"
+                    yield Message(t_s, *name, BACKWARD, self._names[order])
 
 
 class ThrottleRecorder:
@@ -126,7 +136,7 @@ class ThrottleRecorder:
     def __init__(self, job: Job) -> None:
         system = job.scenario.system
         self._sources = {plan.name for plan in job.stages if plan.is_source}
-        self._names = throttle_names(system.throttle, system.throttle_values)
+        self._names = THROTTLE_PARTS[system.throttle].names(system.throttle_values)
         self._heard = 0
 
     def begin(self, state: RoundState) -> None:

@@ -10,13 +10,13 @@ from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators import source_log as rules
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
-from flowcontrol.scenario.clocks import LOG_THROTTLES
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 
 
 def has_log(job: Job, plan: JobVertex) -> bool:
     """Tell whether a task reads a log: its own, or that of a throttle that reads in batches."""
     return plan.is_source and (
-        plan.stage.reads_log or job.scenario.system.throttle in LOG_THROTTLES
+        plan.stage.reads_log or THROTTLE_PARTS[job.scenario.system.throttle].has_log
     )
 
 

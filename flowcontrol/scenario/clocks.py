@@ -16,6 +16,7 @@ from flowcontrol.scenario.models import Edge, Scenario
 from flowcontrol.scenario.operators import named
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.stage_models import Input
 from flowcontrol.scenario.window_checks import ONE_SUBTASK
@@ -101,13 +102,6 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
 VIRTUAL_TRANSPORTS: Final = ("tcp",)
 """Transports that the live clock does not run: a row would say how a channel stood before its
 connection's turn."""
-
-LOG_THROTTLES: Final = ("pid_rate", "static_admission")
-"""Throttles whose sources read a log, in which due records wait."""
-
-
-AGE_THROTTLES: Final = ("aimd_rate", "frontier_lag")
-"""Throttles that look at when the records under way were emitted."""
 
 
 def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
@@ -213,7 +207,7 @@ def _ages_from_arrival(scenario: Scenario) -> Iterator[Refusal]:
     """Refuse latencies from arrival where a throttle looks at the same ages."""
     throttle = scenario.system.throttle
     for index, stage in enumerate(scenario.stages):
-        if throttle in AGE_THROTTLES and stage.latency_from == "arrival":
+        if THROTTLE_PARTS[throttle].needs_ages and stage.latency_from == "arrival":
             what = f"'arrival' with throttle {throttle!r}, which looks at when records are emitted,"
             yield f"stages[{index}].latency_from", f"{what} is", "use emission"
 
@@ -229,7 +223,7 @@ def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
         has_rate = scenario.stage(edge.receiver).service_rate is not None
         source = scenario.stage(head)
         is_of_source = edge.chain and source.is_source and not source.reads_log
-        if throttle in LOG_THROTTLES and is_of_source and has_rate:
+        if THROTTLE_PARTS[throttle].has_log and is_of_source and has_rate:
             what = f"true with throttle {throttle!r}: a service_rate in the task"
             instead = f"leave it out, take the service_rate of {edge.receiver!r} out, or use"
             what, instead = f"{what} of a source with a log is", f"{instead} another throttle"

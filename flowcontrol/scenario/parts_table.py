@@ -52,6 +52,20 @@ class Part:
         the two has a bound.
     not_above : sequence of (str, str)
         Parameters of which the first must not be above the second.
+    section : str
+        Where the reference of other systems has its rules.
+    messages : mapping of str to str
+        What its system calls each of its messages. Of a transport: ``data`` of a sender, and
+        ``grant``, or ``stop`` and ``go``, of its receiver; one that has none sends none. Of a
+        throttle: by what its controller says (``Controller.spoken``).
+    messages_in_bytes : mapping of str to str
+        The same where its marks are in bytes: another system's names.
+    no_messages : str
+        Of a transport: why it has none.
+    has_log : bool
+        Of a throttle: its sources read a log, in which due records wait.
+    needs_ages : bool
+        Of a throttle: it looks at when the records under way were emitted.
     """
 
     meaning: str
@@ -59,6 +73,16 @@ class Part:
     counts_records: bool = False
     has_grants: bool = True
     not_above: Sequence[tuple[str, str]] = ()
+    section: str = ""
+    messages: Mapping[str, str] = field(default_factory=dict)
+    messages_in_bytes: Mapping[str, str] = field(default_factory=dict)
+    no_messages: str = ""
+    has_log: bool = False
+    needs_ages: bool = False
+
+    def names(self, values: Mapping[str, float]) -> Mapping[str, str]:
+        """Return the names of its messages, where it has such parameters."""
+        return self.messages_in_bytes if values.get("high_bytes", 0) > 0 else self.messages
 
 
 def _parts(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Part]:

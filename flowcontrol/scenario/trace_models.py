@@ -2,23 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Final
 
 from pydantic import Field
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.mapping import Mapping
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.system import SystemSpec
-
-WITHOUT_MESSAGES: Final = {
-    "local": "producer and consumer share a pool",
-    "chained": "a record goes on by a function call",
-    "blocking_queue": "a producer waits at a queue of its own process",
-}
-"""Transports of which there is nothing to write down, and why."""
 
 
 class Trace(Mapping):
@@ -54,8 +47,7 @@ def trace_problems(
     edges : sequence of (str, bool)
         Name of every edge, and whether it is chained.
     """
-    if system.transport in WITHOUT_MESSAGES:
-        why = WITHOUT_MESSAGES[system.transport]
+    if why := TRANSPORT_PARTS[system.transport].no_messages:
         text = f"transport {system.transport!r} has no messages, as {why}"
         yield Problem("trace", f"{text}: leave it out, or use another system")
     end = Fraction(repr(duration_s))

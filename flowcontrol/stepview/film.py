@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.job.job import Job
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.stepview import names
 from flowcontrol.stepview.acted import System, add_rules
 from flowcontrol.stepview.happenings import Happening, happenings
@@ -46,13 +47,12 @@ class Film:
         """Return what does not change: what the job consists of, and what its rules are called."""
         scenario, job = self.job.scenario, self.job
         part, throttle = scenario.system.transport, scenario.system.throttle
-        sections = names.table("sections.yaml")
         return {
             "name": self.system,
             "transport": part,
             "throttle": throttle,
-            "section": sections["transports"].get(part, ""),
-            "throttle_section": sections["throttles"].get(throttle, ""),
+            "section": TRANSPORT_PARTS[part].section,
+            "throttle_section": THROTTLE_PARTS[throttle].section,
             "counts_records": job.record_transport is not None,
             "has_credit": part == "credit" or (job.record_transport is not None and job.has_grants),
             "round_us": job.round_us,

@@ -17,9 +17,9 @@ from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.sampling import sampling_of
-from flowcontrol.job.throttling import controller_of
 from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import has_stamps
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual.between import Between
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
@@ -53,12 +53,12 @@ kernel empties the caches between them."""
 
 def memory_with(job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Memory:
     """Return the memory of a job before its first round; parameters as of :meth:`Running.start`."""
-    controller = controller_of(job)
+    throttle = THROTTLE_PARTS[job.scenario.system.throttle]
     return fill(
         job,
         runs=sizes.runs,
         ages=sizes.ages,
-        track=track or (controller is not None and controller.needs_ages),
+        track=track or throttle.needs_ages,
         spills=sizes.spills,
         reports=sizes.reports,
         asides=sizes.asides,

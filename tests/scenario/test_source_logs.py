@@ -7,11 +7,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.throttling import controller_of
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-from flowcontrol.scenario.clocks import AGE_THROTTLES
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 
 
 def scenario(source: dict[str, Any], sink: dict[str, Any] | None = None, **keys: Any) -> Scenario:
@@ -97,12 +93,3 @@ def test_a_throttle_that_looks_at_ages_keeps_those_of_emission() -> None:
     assert check_clock(scenario(source, **system), "virtual") == []
     [problem] = check_clock(scenario({**source, "latency_from": "arrival"}, **system), "virtual")
     assert str(problem).startswith("stages[0].latency_from: 'arrival' with throttle 'frontier_lag'")
-
-
-def test_the_throttles_that_look_at_ages_are_those_whose_controllers_do() -> None:
-    for name in THROTTLE_PARTS:
-        if name != "none":
-            found = scenario({"emit_rate": 9}, system={"throttle": {"name": name}})
-            controller = controller_of(build_physical_graph(found))
-            assert controller is not None
-            assert controller.needs_ages == (name in AGE_THROTTLES)

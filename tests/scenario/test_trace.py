@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.trace_models import WITHOUT_MESSAGES
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
 
 STAGES = [
     {"name": "a", "emit_rate": 10},
@@ -66,7 +66,9 @@ def test_a_slip_is_refused_with_its_place(trace: Any, place: str, texts: list[st
         assert text in str(caught.value)
 
 
-@pytest.mark.parametrize("transport", WITHOUT_MESSAGES)
+@pytest.mark.parametrize(
+    "transport", [name for name, part in TRANSPORT_PARTS.items() if part.no_messages]
+)
 def test_a_system_without_messages_is_refused_by_name_with_the_reason(transport: str) -> None:
     system = {"transport": transport}
     edges = [{"from": "b", "to": "c"}]
@@ -74,5 +76,7 @@ def test_a_system_without_messages_is_refused_by_name_with_the_reason(transport:
     with pytest.raises(ScenarioError) as caught:
         scenario({}, system=system, stages=stages, edges=edges)
     assert [problem.place for problem in caught.value.problems] == ["trace"]
-    expected = f"transport {transport!r} has no messages, as {WITHOUT_MESSAGES[transport]}"
+    expected = (
+        f"transport {transport!r} has no messages, as {TRANSPORT_PARTS[transport].no_messages}"
+    )
     assert expected in str(caught.value)

@@ -95,8 +95,6 @@ class AimdRate(c.Controller):
         Parameters of the throttle, and what the job is.
     """
 
-    needs_ages: ClassVar[bool] = True
-
     _kept: ClassVar[tuple[str, ...]] = ("rate", "fell_us", "history")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
@@ -154,3 +152,6 @@ class AimdRate(c.Controller):
             for source in sources
         ]
         return [c.Command(0, c.rate_gap_ns(share), -1) for share in shares]
+
+
+CONTROLLER = AimdRate

@@ -14,8 +14,6 @@ class Batches(c.Controller):
     is unfinished in the job; so it takes a round at least.
     """
 
-    has_log: ClassVar[bool] = True
-
     _kept: ClassVar[tuple[str, ...]] = ("admitted", "is_running", "begun_us")
 
     def __init__(self, settings: c.ControllerSettings) -> None:

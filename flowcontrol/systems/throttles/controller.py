@@ -139,10 +139,6 @@ class Controller(ABC):
 
     Attributes
     ----------
-    has_log : bool
-        The sources stand before a durable log: what is not emitted waits there and is not lost.
-    needs_ages : bool
-        It looks at when the oldest record was emitted (``JobObservation.oldest_us``).
     look_us : int
         When it looks next, microseconds.
     found_nothing : bool
@@ -151,12 +147,9 @@ class Controller(ABC):
         Control messages sent so far, counted once per receiver: claims, events, rates. What a
         message is, each controller says.
     spoken : list of [str, str, int, int]
-        Those that it sent when it last observed: what it is (:mod:`..message_names`), the stage and
-        the subtask that hears it, or that says it to the controller; 1: it is heard.
+        Those that it sent when it last observed: what it is (a key of ``Part.messages``), the stage
+        and the subtask that hears it, or that says it to the controller; 1: it is heard.
     """
-
-    has_log: ClassVar[bool] = False
-    needs_ages: ClassVar[bool] = False
 
     _kept: ClassVar[tuple[str, ...]] = ()
     """Names of the attributes that change from round to round; plain JSON all of them."""

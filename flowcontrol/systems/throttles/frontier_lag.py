@@ -49,8 +49,6 @@ class FrontierLag(c.Controller):
         Parameters of the throttle, and what the job is.
     """
 
-    needs_ages: ClassVar[bool] = True
-
     _kept: ClassVar[tuple[str, ...]] = ("is_open", "first_open", "ends")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
@@ -80,3 +78,6 @@ class FrontierLag(c.Controller):
         for _ in range(steps):
             for source in job.sources:
                 self._tell("step", source)
+
+
+CONTROLLER = FrontierLag

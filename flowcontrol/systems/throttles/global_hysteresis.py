@@ -197,3 +197,6 @@ class GlobalHysteresis(c.Controller):
         elif claims == 0 and was == 1:
             self.written_ms[number] = -1
             self._hear("relief", task)
+
+
+CONTROLLER = GlobalHysteresis

@@ -1,26 +1,10 @@
-"""The controller of a throttle, by name."""
+"""The controller of a throttle: ``CONTROLLER`` of the module of its name."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.throttles.aimd_rate import AimdRate
 from flowcontrol.systems.throttles.controller import Controller, ControllerSettings
-from flowcontrol.systems.throttles.frontier_lag import FrontierLag
-from flowcontrol.systems.throttles.global_hysteresis import GlobalHysteresis
-from flowcontrol.systems.throttles.pid_rate import PidRate
-from flowcontrol.systems.throttles.static_admission import StaticAdmission
-from flowcontrol.systems.throttles.stepwise_sleep import StepwiseSleep
-
-CONTROLLERS: Final[dict[str, Callable[[ControllerSettings], Controller]]] = {
-    "global_hysteresis": GlobalHysteresis,
-    "stepwise_sleep": StepwiseSleep,
-    "pid_rate": PidRate,
-    "static_admission": StaticAdmission,
-    "aimd_rate": AimdRate,
-    "frontier_lag": FrontierLag,
-}
-"""The controller of every throttle but ``none``, each in the module of its name."""
 
 
 def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -96,7 +80,9 @@ def make_controller(
     if throttle == "none":
         return None
     settings = ControllerSettings(_full(throttle, values), round_us, spouts_above)
-    return CONTROLLERS[throttle](settings)
+    module = import_module(f"{__package__}.{throttle}")
+    made: Controller = module.CONTROLLER(settings)
+    return made
 
 
 def _full(throttle: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -199,3 +199,6 @@ class PidRate(Batches):
         ]  # fmt: skip
         pairs = zip(lags, limits, strict=True)
         return [lag if limit < 0 else min(lag, limit) for lag, limit in pairs]
+
+
+CONTROLLER = PidRate

@@ -131,3 +131,6 @@ class StaticAdmission(Batches):
 
     def _share(self, size: int, total: int) -> int:
         return partition_share(size, total, self._most) if self._most > 0 else size
+
+
+CONTROLLER = StaticAdmission

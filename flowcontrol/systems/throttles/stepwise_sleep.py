@@ -276,3 +276,6 @@ class StepwiseSleep(c.Controller):
         for source in job.sources:
             if source.stage == spout:
                 self._tell(what, source)
+
+
+CONTROLLER = StepwiseSleep

@@ -85,7 +85,7 @@ def test_shares_are_rounded_as_kafkas_are():
 
 def test_when_it_looks():
     made = controller()
-    assert (made.next_look_us(), made.has_log, made.wants_empty) == (10_000, True, False)
+    assert (made.next_look_us(), made.wants_empty) == (10_000, False)
     assert [command.admitted for command in made.first(sources((0, 0)))] == [0]
     assert look(made, 10, (0, 0)) == [0]
     assert made.next_look_us() == 20_000  # nothing waits: again after a round

@@ -10,6 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from flowcontrol.systems.throttles.batches import Batches
 from flowcontrol.systems.throttles.controller import (
     Command,
     Controller,
@@ -45,7 +46,7 @@ class Toy:
         self.say(self.controller.first([self.source()]))
 
     def source(self) -> SourceObservation:
-        log = self.offered - self.emitted if self.controller.has_log else 0
+        log = self.offered - self.emitted if isinstance(self.controller, Batches) else 0
         return SourceObservation("source", 0, self.emitted, log, self.offered, float(self.arrival))
 
     def seen(self) -> JobObservation:
@@ -86,7 +87,7 @@ class Toy:
     def emit(self, end_us: int) -> None:
         command = self.commands[-1][1]
         own_us = 1_000_000 // self.arrival
-        if self.controller.has_log:
+        if isinstance(self.controller, Batches):
             self.offered = end_us // own_us
             more = min(self.offered, command.admitted) - self.emitted
             assert more >= 0
