@@ -292,14 +292,22 @@ def _read_task(found: Shares, own: TaskShare, text: str | None) -> None:
         found.add(Shares(machines=machines, **stage))
 
 
-def with_texts(rows: Mapping[str, Sequence[Row]], sink: Sequence[Any]) -> dict[str, list[Row]]:
-    """Return rows whose states are texts, with what the rules of a sink keep of each subtask."""
+def side_of_state(plan: JobVertex) -> str:
+    """Return on which side of its first link a stage's rows have its tasks' states."""
+    return "sender" if plan.is_source else "receiver"
+
+
+def with_texts(
+    plan: JobVertex, rows: Mapping[str, Sequence[Row]], sinks: Sequence[Any]
+) -> dict[str, list[Row]]:
+    """Return rows whose states are texts, with what the rules of sinks keep of each subtask."""
+    side = side_of_state(plan)
     found: dict[str, list[Row]] = {}
     for name, own in rows.items():
         for row in own:
             state = row["task_state"]
-            if state is not None and sink:
-                state = {**state, "sink": sink[row["receiver"]]}
+            if state is not None and sinks:
+                state = {**state, "sink": sinks[row[side]]}
             text = None if state is None else _encode(state)
             found.setdefault(name, []).append({**row, "task_state": text})
     return found
