@@ -251,7 +251,7 @@ class StageRuntime:
     def kept(self, number: int) -> dict[str, list[Row]]:
         """Return what the ledger is to hold of the round that was just run: its rows."""
         assert self._replica is not None and number == self.round
-        rows = StageRows(self.job, self.plan, self._replica.memory)
+        rows = StageRows(self.job, self.plan, self._replica)
         between = None
         if self._between is not None:
             between = {"between": self._between.state()}

@@ -98,10 +98,6 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-VIRTUAL_TRANSPORTS: Final = ("tcp",)
-"""Transports that the live clock does not run: a row would say how a channel stood before its
-connection's turn."""
-
 LOG_THROTTLES: Final = ("pid_rate", "static_admission")
 """Throttles whose sources read a log, in which due records wait."""
 
@@ -115,13 +111,6 @@ def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
         names = ", ".join(job.name for job in scenario.jobs)
         what = f"{names}: jobs that start and stop during a run, and share network memory, are"
         yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
-    cluster, transport = scenario.cluster, scenario.system.transport
-    if transport in VIRTUAL_TRANSPORTS:
-        what = f"{transport!r}: connections without credits, which channels share, are"
-        yield "system.transport", what, "use another transport"
-    if cluster.bandwidth_bytes_per_s is not None:
-        what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
-        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
 def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
