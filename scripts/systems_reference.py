@@ -9,7 +9,7 @@ The catalogue is ``presets.yaml`` and ``parts.yaml`` of ``flowcontrol/scenario``
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from scripts.reference import FOLDER, ROOT, serve, table
@@ -37,9 +37,7 @@ system:
   throttle: {name: global_hysteresis, slots: 256, high: 0.8, low: 0.2}
 ```
 
-The virtual clock runs every system. The live clock, with real rows, runs all but those without
-credits, whose channels share connections; these are refused by name. `flowcontrol systems NAME`
-prints what is here.
+Both clocks run every system. `flowcontrol systems NAME` prints what is here.
 
 """
 
@@ -54,7 +52,6 @@ an `arrival_rate` loses nothing. If a heap would overflow (`heap_bytes` of the t
 
 def page() -> str:
     """Return the page."""
-    from flowcontrol.scenario.clocks import VIRTUAL_TRANSPORTS
     from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
     from flowcontrol.scenario.presets import ALIASES, PRESETS
 
@@ -65,15 +62,14 @@ def page() -> str:
             f"[{preset.version}](#{anchor(name)})",
             f"`{preset.transport}`",
             f"`{preset.throttle}`",
-            "no" if preset.transport in VIRTUAL_TRANSPORTS else "yes",
             preset.meaning,
         )
         for name, preset in PRESETS.items()
     ]
-    heads = ("system", "defaults of", "transport", "throttle", "live clock", "meaning")
+    heads = ("system", "defaults of", "transport", "throttle", "meaning")
     parts = [f"{HEAD}{table(heads, rows)}{SOURCES}"]
     for title, own in (("Transports", TRANSPORT_PARTS), ("Throttles", THROTTLE_PARTS)):
-        parts.append(f"## {title}\n\n{parts_table(title, own, VIRTUAL_TRANSPORTS)}")
+        parts.append(f"## {title}\n\n{parts_table(title, own)}")
     parts.append("## Each system's defaults\n")
     parts += [system(name, preset) for name, preset in PRESETS.items()]
     return "\n".join(parts)
@@ -84,12 +80,11 @@ def anchor(name: str) -> str:
     return name.replace(".", "")
 
 
-def parts_table(title: str, parts: Mapping[str, Part], virtual: Collection[str]) -> str:
+def parts_table(title: str, parts: Mapping[str, Part]) -> str:
     """Return the parts of one kind with their parameters."""
     made: list[tuple[str, ...]] = []
     for name, part in parts.items():
-        clocks = "virtual clock" if name in virtual else "both clocks"
-        made.append((f"`{name}`", "", "", "", f"{part.meaning}; {clocks}"))
+        made.append((f"`{name}`", "", "", "", part.meaning))
         made += [
             ("", f"`{key}`", f"`{plain(parameter.default)}`", parameter.unit, parameter.meaning)
             for key, parameter in part.parameters.items()

@@ -43,7 +43,7 @@ def rounds_at_once(job: Job, plan: JobVertex) -> int:
     stage, is_throttled = plan.stage, plan.is_source and job.scenario.system.throttle != "none"
     if is_throttled or stage.window is not None or alignment_of(job, plan) is not None:
         return 1
-    if stage.output is not None and stage.guarantee == "exactly-once":
+    if any(one.stage.output and one.stage.guarantee == "exactly-once" for one in plan.members):
         return 1
     channels = [channel for link in (*plan.inputs, *plan.outputs) for channel in link.channels]
     return min(MOST_AT_ONCE, *(job.trip(channel) for channel in channels))

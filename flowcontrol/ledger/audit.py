@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.audit_link import LinkHistory
-from flowcontrol.ledger.audit_rows import counts_records
+from flowcontrol.ledger.audit_rows import is_without_credits
 from flowcontrol.ledger.audit_rules import RECEIVER_CLAIMS, SENDER_CLAIMS
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import read_history
@@ -75,13 +75,13 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
     Raises
     ------
     LedgerError
-        If there is no ledger, the table has not its columns, or it is that of a transport that
-        counts records.
+        If there is no ledger, the table has not its columns, or it is that of a transport without
+        credits.
 
     Notes
     -----
-    The invariants are those of Flink's credits. Under other systems' transports, such as
-    ``blocking_queue``, a cursor counts records, and there are no buffers to look at.
+    The invariants are those of Flink's credits. Other transports have none; under most of them,
+    such as ``blocking_queue``, a cursor counts records, and there are no buffers to look at.
 
     A batch with a malformed, missing or doubled row is not looked into: that row is the
     violation. A side may be a batch ahead of the other, as a killed run leaves it.
@@ -100,11 +100,11 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
         raise LedgerError(f"the table is no ledger: it has no column {', '.join(lacking)}")
     rows = table.to_pylist()
     received = next((row for row in rows if row["side"] == "receiver"), None)
-    if received is not None and counts_records(received):
+    if received is not None and is_without_credits(received):
         where = "the table" if isinstance(ledger, pa.Table) else str(ledger)
         raise LedgerError(
-            f"{where} is the ledger of a transport that counts records: audit knows the invariants "
-            "of Flink's credits, so give it a run with system.transport: credit"
+            f"{where} is the ledger of a transport without credits: audit knows the invariants of "
+            "Flink's credits, so give it a run with system.transport: credit"
         )
     link = LinkHistory(rows)
     end = link.last_batch + 1 if link.fault is None else link.fault.batch_id

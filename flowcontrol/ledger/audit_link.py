@@ -200,7 +200,13 @@ class LinkHistory:
             return None
         initial = _nothing_received(channel, now.exclusive)
         attempt = self._attempt(batch, channel)
-        heard = attempt.before(batch, now.trip)
+        sent = self.senders.row(batch, channel)
+        first = self.senders.row(0, channel)
+        # What a connection has sent behind the batch that is heard of stands in the next one's row.
+        late = first is not None and first.has_turn
+        if late and sent is None:
+            return None
+        heard = attempt.before(batch, now.trip - late)
         return ReceiverStep(
             now=now,
             before=self.receivers.row(attempt.before(batch), channel) or initial,

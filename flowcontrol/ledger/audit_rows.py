@@ -61,6 +61,8 @@ class SenderRow:
         The task was not deployed: it had failed, or was about to begin anew.
     trip : int
         Batches that a message of the channel takes, and what is told in return.
+    has_turn : bool
+        A connection sends its messages behind a batch: they are in the next one's row.
     """
 
     batch_id: int
@@ -82,6 +84,7 @@ class SenderRow:
     overdraft: int | None
     is_gone: bool = False
     trip: int = 1
+    has_turn: bool = False
 
     @property
     def task(self) -> int:
@@ -178,11 +181,8 @@ def read_row(raw: Raw) -> SenderRow | ReceiverRow:
         raise MalformedRowError(text) from error
 
 
-def counts_records(raw: Raw) -> bool:
-    """Tell whether a receiver's row is of a channel whose cursors count records, not messages.
-
-    Its state says so: it notes what is granted by the transport's own rule.
-    """
+def is_without_credits(raw: Raw) -> bool:
+    """Tell whether a receiver's row is of a channel without credits; its state says so."""
     try:
         state = json.loads(raw["channel_state"])
         return "grant" in state.get("shown", state)

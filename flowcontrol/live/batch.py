@@ -20,7 +20,7 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.job import Job, JobEdge
@@ -32,10 +32,11 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders, joined
 from flowcontrol.live.pack import SubtaskOrder
 from flowcontrol.live.runtime import StageRuntime, links_heard
-from flowcontrol.live.sink import StageSink
+from flowcontrol.live.sink import StageSink, pieces_of
 from flowcontrol.live.stage_rows import count_of
 from flowcontrol.live.take import RESULT, exchange_schema, sent_schema
 from flowcontrol.live.window_rows import WindowResults
+from flowcontrol.live.work import writers_of
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ Reports = dict[int, dict[str, Any]]
 Orders = dict[int, SubtaskOrder]
 """By subtask."""
 
-Files = list[dict[str, Any] | None]
-"""Of a subtask: the file of each output edge; of a sink, and of windows at last, of its table."""
+Files = Sequence[dict[str, Any] | None]
+"""Of a subtask: the file of each output edge; those of each sink; of windows at last, of theirs."""
 
 
 class StageBatch:
@@ -97,18 +98,22 @@ class StageBatch:
         self._exchanges = {
             link.name: Exchange(paths.exchange(link), hidden, run_id) for link in plan.outputs
         }
-        self._output: OutputTable | None = None
         self._windows: WindowResults | None = None
         if plan.stage.window is not None:
             self._windows = WindowResults(job, plan, paths, run_id, rows, schema)
-            self._output = self._windows.table
-        elif plan.stage.output is not None:
-            folder = paths.output(plan.stage.output.path)
-            self._output = OutputTable(folder, schema, f"{run_id}/{plan.name}")
-        self._sink: StageSink | None = None
-        if self._output is not None and plan.stage.guarantee == "exactly-once":
-            first = ledgers[plan.inputs[0].name]
-            self._sink = StageSink(plan, self._output, run_id, first, job.round_us)
+        self._tables = dict[int, OutputTable]()
+        self._sinks = dict[int, StageSink]()
+        """Of each sink, by its place among them: of one that writes exactly once its rules."""
+        first = next(iter(ledgers.values()))
+        for place, member in enumerate(writers_of(plan)):
+            sink = member.stage
+            assert sink.output is not None
+            columns = sent_schema(job, stage, schema, rows)
+            table = OutputTable(paths.output(sink.output.path), columns, f"{run_id}/{sink.name}")
+            if sink.guarantee == "exactly-once":
+                self._sinks[place] = StageSink(plan, member, table, run_id, first, job.round_us)
+            else:
+                self._tables[place] = table
         self._ledgers = ledgers
         self._orders = StageOrders(job, plan, paths, run_id)
         self.rounds = self._runtime.last_committed() + 1
@@ -124,29 +129,29 @@ class StageBatch:
             held = list[Any]()
             for number in rounds:
                 works = runtime.advance(number)
-                if self._sink is not None:
-                    self._sink.begin_round(number, runtime.heard)
+                for sink in self._sinks.values():
+                    sink.begin_round(number, runtime.heard)
                 for done in works:
                     if done.records or len(rounds) > 1:
                         orders.setdefault(done.index, []).append(self._orders.order(last, done))
                 if number < last:  # of the last one later: executors may have to say something
                     held.append(runtime.kept(number))
-            reports = self._move_rows(rows, rounds, {i: joined(own) for i, own in orders.items()})
-            if self._sink is not None:
-                self._sink.end_round(last, runtime.works, reports)
+            files = self._move_rows(rows, rounds, {i: joined(own) for i, own in orders.items()})
+            for place, sink in self._sinks.items():
+                sink.end_round(last, runtime.works, self._written(place, files))
             self._commit_state(last)
             crash_point(self.plan.name, last, CrashPoint.BEFORE_LEDGER)
             self._commit_ledgers(last, held)
-            if self._sink is not None:
-                self._sink.after_ledger(last)
+            for sink in self._sinks.values():
+                sink.after_ledger(last)
             crash_point(self.plan.name, last, CrashPoint.AFTER_LEDGER)
             self.records = sum(done.taken for done in runtime.works)
         self.rounds = rounds.stop
 
     # ------------------------------------------------------------------ rows
 
-    def _move_rows(self, rows: DataFrame, rounds: range, orders: Orders) -> Reports:
-        """Run the executors' part and commit its files; return what they report."""
+    def _move_rows(self, rows: DataFrame, rounds: range, orders: Orders) -> dict[int, Files]:
+        """Run the executors' part and commit its files; return these."""
         orders, last = {i: order for i, order in orders.items() if order.rows}, rounds[-1]
         if self._windows is None and (not orders or self._all_exchanged(last, orders)):
             return {}
@@ -157,11 +162,25 @@ class StageBatch:
             files = self._results(self._windows, last, reports)
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(rounds, place, link, files)
-        if self._output is not None and self._sink is None:
-            written = [_packed(i, own[-1]) for i, own in sorted(files.items()) if own[-1]]
+        tables = [(table, self._written(place, files)) for place, table in self._tables.items()]
+        if self._windows is not None:
+            tables.append((self._windows.table, {i: own[-1:] for i, own in files.items()}))
+        for table, found in tables:
+            written = [_packed(i, own[0]) for i, own in sorted(found.items()) if own[0]]
             if written:
-                self._output.commit(last, written)
-        return reports
+                table.commit(last, written)
+        return files
+
+    def _written(self, place: int, files: Mapping[int, Files]) -> dict[int, Files]:
+        """Return the files that belong to a sink, by subtask."""
+        found = dict[int, Files]()
+        for done in self._runtime.works:
+            pieces = len(pieces_of(done))
+            counts = [pieces if i in self._sinks else 1 for i in range(place + 1)]
+            first = len(self.plan.outputs) + sum(counts[:place])
+            if done.index in files:
+                found[done.index] = files[done.index][first : first + counts[place]]
+        return found
 
     @staticmethod
     def _executed(rows: DataFrame) -> Reports:
@@ -182,20 +201,13 @@ class StageBatch:
         if late:
             windows.late.commit(number, late)
         return {
-            done.index: windows.packed(
-                number,
-                done,
-                [
-                    self._orders.edge(number, done, place, link)
-                    for place, link in enumerate(self.plan.outputs)
-                ],
-            )
+            done.index: windows.packed(number, done, list(self._orders.ways(number, done)))
             for done in self._runtime.works
         }
 
     def _all_exchanged(self, number: int, orders: Orders) -> bool:
-        """Whether it has edges, and all that carry rows in this batch have them committed."""
-        if not self.plan.outputs:
+        """Whether it has edges alone, and all that carry rows in this batch have them committed."""
+        if not self.plan.outputs or self._tables or self._sinks:
             return False
         for place, link in enumerate(self.plan.outputs):
             carries = any(len(order.edges[place].routes) for order in orders.values())
@@ -253,11 +265,13 @@ class StageBatch:
     def _commit_ledgers(self, last: int, held: list[Any]) -> None:
         """Commit the rows of the rounds to each ledger; ``held`` is of all but the last one."""
         rows = {link: list[list[dict[str, Any]]]() for link in self._ledgers}
-        sink = list[Any]()
-        if self._sink is not None:
-            sink = [self._sink.state_of(index) for index in range(self.plan.stage.parallelism)]
+        sinks = list[Any]()
+        if self._sinks:
+            every = self._sinks.values()
+            count = self.plan.stage.parallelism
+            sinks = [{one.name: one.state_of(index) for one in every} for index in range(count)]
         for kept in (*held, self._runtime.kept(last)):
-            for link, found in self._runtime.rows(kept, sink).items():
+            for link, found in self._runtime.rows(kept, sinks).items():
                 rows[link].append(found)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:

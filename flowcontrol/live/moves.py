@@ -7,8 +7,11 @@ from collections import defaultdict
 import numpy as np
 
 from flowcontrol.job import JobVertex
+from flowcontrol.job.graph import Member
 from flowcontrol.job.window_state import Result
-from flowcontrol.live.work import EdgeWork, SubtaskRound, Take, WindowWork
+from flowcontrol.live.work import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
+from flowcontrol.operators.selectivity import Selectivity
+from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.replicas.replica import Replica
 from flowcontrol.replicas.shares import Shares
@@ -66,6 +69,7 @@ class _Reader:
             [self._edge(place) for place in range(task.partitions)],
             *self._cursors(),
             reports,
+            [self._reaching(member) for member in writers_of(self._plan)],
             None if task.has_window == 0 else self._windows(shares),
         )
 
@@ -123,6 +127,27 @@ class _Reader:
             tuple(end - new for end, new in zip(ends, emitted, strict=True)),
             tuple(emitted),
         )
+
+    def _reaching(self, member: Member) -> Ints:
+        """Return of which record, or result, each row is made that reaches a sink of the task.
+
+        What an operator puts out follows from how much it has taken in.
+        """
+        first = self._replica.taken_before[self._number]
+        count = self._task.taken - first
+        if self._task.has_window == 1:
+            m = self._memory.head
+            count = sum(move.kind == FIRED for move in self._moves)
+            first = v.operator_at(m, m[self._task.operators_at]).records_out - count
+        path, number = list[Selectivity](), member.input
+        while number != TASK_INPUT and isinstance(one := self._plan.operators[number], Selectivity):
+            path.append(one)
+            number = one.input
+        ends = np.arange(first, first + count + 1)
+        for one in reversed(path):
+            whole, rest = np.divmod(ends, one.denominator)
+            ends = whole * one.numerator + rest * one.numerator // one.denominator
+        return np.repeat(np.arange(count), np.diff(ends))
 
     def _cursors(self) -> tuple[list[list[int]], list[list[int]]]:
         m, task = self._memory.head, self._task

@@ -4,7 +4,7 @@ The reader sends each task its order along with the rows to read. The orders of 
 one: executors write a file an edge, whatever it holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 
@@ -17,7 +17,8 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.pack import GROUP_BYTES, EdgeOrder, SubtaskOrder
 from flowcontrol.live.sink import staged_orders, staged_prefix
 from flowcontrol.live.window_rows import window_folder, window_order
-from flowcontrol.live.work import SubtaskRound
+from flowcontrol.live.work import SubtaskRound, writers_of
+from flowcontrol.scenario.stage_models import Stage
 
 Ints = npt.NDArray[np.int64]
 
@@ -42,9 +43,7 @@ class StageOrders:
 
     def __init__(self, job: Job, plan: JobVertex, paths: RunPaths, run_id: str) -> None:
         self._job, self._plan, self._paths = job, plan, paths
-        self._prefix = staged_prefix(run_id, plan.name)
-        output = plan.stage.output
-        self._table = None if output is None else paths.output(output.path)
+        self._run_id = run_id
 
     def order(self, number: int, done: SubtaskRound) -> SubtaskOrder:
         """Return the order of a subtask, which has run a round, in a batch that ends with one."""
@@ -52,24 +51,37 @@ class StageOrders:
         if plan.stage.window is not None:
             late = self._paths.output(late_name(window_folder(plan)))
             return window_order(late, number, done)
-        if not plan.is_sink:
-            edges = tuple(
-                self.edge(number, done, place, link) for place, link in enumerate(plan.outputs)
-            )
-            return SubtaskOrder(done.records, edges, False)
-        if self._table is None:
-            return SubtaskOrder(done.records, (), True)
-        if plan.stage.guarantee == "exactly-once":
-            staged = staged_orders(self._table, self._prefix, number, done)
-            return SubtaskOrder(done.records, staged, True)
-        every = np.arange(done.records, dtype=np.int64)
-        whole = EdgeOrder(
-            str(self._table), "", (done.index,), (done.first,), every * 0, every, ROWS_OF_A_FILE
-        )
-        is_most_once = plan.stage.guarantee == "at-most-once"
-        return SubtaskOrder(done.records, (whole,), True, is_most_once)
+        return SubtaskOrder(done.records, tuple(self.ways(number, done)))
 
-    def edge(self, number: int, done: SubtaskRound, place: int, link: JobEdge) -> EdgeOrder:
+    def ways(self, number: int, done: SubtaskRound) -> Iterator[EdgeOrder]:
+        """Yield where the rows of a subtask go: over each edge, and into the table of each sink."""
+        for place, link in enumerate(self._plan.outputs):
+            yield self._edge(number, done, place, link)
+        for member, parents in zip(writers_of(self._plan), done.sinks, strict=True):
+            yield from self._table(number, done, member.stage, parents)
+
+    def _table(
+        self, number: int, done: SubtaskRound, sink: Stage, parents: Ints
+    ) -> Iterator[EdgeOrder]:
+        assert sink.output is not None
+        table = self._paths.output(sink.output.path)
+        if sink.guarantee == "exactly-once":
+            prefix = staged_prefix(self._run_id, sink.name)
+            yield from staged_orders(table, prefix, number, done, parents)
+            return
+        yield EdgeOrder(
+            root=str(table),
+            folder="",
+            receivers=(done.index,),
+            first=(done.first,),
+            routes=parents * 0,
+            parents=parents,
+            group_rows=ROWS_OF_A_FILE,
+            is_table=True,
+            is_most_once=sink.guarantee == "at-most-once",
+        )
+
+    def _edge(self, number: int, done: SubtaskRound, place: int, link: JobEdge) -> EdgeOrder:
         """Return how the rows of a subtask go out over an edge."""
         own = done.edges[place]
         return EdgeOrder(

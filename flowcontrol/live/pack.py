@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.staged import PARTIAL
-from flowcontrol.live.take import HIDDEN, RESULT, ROUND, SUBTASK, Rounds
+from flowcontrol.live.take import RESULT, ROUND, SUBTASK
 from flowcontrol.spark.workers import freeze_loaded
 
 GROUP_BYTES = 1 << 20
@@ -46,6 +46,11 @@ class EdgeOrder:
         Most rows of a row group.
     name : str, default ""
         Name of the file: a round that is run again writes it again. Empty: one that no other has.
+    is_table : bool, default False
+        It is a table's: hidden columns are dropped.
+    is_most_once : bool, default False
+        Rows that an earlier attempt has emitted are left out: what a sink wrote of them is visible,
+        what was on its way is lost.
     """
 
     root: str
@@ -56,30 +61,25 @@ class EdgeOrder:
     parents: np.ndarray[Any, np.dtype[np.int64]]
     group_rows: int
     name: str = ""
+    is_table: bool = False
+    is_most_once: bool = False
 
 
 @dataclass(frozen=True)
 class SubtaskOrder:
-    """What a subtask has to do: how many rows must come, where they go, whether they end here.
+    """What a subtask has to do: how many rows must come, and where they go.
 
     Attributes
     ----------
     rows : int
         Rows that it processes.
     edges : tuple of EdgeOrder
-        Per output edge; of a sink that writes a table, that table, once for each transaction that
-        rows of the round belong to.
-    is_sink : bool
-        Hidden columns are dropped, and the rounds of emission counted.
-    is_most_once : bool, default False
-        A sink leaves out the rows that an earlier attempt has emitted: what it wrote of them is
-        visible, what was on its way is lost.
+        Per output edge; then of each sink that writes a table, that table, once for each
+        transaction that rows of the round belong to.
     """
 
     rows: int
     edges: tuple[EdgeOrder, ...]
-    is_sink: bool
-    is_most_once: bool = False
 
 
 class SubtaskWork:
@@ -108,22 +108,15 @@ class SubtaskWork:
                 "exchange log and the ledger disagree"
             )
         report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}
-        edges = list(order.edges)
-        if order.is_sink:
-            stamps = table.column(ROUND).to_numpy()
-            table = table.drop_columns(list(HIDDEN))
-            if order.is_most_once:
-                edges = [_fresh(edge, stamps) for edge in edges]
-        else:
-            table = table.drop_columns([SUBTASK])
-        report["files"] = [write_rows(table, edge) for edge in edges]
+        table = table.drop_columns([SUBTASK])
+        report["files"] = [write_rows(table, edge) for edge in order.edges]
         yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
         freeze_loaded()
 
 
-def _fresh(edge: EdgeOrder, stamps: Rounds) -> EdgeOrder:
+def _fresh(edge: EdgeOrder, table: pa.Table) -> EdgeOrder:
     """Return the order of a sink's file without the rows that were emitted before."""
-    is_fresh = stamps[edge.parents] >= 0
+    is_fresh = table.column(ROUND).to_numpy()[edge.parents] >= 0
     return replace(edge, routes=edge.routes[is_fresh], parents=edge.parents[is_fresh])
 
 
@@ -137,6 +130,10 @@ def write_rows(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
     edge : EdgeOrder
         Which of them go where.
     """
+    if edge.is_most_once:
+        edge = _fresh(edge, table)
+    if edge.is_table:
+        table = table.select([name for name in table.column_names if name != ROUND])
     if len(edge.routes) == 0:
         return None
     by_channel = np.argsort(edge.routes, kind="stable")

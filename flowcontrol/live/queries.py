@@ -206,7 +206,7 @@ class StageQueries:
 
     def _progress(self) -> tuple[int, int]:
         done = min(batch.rounds for batch in self.batches.values())
-        sinks = [plan.name for plan in self._job.stages if plan.is_sink]
+        sinks = [plan.name for plan in self._job.stages if any(one.is_sink for one in plan.members)]
         return done, sum(self.batches[name].records for name in sinks)
 
     def _raise_failure(self) -> None:

@@ -251,7 +251,7 @@ class StageRuntime:
     def kept(self, number: int) -> dict[str, list[Row]]:
         """Return what the ledger is to hold of the round that was just run: its rows."""
         assert self._replica is not None and number == self.round
-        rows = StageRows(self.job, self.plan, self._replica.memory)
+        rows = StageRows(self.job, self.plan, self._replica)
         between = None
         if self._between is not None:
             between = {"between": self._between.state()}
@@ -259,12 +259,11 @@ class StageRuntime:
                 between["restarts"] = self._restarts.state()
         return rows.make(self._shares, self.works, between)
 
-    @staticmethod
     def rows(
-        held: Mapping[str, list[dict[str, Any]]], sink: Sequence[Any]
+        self, held: Mapping[str, list[dict[str, Any]]], sinks: Sequence[Any]
     ) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows of a round, by edge name, with what the rules of a sink keep."""
-        return with_texts(held, sink)
+        """Return the rows of a round, by edge name, with what the rules of sinks keep."""
+        return with_texts(self.plan, held, sinks)
 
     @property
     def heard(self) -> Heard:

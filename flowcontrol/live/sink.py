@@ -19,15 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from flowcontrol.job import JobVertex
+from flowcontrol.job.graph import Member
 from flowcontrol.ledger.exchange import OutputTable, PackedFile
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
 from flowcontrol.live.pack import EdgeOrder
 from flowcontrol.live.sink_mail import Heard
-from flowcontrol.live.work import SubtaskRound
+from flowcontrol.live.stage_rows import side_of_state
+from flowcontrol.live.work import Ints, SubtaskRound
 from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
@@ -39,7 +39,7 @@ ROW_GROUP = 1 << 20
 """Most rows of a row group of a sink's file."""
 
 STATE = "sink"
-"""Key of a sink's state in the ledger's text of its task."""
+"""Key of the states of sinks, by name, in the ledger's text of their task."""
 
 
 class Piece(NamedTuple):
@@ -70,9 +70,9 @@ def staged_prefix(run_id: str, stage: str) -> str:
 
 
 def staged_orders(
-    table: Path, prefix: str, number: int, done: SubtaskRound
-) -> tuple[EdgeOrder, ...]:
-    """Return the files that a subtask of a sink writes in a round, one for each of its pieces.
+    table: Path, prefix: str, number: int, done: SubtaskRound, parents: Ints
+) -> Iterator[EdgeOrder]:
+    """Yield the files that a subtask of a sink writes in a round, one for each of its pieces.
 
     Parameters
     ----------
@@ -84,20 +84,22 @@ def staged_orders(
         The round.
     done : SubtaskRound
         What the subtask did in it.
+    parents : ndarray of int64
+        Of which of its records each row of the sink is made.
     """
-    return tuple(
-        EdgeOrder(
+    for place, piece in enumerate(pieces_of(done)):
+        own = parents[(parents >= piece.first) & (parents < piece.last)]
+        yield EdgeOrder(
             root=str(table),
             folder="",
             receivers=(done.index,),
             first=(done.first + piece.first,),
-            routes=np.zeros(piece.last - piece.first, dtype=np.int64),
-            parents=np.arange(piece.first, piece.last, dtype=np.int64),
+            routes=own * 0,
+            parents=own,
             group_rows=ROW_GROUP,
             name=f"{prefix}{done.index}-{number}-{place}.parquet",
+            is_table=True,
         )
-        for place, piece in enumerate(pieces_of(done))
-    )
 
 
 @dataclass
@@ -115,33 +117,47 @@ class _Own:
 
 
 class StageSink:
-    """The two-phase commit of a sink stage.
+    """The two-phase commit of a sink.
 
     Parameters
     ----------
     plan : JobVertex
-        The stage.
+        Its task.
+    member : Member
+        The sink in it.
     table : OutputTable
         Its table.
     run_id : str
         Makes the names of files unique to this run.
     ledger : LedgerView
-        Of its first input, which holds its state.
+        Of the first link of its task, which holds its state.
     round_us : int
         Length of a round, microseconds.
+
+    Attributes
+    ----------
+    name : str
+        Of the sink.
     """
 
     def __init__(
-        self, plan: JobVertex, table: OutputTable, run_id: str, ledger: LedgerView, round_us: int
+        self,
+        plan: JobVertex,
+        member: Member,
+        table: OutputTable,
+        run_id: str,
+        ledger: LedgerView,
+        round_us: int,
     ) -> None:
-        self._name, self._count = plan.name, plan.stage.parallelism
+        self.name, self._count = member.stage.name, plan.stage.parallelism
+        self._side = side_of_state(plan)
         self._table, self._ledger, self._round_us = table, ledger, round_us
-        timeout_us = plan.stage.transaction_timeout_us
+        timeout_us = member.stage.transaction_timeout_us
         self._longest = None if timeout_us is None else timeout_us // round_us
         self._round = UNFINISHED
         self._own: list[_Own] = []
         self._noted: list[CrashPoint] = []
-        sweep_staged(table.path, staged_prefix(run_id, plan.name))
+        sweep_staged(table.path, staged_prefix(run_id, self.name))
 
     # ------------------------------------------------------------------ a round
 
@@ -230,7 +246,7 @@ class StageSink:
             own.store.to_show.clear()
 
     def end_round(
-        self, number: int, works: Sequence[SubtaskRound], reports: Mapping[int, Mapping[str, Any]]
+        self, number: int, works: Sequence[SubtaskRound], files: Mapping[int, Sequence[Any]]
     ) -> None:
         """Stage the files of a round, and pre-commit where a task took a checkpoint.
 
@@ -240,15 +256,15 @@ class StageSink:
             The round.
         works : sequence of SubtaskRound
             What its subtasks did in it.
-        reports : mapping of int to mapping
-            What executors reported of the subtasks whose rows moved.
+        files : mapping of int to sequence of (dict or None)
+            What executors wrote of the subtasks whose rows moved, by piece.
         """
         now, is_taken = self._now(number), False
         for own, done in zip(self._own, works, strict=True):
-            files = reports.get(done.index, {"files": ()})["files"]
+            written = files.get(done.index, ())
             for place, piece in enumerate(pieces_of(done)):
-                if piece.last > piece.first:
-                    found = files[place]
+                found = written[place] if piece.last > piece.first else None
+                if found is not None:
                     own.sink.write(
                         PackedFile(found["path"], done.index, found["bytes"], found["rows"], ())
                     )
@@ -268,7 +284,7 @@ class StageSink:
             self._reach(number, point)
 
     def _reach(self, number: int, point: CrashPoint) -> None:
-        crash_point(self._name, number, point)
+        crash_point(self.name, number, point)
 
     def _now(self, number: int) -> int:
         """Return the start of a round, ms."""
@@ -301,9 +317,9 @@ class StageSink:
     def _states(self, number: int) -> list[dict[str, Any]]:
         """Return what the ledger holds of the subtasks' sinks after a round."""
         found: dict[int, dict[str, Any]] = {}
-        for row in self._ledger.rows("receiver", number):
+        for row in self._ledger.rows(self._side, number):
             if row["task_state"] is not None:
-                found[row["receiver"]] = json.loads(row["task_state"])[STATE]
+                found[row[self._side]] = json.loads(row["task_state"])[STATE][self.name]
         return [found[index] for index in range(self._count)]
 
 

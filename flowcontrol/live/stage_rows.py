@@ -20,11 +20,11 @@ from flowcontrol.live.work import SubtaskRound
 from flowcontrol.protocol.queues import SPANNING_DATA
 from flowcontrol.protocol.rows import TAKEN_FLOATING
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
+from flowcontrol.replicas.replica import Replica
 from flowcontrol.replicas.shares import InputShare, Machines, OutputShare, Shares, TaskShare
 from flowcontrol.systems.transports.rules import rules_of_kind
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.fields import ABSENT
-from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Places
 
 Row = dict[str, Any]
@@ -43,16 +43,18 @@ class StageRows:
         The scenario, laid out.
     plan : JobVertex
         The stage.
-    memory : Memory
+    replica : Replica
         In which its tasks run.
     """
 
-    def __init__(self, job: Job, plan: JobVertex, memory: Memory) -> None:
-        self._job, self._plan, self._memory = job, plan, memory
+    def __init__(self, job: Job, plan: JobVertex, replica: Replica) -> None:
+        self._job, self._plan, self._replica = job, plan, replica
+        self._memory = memory = replica.memory
         self._first = memory.places.tasks[plan.name]
         records = job.record_transport
         self._announces = records is None or rules_of_kind(records.kind).announces
         self._counts_records = records is not None
+        self._has_credits = not self._counts_records and memory.head.is_tcp == 0
 
     def make(
         self, shares: Shares, works: Sequence[SubtaskRound], between: Any
@@ -144,12 +146,10 @@ class StageRows:
         part = v.partition_of(m, places.partitions[link.name, done.index])
         row = v.partition_row(m, places.partitions[link.name, done.index])
         first = row.first_channel
-        emitted = done.edges[number].emitted
-        is_tcp, rows = m.is_tcp == 1, []
+        emitted, rows = done.edges[number].emitted, []
         for place, channel in enumerate(link.outgoing(done.index)):
             out = part.channels[place]
             ready = ready_messages(out)
-            plain = self._counts_records or is_tcp
             rows.append(
                 {
                     "sender": channel.sender,
@@ -158,7 +158,7 @@ class StageRows:
                     "released": out.sent + ready,
                     "sent": out.sent,
                     "credit": credit_at_sender(self._job, channel.is_local, out),
-                    "backlog": ready if plain else channel_backlog(out),
+                    "backlog": channel_backlog(out) if self._has_credits else ready,
                     "pool_used": part.pool.in_use,
                     "pool_size": part.pool.size,
                     "rows": emitted[place],
@@ -168,7 +168,7 @@ class StageRows:
                             **_filled(share.outputs[first + place]),
                             "written": out.written,
                             "shown": self._shown_of_output(
-                                channel, out, row, place, share.outputs[first + place]
+                                channel, out, row, place, share.outputs[first + place].messages
                             ),
                         }
                     ),
@@ -189,20 +189,25 @@ class StageRows:
         announced = into.arrived if channel.is_local else into.announced
         counts = [announced, into.consumed, max(0, into.initial), into.processed]
         shown = {"state": counts, "waiting": waiting, **self._shown(channel, task)}
-        return shown | {"grant": 1} if self._counts_records else shown
+        return shown if self._has_credits else shown | {"grant": 1}
 
     def _shown_of_output(
-        self, channel: Channel, out: Any, row: Any, place: int, share: OutputShare
+        self, channel: Channel, out: Any, row: Any, place: int, messages: list[list[int]]
     ) -> dict[str, Any]:
-        """Return what the audit reads of a channel at its sender."""
+        """Return what the audit reads of a channel at its sender.
+
+        The turn of its connection comes behind the round, so the next row has what that has sent.
+        """
         m, memory = self._memory.head, self._memory
         lent = memory.values(row.held + place * row.held_width, row.held_width)
+        messages = [*self._replica.machines.sent.get(row.first_channel + place, ()), *messages]
         return {
             "state": [out.sent, out.announced, m[row.routed + place]],
             "buffers": out.buffers + sum(lent),
             "unseen": unseen_messages(out, row.pool.size),
-            "messages": [one[1] for one in share.messages if one[0] <= SPANNING_DATA],
+            "messages": [one[1] for one in messages if one[0] <= SPANNING_DATA],
             "overdraft": row.pool.max_overdraft,
+            **({"has_turn": True} if out.connection >= 0 else {}),
             **self._shown(channel, v.task_row(m, row.task)),
         }
 
@@ -292,14 +297,22 @@ def _read_task(found: Shares, own: TaskShare, text: str | None) -> None:
         found.add(Shares(machines=machines, **stage))
 
 
-def with_texts(rows: Mapping[str, Sequence[Row]], sink: Sequence[Any]) -> dict[str, list[Row]]:
-    """Return rows whose states are texts, with what the rules of a sink keep of each subtask."""
+def side_of_state(plan: JobVertex) -> str:
+    """Return on which side of its first link a stage's rows have its tasks' states."""
+    return "sender" if plan.is_source else "receiver"
+
+
+def with_texts(
+    plan: JobVertex, rows: Mapping[str, Sequence[Row]], sinks: Sequence[Any]
+) -> dict[str, list[Row]]:
+    """Return rows whose states are texts, with what the rules of sinks keep of each subtask."""
+    side = side_of_state(plan)
     found: dict[str, list[Row]] = {}
     for name, own in rows.items():
         for row in own:
             state = row["task_state"]
-            if state is not None and sink:
-                state = {**state, "sink": sink[row["receiver"]]}
+            if state is not None and sinks:
+                state = {**state, "sink": sinks[row[side]]}
             text = None if state is None else _encode(state)
             found.setdefault(name, []).append({**row, "task_state": text})
     return found

@@ -237,7 +237,7 @@ def row_schemas(
         if plan.is_source:
             schemas[plan.name] = replayed.get(plan.name, made_schema())
             continue
-        first, *others = [link.edge.sender for link in plan.inputs]
+        first, *others = [job.stage(link.edge.sender).name for link in plan.inputs]
         sent = {name: sent_schema(job, name, schemas[name], rows) for name in (first, *others)}
         for other in others:
             _check_equal(plan, first, sent[first], other, sent[other])
@@ -253,7 +253,7 @@ def sent_schema(job: Job, stage: str, taken: pa.Schema, rows: RowKeys = NO_KEYS)
     job : Job
         The scenario, laid out.
     stage : str
-        Which stage.
+        Which stage; of a chain, the first one, behind which all send the same.
     taken : pyarrow.Schema
         Columns of the rows that it takes up.
     rows : RowKeys, optional

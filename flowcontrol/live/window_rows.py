@@ -56,13 +56,13 @@ def window_order(late: Path, number: int, done: SubtaskRound) -> SubtaskOrder:
     """
     work = _work(done)
     found = np.array([taken - done.first - 1 for taken in work.late], np.int64)
-    return SubtaskOrder(done.records, (_whole(late, number, done, found),), True)
+    return SubtaskOrder(done.records, (_whole(late, number, done, found),))
 
 
 def _whole(table: Path, number: int, done: SubtaskRound, rows: npt.NDArray[np.int64]) -> EdgeOrder:
     """Order rows into one file of a table; a round that is run again writes it again."""
     name = f"{done.plan.name}-{done.index}-{number}.parquet"
-    return EdgeOrder(str(table), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name)
+    return EdgeOrder(str(table), "", (0,), (0,), rows * 0, rows, ROWS_OF_A_FILE, name, True)
 
 
 class WindowResults:
@@ -119,12 +119,12 @@ class WindowResults:
         done : SubtaskRound
             What the subtask did in it.
         orders : sequence of EdgeOrder
-            Where they go, by output edge.
+            Where they go, by output edge and chained sink.
 
         Returns
         -------
         list of (dict or None)
-            The file of each edge, and at last that of the table; None for no rows.
+            The file of each of them, and at last that of the table; None for no rows.
         """
         work = _work(done)
         if not work.results:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.job import Job, JobVertex
+from flowcontrol.job.graph import Member
 from flowcontrol.job.window_state import Result
 from flowcontrol.protocol.states import CheckpointReport
 
@@ -100,6 +101,9 @@ class SubtaskRound:
         By gate and channel: buffers consumed so far, and records read of the one in hand.
     reports : sequence of CheckpointReport
         What it told the coordinator.
+    sinks : sequence of ndarray of int64
+        By sink that writes a table (:func:`writers_of`): which of the records taken up each row is
+        made of; of a task with windows, which of its results.
     window : WindowWork or None
         None: its stage has no window.
     """
@@ -115,4 +119,14 @@ class SubtaskRound:
     consumed: Sequence[Sequence[int]]
     read: Sequence[Sequence[int]]
     reports: Sequence[CheckpointReport] = ()
+    sinks: Sequence[Ints] = ()
     window: WindowWork | None = None
+
+
+def writers_of(plan: JobVertex) -> list[Member]:
+    """Return the sinks of a task that write a table; what its windows put out is one of its own."""
+    return [
+        member
+        for member in plan.members
+        if member.is_sink and member.stage.output is not None and member.stage.window is None
+    ]

@@ -18,6 +18,7 @@ from flowcontrol.replicas.standing import Standing
 from flowcontrol.systems.tcp_connection import TcpMessage
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
+from flowcontrol.virtual.areas import outputs_of
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.connections import CONNECTION_CELLS
 from flowcontrol.virtual.loop import serve_machines
@@ -44,6 +45,9 @@ class SharedMachines:
     ----------
     state : Machines
         As it was before the round.
+    sent : dict of int to list of (int, int)
+        By channel of own tasks that has a connection: kind and records of each message that this has
+        sent behind the round before.
     """
 
     def __init__(self, memory: Memory, standing: Standing, own: Sequence[int]) -> None:
@@ -53,8 +57,8 @@ class SharedMachines:
             task for task in range(m.tasks) if v.task_row(m, task).kind == f.CONNECTION
         ]
         self._cells, self._waiting = self._all_cells(), dict[int, int]()
+        self.sent = dict[int, list[tuple[int, int]]]()
         self._agreed, self.state = np.zeros(0, np.int64), Machines()
-        self.agree()
 
     def take(self) -> tuple[list[int], list[int]]:
         """Return what own tasks want of connections; put these back to what all agree on."""
@@ -72,7 +76,7 @@ class SharedMachines:
         return queued, served
 
     def agree(self) -> None:
-        """Note what is shared, as all processes have it between two rounds."""
+        """Note what is shared, as all processes have it before a round."""
         m, cells = self._head, self._memory.cells
         if len(self._cells) == 0:
             return
@@ -90,6 +94,13 @@ class SharedMachines:
             return
         number = m.round - 1
         m.now = number
+        wires = {
+            channel: v.wire_queue(m, v.out_row(m, channel).input)
+            for task in self._own
+            for channel in outputs_of(self._memory, task)
+            if v.out_row(m, channel).connection >= 0
+        }
+        before = {channel: wire.ends.count for channel, wire in wires.items()}
         for channel in sorted(shares.queued, key=lambda out: v.out_row(m, out).sender):
             one = v.task_row(m, v.out_row(m, channel).connection)
             fifo_push(row(m, one.union, w.FIFO_SLOTS + one.gates), channel)
@@ -100,6 +111,10 @@ class SharedMachines:
         for i, task in enumerate(self._own):
             every[i] = task
         serve_machines(m, every, len(self._own), number)
+        self.sent = {
+            channel: _newest(wire, wire.ends.count - before[channel])
+            for channel, wire in wires.items()
+        }
 
     def restore(self, machines: Machines) -> None:
         """Put them where they were before the last round."""
@@ -109,7 +124,6 @@ class SharedMachines:
             sleep(m, machine)
             if at > m.now:
                 wake(m, machine, at)
-        self.agree()
 
     def _all_cells(self) -> Ints:
         """Return the cells of what serves the tasks behind a round."""
@@ -125,3 +139,10 @@ class SharedMachines:
             length = m.managers * width(KernelProcessors)
             places.append(m.managers_at + np.arange(length))
         return np.concatenate(places)
+
+
+def _newest(queue: Any, count: int) -> list[tuple[int, int]]:
+    """Return kind and records of the newest messages of a queue."""
+    ends = queue.ends
+    places = [(ends.head + place) % ends.span for place in range(ends.count - count, ends.count)]
+    return [(int(queue.slots[i].kind), int(queue.slots[i].records)) for i in places]

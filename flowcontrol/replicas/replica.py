@@ -67,13 +67,15 @@ class Replica:
         What they did with records in the last round.
     taken_before : dict of int to int
         How many each had taken up before it.
+    machines : SharedMachines
+        What they share with others.
     """
 
     def __init__(self, job: Job, memory: Memory, own: Sequence[int]) -> None:
         self.job, self.memory, self.own = job, memory, tuple(own)
         m = self._head = memory.head
         self._standing = Standing(memory)
-        self._machines = SharedMachines(memory, self._standing, self.own)
+        self.machines = SharedMachines(memory, self._standing, self.own)
         self.moves, self.taken_before = list[Move](), dict[int, int]()
         self._is_own = set(own)
         # A throttle may look at the ages of all records, and so does who looks at all tasks.
@@ -98,6 +100,7 @@ class Replica:
         """
         m, number = self._head, self._head.round
         self._begin()
+        self.machines.agree()
         if m.has_checkpoints == 1:
             take_orders(m)
         m.now = number
@@ -109,7 +112,7 @@ class Replica:
         self.moves = cast(Any, m).moves = []
         self.taken_before = {task: v.task_row(m, task).taken for task in self.own}
         run_tasks(m, every, len(own), number)
-        queued, served = self._machines.take()
+        queued, served = self.machines.take()
         m.round = number + 1
         for task in self.own:
             found = v.task_row(m, task)
@@ -119,7 +122,7 @@ class Replica:
         if m.flags != 0:
             raise ProtocolError(_broken(number, m.flags))
         shares = self._published()
-        shares.queued, shares.served, shares.machines = queued, served, self._machines.state
+        shares.queued, shares.served, shares.machines = queued, served, self.machines.state
         return shares
 
     def _begin(self) -> None:
@@ -245,7 +248,7 @@ class Replica:
         m.round, m.now = number + 1, number
         for task, share in shares.tasks.items():
             self._restore(task, share)
-        self._machines.restore(shares.machines)
+        self.machines.restore(shares.machines)
 
     def _restore(self, task: int, share: TaskShare) -> None:
         m = self._head
@@ -284,8 +287,7 @@ class Replica:
                 self._send(channel, out)
         for name, count in zip(COUNTED, shares.counted, strict=True):
             setattr(m, name, getattr(m, name) + count)
-        self._machines.serve(shares)
-        self._machines.agree()
+        self.machines.serve(shares)
         for report in sorted(shares.reports, key=lambda row: row[_TASK]):
             self._hear_report(report)
         if m.parts & THROTTLES != 0:

@@ -99,29 +99,17 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-VIRTUAL_TRANSPORTS: Final = ("tcp",)
-"""Transports that the live clock does not run: a row would say how a channel stood before its
-connection's turn."""
-
-
 def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.shares_memory:
         names = ", ".join(job.name for job in scenario.jobs)
         what = f"{names}: jobs that start and stop during a run, and share network memory, are"
         yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
-    cluster, transport = scenario.cluster, scenario.system.transport
-    if transport in VIRTUAL_TRANSPORTS:
-        what = f"{transport!r}: connections without credits, which channels share, are"
-        yield "system.transport", what, "use another transport"
-    if cluster.bandwidth_bytes_per_s is not None:
-        what = f"{cluster.bandwidth_bytes_per_s:g}: a connection's bandwidth is"
-        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
 
 
 def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
     depths: dict[str, int] = {}
     for stage in scenario.topological():
-        above = [depths[edge.sender] + 1 for edge in scenario.inputs(stage.name)]
+        above = [depths[edge.sender] + (not edge.chain) for edge in scenario.inputs(stage.name)]
         depths[stage.name] = max(above, default=0)
     depth, throttle = max(depths.values(), default=0), scenario.system.throttle
     if throttle != "none" and depth > MAX_THROTTLED_DEPTH:
@@ -129,12 +117,21 @@ def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
         yield "system.throttle", what, "leave the throttle out"
 
 
-def _live_edges(scenario: Scenario) -> Iterator[Refusal]:
+def _lone_tasks(scenario: Scenario) -> Iterator[Refusal]:
+    """Refuse chains that no other task feeds or reads: a round is rows of the ledger of a link."""
+    heads: dict[str, str] = {}
+    for stage in scenario.topological():
+        chained = [edge.sender for edge in scenario.inputs(stage.name) if edge.chain]
+        heads[stage.name] = heads[chained[0]] if chained else stage.name
+    ends = {(edge.sender, edge.receiver) for edge in scenario.edges if not edge.chain}
+    linked = {heads[end] for pair in ends for end in pair}
     for index, edge in enumerate(scenario.edges):
-        if edge.chain:
-            what = "true: stages chained into one task are"
+        if edge.chain and edge.sender == heads[edge.sender] and edge.sender not in linked:
+            linked.add(edge.sender)  # it is named once
+            what = f"true: {edge.sender!r} and all behind it in one task, with no link whose ledger"
             by_rule = "set pipeline.operator-chaining.enabled: false"
-            yield f"edges[{index}].chain", what, by_rule if scenario.operators else "leave it out"
+            instead = by_rule if scenario.operators else "take chain out of one edge"
+            yield f"edges[{index}].chain", f"{what} could hold a round, are", instead
 
 
 def _many_channels(scenario: Scenario, limit: int) -> Iterator[Refusal]:
@@ -267,26 +264,28 @@ def _columns(source: Input | None) -> tuple[str, ...] | None:
     return None if source is None else read_columns(source.format, Path(source.path))
 
 
-_ANY: Final[tuple[Check, ...]] = (_no_exclusive_buffers, _options, _keys_further_down)
+_ANY: Final[tuple[Check, ...]] = (
+    _no_exclusive_buffers,
+    _options,
+    _keys_further_down,
+    _records_on_a_wire,
+    _debloating_without_credits,
+    _chained_logs,
+    _ages_from_arrival,
+    _service_times_in_chains,
+)
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
-        _debloating_without_credits,
-        _ages_from_arrival,
         _live_machines,
         _live_stages,
-        _live_edges,
+        _lone_tasks,
         _mixed_rows,
         _partition_types,
         partial(_many_channels, limit=MAX_LIVE_CHANNELS),
     ),
     "virtual": (
-        _records_on_a_wire,
-        _debloating_without_credits,
         _partition_types_of_other_systems,
-        _chained_logs,
-        _ages_from_arrival,
         _jobs_of_other_systems,
-        _service_times_in_chains,
         partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),
     ),
 }

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.replay import NO_ROWS, Replayed
+from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.routing import mix, stream_of, weights_of
 from flowcontrol.job.row_keys import NO_KEYS
 from flowcontrol.ledger.ledger import read_history
@@ -26,9 +28,12 @@ from flowcontrol.live.runtime import replayed_of
 from flowcontrol.protocol.partitioners import count_share, next_by_share
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import loop, running
 from flowcontrol.virtual.clock import run_job
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.running import Running, step
+from flowcontrol.virtual.state_reader import StateReader
+from flowcontrol.virtual.wires import connections_of
 from staged_runs import round_rows
 
 Row = dict[str, Any]
@@ -48,12 +53,44 @@ def job_of(mapping: Mapping[str, Any]) -> Job:
 def virtual_tables(job: Job) -> dict[str, pa.Table]:
     """Return the ledgers that the virtual clock would write, by edge; their states are readable."""
     rows: dict[str, list[Row]] = {link.name: [] for link in job.links}
-    for after in step(job):
+    for after in before_turns(job) if connections_of(job) else step(job):
         for name, sides in round_rows(job, after.tasks, after.number).items():
             for side, found in sides.items():
                 rows[name] += [{**row, "side": side, "batch_id": after.number} for row in found]
     schema = LEDGER.arrow_schema()
     return {name: pa.Table.from_pylist(found, schema=schema) for name, found in rows.items()}
+
+
+def before_turns(job: Job) -> Iterator[RoundState]:
+    """Run the kernel uncompiled; yield its state in each round before connections have their turns.
+
+    So a row of a ledger says it, as a turn is known when all tasks have published the round.
+    """
+    found = Running.start(job, NO_ROWS, LogSizes.of_processes(job, NO_KEYS), track=False)
+    reader = StateReader(job, found.memory, None, found.coordination, found.tables.results)
+    if found.recovery is not None:
+        found.recovery.attempts.hooks.append(reader.hold)
+    states, serve = list[RoundState](), loop.serve_machines
+
+    def read(number: int) -> None:
+        head = found.memory.head
+        before, head.round = head.round, number + 1
+        states.append(reader.read())
+        head.round = before
+
+    def read_first(m: Any, active: Any, count: int, now: int) -> None:
+        if len(states) == now:  # else the tasks were looked at in two goes
+            read(now)
+        serve(m, active, count, now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "serve_machines", read_first)
+        patch.setattr(running, "advance", lambda cells, end: int(loop._advance(cells, end)))
+        for number in range(job.rounds):
+            assert found.advance_to(number + 1) == 0
+            if len(states) == number:  # nobody had anything to do
+                read(number)
+    yield from states
 
 
 def live_tables(job: Job, root: Path) -> dict[str, pa.Table]:

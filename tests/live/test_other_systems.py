@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from flowcontrol.run import RunResult
-from flowcontrol.scenario.clocks import VIRTUAL_TRANSPORTS
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 
 pytestmark = pytest.mark.spark
@@ -29,6 +28,7 @@ def slowed(throttle: str, **parameters: float) -> dict[str, Any]:
 
 
 SYSTEMS: dict[str, dict[str, Any]] = {
+    "tcp": {"transport": "tcp"},
     "unbounded": {"transport": "unbounded"},
     "local": {"transport": "local"},
     "blocking_queue": {"transport": QUEUE},
@@ -59,12 +59,13 @@ RUN = list(SYSTEMS) if IS_LONG else ["static_admission"]
 
 
 def test_every_part_of_the_live_clock_is_run() -> None:
-    ours = {"credit", "none", "chained", *VIRTUAL_TRANSPORTS}
+    ours = {"credit", "none", "chained"}
     assert set(SYSTEMS) == {*TRANSPORT_PARTS, *THROTTLE_PARTS} - ours
 
 
 @pytest.mark.holds(
     (
+        "tcp",
         "unbounded",
         "local",
         "blocking_queue",

@@ -49,9 +49,9 @@ def edge(root: Path, routes: list[int], parents: list[int], **more: Any) -> Edge
     )
 
 
-def work(rows: list[pa.RecordBatch], *edges: EdgeOrder, is_sink: bool = False) -> dict[str, Any]:
+def work(rows: list[pa.RecordBatch], *edges: EdgeOrder) -> dict[str, Any]:
     count = sum(batch.num_rows for batch in rows)
-    orders = {SUBTASK_NUMBER: SubtaskOrder(count, edges, is_sink)}
+    orders = {SUBTASK_NUMBER: SubtaskOrder(count, edges)}
     [result] = SubtaskWork(orders)(iter(rows))
     [text] = result.column(RESULT).to_pylist()
     report: dict[str, Any] = json.loads(text)
@@ -138,7 +138,7 @@ def test_orders_of_several_rounds_are_one(tmp_path: Path) -> None:
     """Each channel has its records round by round."""
     rounds = [([0, 2, 0], [0, 1, 1]), ([], []), ([2, 0, 1], [0, 0, 1])]
     orders = [
-        SubtaskOrder(rows, (edge(tmp_path, routes, parents),), False)
+        SubtaskOrder(rows, (edge(tmp_path, routes, parents),))
         for rows, (routes, parents) in zip((2, 0, 2), rounds, strict=True)
     ]
     whole = together(orders)
@@ -201,8 +201,9 @@ def test_each_edge_has_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_sink_drops_what_is_hidden(tmp_path: Path) -> None:
-    table = edge(tmp_path, [0] * 6, list(range(6)), folder="", receivers=(0,), first=(40,))
-    report = work(taken(6, rounds=[3, 3, 5, 3, 4, 5]), table, is_sink=True)
+    kind: dict[str, Any] = {"folder": "", "receivers": (0,), "first": (40,), "is_table": True}
+    table = edge(tmp_path, [0] * 6, list(range(6)), **kind)
+    report = work(taken(6, rounds=[3, 3, 5, 3, 4, 5]), table)
     [file] = report["files"]
     assert pq.read_table(tmp_path / file["path"]).to_pydict() == {
         "source": ["source"] * 6,
@@ -212,7 +213,7 @@ def test_a_sink_drops_what_is_hidden(tmp_path: Path) -> None:
 
 
 def test_a_sink_without_a_table_only_counts() -> None:
-    assert work(taken(4), is_sink=True) == {"subtask": SUBTASK_NUMBER, "rows": 4, "files": []}
+    assert work(taken(4)) == {"subtask": SUBTASK_NUMBER, "rows": 4, "files": []}
 
 
 def test_a_partition_without_rows_reports_nothing(tmp_path: Path) -> None:
@@ -223,7 +224,7 @@ def test_a_partition_without_rows_reports_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ordered", [3, 5])
 def test_rows_that_the_ledger_did_not_order_are_refused(ordered: int, tmp_path: Path) -> None:
-    orders = {SUBTASK_NUMBER: SubtaskOrder(ordered, (edge(tmp_path, [0], [0]),), False)}
+    orders = {SUBTASK_NUMBER: SubtaskOrder(ordered, (edge(tmp_path, [0], [0]),))}
     text = f"subtask 2 processes {ordered} rows, but 4 came: .* disagree"
     with pytest.raises(RunError, match=text):
         list(SubtaskWork(orders)(iter(taken(4))))

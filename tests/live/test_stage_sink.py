@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,10 +73,9 @@ class World:
 
     def new_sink(self) -> StageSink:
         """Return the sink as a process has it that starts now."""
-        plan = SimpleNamespace(
-            name="sink", stage=SimpleNamespace(parallelism=self.count, transaction_timeout_us=None)
-        )
-        return StageSink(plan, self, "run", self, ROUND_US)  # type: ignore[arg-type]
+        stage = SimpleNamespace(name="sink", parallelism=self.count, transaction_timeout_us=None)
+        plan: Any = SimpleNamespace(stage=stage, is_source=False)
+        return StageSink(plan, plan, self, "run", self, ROUND_US)  # type: ignore[arg-type]
 
     def visible(self) -> Counter[tuple[int, int]]:
         """Return the rows that a reader sees."""
@@ -125,21 +125,22 @@ class Round:
 def run_round(world: World, sink: StageSink, number: int, now: Round) -> None:
     """Have a round run as the batch of a stage does."""
     sink.begin_round(number, now.heard)
-    subtasks, reports = [now.subtask(index) for index in range(world.count)], {}
+    subtasks, written = [now.subtask(index) for index in range(world.count)], {}
     for subtask in subtasks:
         if subtask.records:
             files: list[dict[str, Any] | None] = []
-            for order in staged_orders(world.path, staged_prefix("run", "sink"), number, subtask):
+            prefix, every = staged_prefix("run", "sink"), np.arange(subtask.records)
+            for order in staged_orders(world.path, prefix, number, subtask, every):
                 positions = (subtask.first + order.parents).tolist()
                 text = json.dumps([[subtask.index, position] for position in positions])
                 if positions:
                     (world.path / order.name).write_text(text)
                 found = {"path": order.name, "bytes": len(text), "rows": len(positions)}
                 files.append(found if positions else None)
-            reports[subtask.index] = {"files": files}
-    sink.end_round(number, subtasks, reports)
+            written[subtask.index] = files
+    sink.end_round(number, subtasks, written)
     states = [sink.state_of(index) for index in range(world.count)]
-    world.ledger.append([json.dumps({"sink": state}) for state in states])
+    world.ledger.append([json.dumps({"sink": {"sink": state}}) for state in states])
     sink.after_ledger(number)
 
 

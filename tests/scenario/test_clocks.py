@@ -118,15 +118,6 @@ def test_the_limit_of_channels(
     assert [problem.place for problem in problems] == ["edges[0]"] * refused
 
 
-@pytest.mark.parametrize(("receivers", "refused"), [(1, 0), (2, 1)])
-def test_a_buffer_that_several_receivers_share(changed: Any, receivers: int, refused: int) -> None:
-    given = changed(("edges/0/partitioner", "broadcast"))
-    given["stages"][1]["parallelism"] = receivers
-    problems = check_clock(parse_scenario(given), "live")
-    assert [problem.place for problem in problems] == ["edges[0].partitioner"] * refused
-    assert all("'broadcast'" in problem.message for problem in problems)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -173,11 +164,12 @@ def test_channels_of_an_edge(changed: Any, partitioner: str, receivers: int, cha
 CHAIN = [("stages/1/parallelism", 2), ("edges/0/partitioner", "forward"), ("edges/0/chain", True)]
 
 
-def test_chains_are_the_virtual_clocks(changed: Any) -> None:
+def test_a_task_without_a_link_is_the_virtual_clocks(changed: Any) -> None:
     scenario = parse_scenario(changed(*CHAIN))
     [problem] = check_clock(scenario, "live")
     assert problem.place == "edges[0].chain"
-    assert "true: stages chained into one task are not emulated on the live" in problem.message
+    assert "true: 'source' and all behind it in one task, with no link whose" in problem.message
+    assert "take chain out of one edge" in problem.message
     assert check_clock(scenario, "virtual") == []
 
 
