@@ -1,0 +1,56 @@
+"""Transport and throttle: each has a file and a row, and is named nowhere else without a reason."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import pytest
+
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.systems.transports.rules import names
+from modules import ROOT
+
+PACKAGE = ROOT / "flowcontrol"
+ROWS = {"parts.yaml", "presets.yaml", "records.yaml"}
+ELSEWHERE = {
+    "half_return_credit": {"batched_credit.py"},  # its permits come back by the same rule
+    "rate_window": {"limits.py"},  # a packet weighs more than its records
+    "hop_hysteresis": {"barrier_checks.py", "charts.yaml"},  # its switch is a task's
+    "blocking_queue": {"barrier_checks.py"},  # what to use in place of that
+    "unbounded": {"charts.py", "spark_progress.py"},  # it grants nothing; Spark's own
+    "pid_rate": {"system.py"},  # has an alias
+    # Spark's batches are this throttle's, and so are the triggers that a measured job has.
+    "static_admission": {
+        *("system.py", "event_time_checks.py", "option_changes.py", "spark_progress.py")
+    },
+}
+"""Files that name a part beside its own, and why."""
+LETTERS = re.compile(r"\w+")
+
+
+@cache
+def words() -> dict[str, set[str]]:
+    """Return the words of each source, by the name of its file."""
+    found: dict[str, set[str]] = {}
+    for path in (path for kind in ("*.py", "*.yaml") for path in PACKAGE.rglob(kind)):
+        found.setdefault(path.name, set()).update(named_in(path.read_text()))
+    return found
+
+
+def named_in(text: str) -> set[str]:
+    """Return the words of a source without those of its comments and docstrings."""
+    code = re.sub(r'""".*?"""', "", text, flags=re.DOTALL)
+    return set(LETTERS.findall(re.sub(r"#.*", "", code)))
+
+
+@pytest.mark.parametrize("name", [*names(), *(one for one in THROTTLE_PARTS if one != "none")])
+def test_a_part_is_one_file_and_one_row(name: str) -> None:
+    found = {file for file, text in words().items() if name in text}
+    assert found - ROWS - {f"{name}.py"} == ELSEWHERE.get(name, set())
+
+
+def test_both_kinds_are_there() -> None:
+    assert len(names()) >= 8
+    assert len(THROTTLE_PARTS) >= 7
+    assert set(ELSEWHERE) <= {*TRANSPORT_PARTS, *THROTTLE_PARTS}
