@@ -220,6 +220,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         overdraft=_overdraft(raw["task_state"], figures["pool_size"]),
         is_gone=state.get("gone", 0) == 1,
         trip=int(state.get("trip", 1)),
+        has_turn=False,
     )
 
 

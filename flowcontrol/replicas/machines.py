@@ -46,8 +46,8 @@ class SharedMachines:
     state : Machines
         As it was before the round.
     sent : dict of int to list of (int, int)
-        By channel of own tasks that has a connection: kind and records of each message that this has
-        sent behind the round before.
+        By channel of own tasks that has a connection: kind and records of each message that this
+        has sent behind the round before.
     """
 
     def __init__(self, memory: Memory, standing: Standing, own: Sequence[int]) -> None:

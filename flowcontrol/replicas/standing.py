@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.state import cell, columns, width
 from flowcontrol.replicas.shares import Cells
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
@@ -22,6 +23,7 @@ from flowcontrol.virtual.areas import (
 )
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.spill_fields import SpillingPartition
 
 
 class Standing:
@@ -87,6 +89,10 @@ class Standing:
             places.append(int(one["log"]) + _LOG_ROW)
         if one["throttle"] > 0:
             places.append(int(one["throttle"]) + np.arange(width(ThrottledSource)))
+        first, parts = int(one["first_partition"]), self._memory.partitions
+        for part in parts[first : first + int(one["partitions"])]:
+            if part["kind"] == PIPELINED:
+                places.append(int(part["spill"]) + np.arange(width(SpillingPartition)))
         areas = areas_beside_task(self._memory, task)
         places += map(np.arange, *_ends(areas))
         found = np.concatenate(places)

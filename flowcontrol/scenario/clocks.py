@@ -63,7 +63,7 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     """
     if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
-    problems = partition_problems(scenario) if clock == "virtual" else []
+    problems = partition_problems(scenario)
     problems += batch_problems(
         needs_batches=scenario.has_event_time and scenario.time_model == "spark",
         batch_s=scenario.batch_s,
@@ -99,11 +99,11 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-def _live_machines(scenario: Scenario) -> Iterator[Refusal]:
+def _live_jobs(scenario: Scenario) -> Iterator[Refusal]:
     if scenario.shares_memory:
         names = ", ".join(job.name for job in scenario.jobs)
-        what = f"{names}: jobs that start and stop during a run, and share network memory, are"
-        yield "jobs", what, "keep one of them, without start_at_s and stop_at_s"
+        what = f"{names}: jobs that start and stop, whose tasks take buffers from one pool within a"
+        yield "jobs", f"{what} round, are", "keep one of them, without start_at_s and stop_at_s"
 
 
 def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
@@ -179,7 +179,15 @@ def _options(scenario: Scenario) -> Iterator[Refusal]:
         yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
 
 
-def _partition_types(scenario: Scenario, when: str = "") -> Iterator[Refusal]:
+def _partitions_on_disk(scenario: Scenario) -> Iterator[Refusal]:
+    for index, edge in enumerate(scenario.edges):
+        if edge.partition_type in SPILLING:
+            what = f"{edge.partition_type!r}: partitions on a disk that serves several stages"
+            instead = f"use pipelined or {_PIPELINED}"
+            yield f"edges[{index}].partition_type", f"{what} within a round are", instead
+
+
+def _partition_types(scenario: Scenario, when: str) -> Iterator[Refusal]:
     for index, edge in enumerate(scenario.edges):
         if edge.partition_type != _PIPELINED:
             what = f"{edge.partition_type!r}: other kinds of result partition{when} are"
@@ -273,19 +281,17 @@ _ANY: Final[tuple[Check, ...]] = (
     _chained_logs,
     _ages_from_arrival,
     _service_times_in_chains,
+    _partition_types_of_other_systems,
+    _jobs_of_other_systems,
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
-        _live_machines,
+        _live_jobs,
         _live_stages,
         _lone_tasks,
         _mixed_rows,
-        _partition_types,
+        _partitions_on_disk,
         partial(_many_channels, limit=MAX_LIVE_CHANNELS),
     ),
-    "virtual": (
-        _partition_types_of_other_systems,
-        _jobs_of_other_systems,
-        partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),
-    ),
+    "virtual": (partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),),
 }

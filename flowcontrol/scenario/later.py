@@ -186,9 +186,13 @@ def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
 def _transactions_of_windows(scenario: Scenario) -> Iterator[Refusal]:
     """Files of results are visible at once: the driver writes them, and no checkpoint waits."""
     for index, stage in enumerate(scenario.stages):
-        if stage.window is not None and stage.guarantee == "exactly-once":
-            what = f"'exactly-once': results of {stage.name!r} in transactions of checkpoints are"
-            yield f"stages[{index}].guarantee", what, "leave it out, or add a sink that has it"
+        head = stage
+        while chained := [edge.sender for edge in scenario.inputs(head.name) if edge.chain]:
+            head = scenario.stage(chained[0])
+        if head.window is not None and stage.guarantee == "exactly-once":
+            what = f"'exactly-once': results of {head.name!r} in transactions of checkpoints are"
+            instead = "leave it out, or add a sink that has it and is not chained"
+            yield f"stages[{index}].guarantee", what, instead
 
 
 def _event_time_and_transport(scenario: Scenario) -> Iterator[Refusal]:

@@ -26,6 +26,15 @@ SEEN = {"local": {"blocked"}, "large": EVERYTHING, "rescale": EVERYTHING}
 """What a run of each case must have been through to count."""
 
 
+SHARING = {
+    "cpu-bound": {"duration_s": 2, "round_ms": 200},
+    "head-of-line": {"duration_s": 3, "round_ms": 250},
+    "shared-producer": {"duration_s": 3, "round_ms": 250},
+    "word-count": {"duration_s": 2, "round_ms": 250},
+}
+"""Scenarios whose tasks share processors or connections, or are chains."""
+
+
 @pytest.mark.parametrize("name", list(SEEN))
 def test_a_case_runs_alike_on_both_clocks(
     name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
@@ -63,3 +72,14 @@ def test_a_scenario_runs_alike_on_both_clocks(
     driver.Driver(job, tmp_path).run()
     ledgers = runs.assert_is_virtual(job, tmp_path)
     assert runs.saw(ledgers) == EVERYTHING
+
+
+@pytest.mark.parametrize("name", list(SHARING))
+def test_what_tasks_share_is_alike_on_both_clocks(
+    name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
+) -> None:
+    """Also after a driver that dies in the middle."""
+    job = build_physical_graph(load_scenario(CONF / f"{name}.yaml", overrides=SHARING[name]))
+    driver.Driver(job, tmp_path, driver.dying_in({6})).run()
+    ledgers = runs.assert_is_virtual(job, tmp_path)
+    assert any(row["rows"] > 0 for rows in ledgers.values() for row in rows)

@@ -43,6 +43,7 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "processors": ("cpu-bound", {}),
     "connections without credits": ("head-of-line", {}),
     "a bandwidth": ("three-stages", {"cluster.bandwidth_bytes_per_s": 200_000}),
+    "partitions without a bound": ("partition-types", {"edges": "pipelined", "round_ms": 50}),
     "debloating": (
         "three-stages",
         {f"options.{DEBLOAT}.enabled": True, f"options.{DEBLOAT}.period": "200ms"},
@@ -62,6 +63,7 @@ RESTARTS = {
     "connections without credits": 3,
     "a bandwidth": 4,
     "debloating": 4,
+    "partitions without a bound": 4,
     "a throttle before a log": 5,
     "a throttle": 4,
     "grants of records": 3,
@@ -74,11 +76,10 @@ def laid_out(name: str) -> Job:
     conf, changes = SCENARIOS[name]
     overrides = {key: value for key, value in changes.items() if key != "edges"}
     scenario = load_scenario(ROOT / "conf" / f"{conf}.yaml", overrides=overrides)
-    if changes.get("edges") == "broadcast":
-        edges = tuple(
-            edge.model_copy(update={"partitioner": "broadcast"}) for edge in scenario.edges
-        )
-        scenario = scenario.model_copy(update={"edges": edges})
+    if edges := changes.get("edges"):
+        key = "partitioner" if edges == "broadcast" else "partition_type"
+        every = tuple(edge.model_copy(update={key: edges}) for edge in scenario.edges)
+        scenario = scenario.model_copy(update={"edges": every})
     return build_physical_graph(scenario)
 
 

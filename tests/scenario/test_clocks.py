@@ -35,15 +35,7 @@ ANY = [
         ["2097152", "heap of the tasks"],
     ),
 ]
-LIVE = [
-    (("cluster/bandwidth_bytes_per_s", 1000), "cluster.bandwidth_bytes_per_s", ["1000", "leave"]),
-    (
-        ("edges/0/partition_type", "pipelined"),
-        "edges[0].partition_type",
-        ["'pipelined'", "use pipelined_bounded"],
-    ),
-    (("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"]),
-]
+LIVE = [(("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"])]
 VIRTUAL = [
     (("stages/1/parallelism", 32_768), "edges[0]", ["98304000 channels", "more than 1000000"])
 ]
@@ -159,6 +151,18 @@ def test_channels_of_an_edge(changed: Any, partitioner: str, receivers: int, cha
         changed(("edges/0/partitioner", partitioner), ("stages/1/parallelism", receivers))
     )
     assert channels_of(scenario.edges[0], scenario) == channels
+
+
+def test_partitions_on_disk_are_the_virtual_clocks(changed: Any) -> None:
+    kind = ("edges/0/partition_type", "hybrid_full")
+    scenario = parse_scenario(changed(kind, ("cluster/disk_bytes_per_s", 1e6)))
+    [problem] = check_clock(scenario, "live")
+    assert problem.place == "edges[0].partition_type"
+    assert "'hybrid_full': partitions on a disk that serves several stages" in problem.message
+    assert "use pipelined or pipelined_bounded" in problem.message
+    assert check_clock(scenario, "virtual") == []
+    pipelined = parse_scenario(changed(("edges/0/partition_type", "pipelined")))
+    assert check_clock(pipelined, "live") == []
 
 
 CHAIN = [("stages/1/parallelism", 2), ("edges/0/partitioner", "forward"), ("edges/0/chain", True)]
