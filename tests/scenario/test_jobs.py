@@ -144,7 +144,7 @@ def test_the_live_clock_refuses_jobs_and_says_what_to_do() -> None:
     assert check_clock(parse_scenario(TWO), "virtual") == []
     [problem] = check_clock(parse_scenario(TWO), "live")
     assert problem.place == "jobs"
-    assert problem.message.startswith("first, second: jobs that start and stop during a run")
+    assert problem.message.startswith("first, second: jobs that start and stop")
     assert problem.message.endswith("or use --clock virtual")
     assert check_clock(parse_scenario({**TWO, "jobs": TWO["jobs"][:1]}), "live") == []
 

@@ -18,6 +18,7 @@ from modules import load
 
 set_value = load("tests/scenario/conftest.py").set_value
 VALIDATOR = Draft7Validator(scenario_schema())
+ONE_EDGE = {"from": "source", "to": "sink"}
 TAKE_OUT = "<take it out>"
 
 JOB: dict[str, Any] = {
@@ -164,8 +165,12 @@ def test_stages_take_the_option_of_slots_too() -> None:
 def test_problems_of_a_clock_name_operators() -> None:
     scenario = parse_scenario(changed(("operators/1/service_time", "exponential")))
     problems = {problem.place: problem.message for problem in check_clock(scenario, "live")}
-    assert "operators[1].service_time" in problems
-    assert "set pipeline.operator-chaining.enabled: false" in problems["edges[0].chain"]
+    assert list(problems) == ["operators[1].service_time"]
+    source, sink = JOB["operators"][0], JOB["operators"][3]
+    lone = {**JOB, "operators": [source, {**sink, "parallelism": 2}], "edges": [ONE_EDGE]}
+    [problem] = check_clock(parse_scenario(lone), "live")
+    assert problem.place == "edges[0].chain"
+    assert "set pipeline.operator-chaining.enabled: false" in problem.message
 
 
 def test_changes_name_an_operator_with_and_without_its_list() -> None:
