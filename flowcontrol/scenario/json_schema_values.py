@@ -129,7 +129,8 @@ def _values(option: Option) -> Iterable[Schema]:
         yield _text("([tT][rR][uU][eE]|[fF][aA][lL][sS][eE])")
     elif kind == "choice":
         words = (*limits["words"], *limits.get("also", ()))
-        yield {"enum": list(words)}
+        off = (False,) if "off" in words else ()  # YAML takes off for a truth value
+        yield {"enum": [*words, *off]}
         yield _text("|".join("".join(map(_either, word)) for word in words))
     elif kind == "decimal":
         edge = "minimum" if limits.get("is_least_allowed", True) else "exclusiveMinimum"

@@ -166,6 +166,14 @@ def test_whatever_an_option_takes_satisfies_it(key: str, value: Any) -> None:
     assert validator.is_valid(value)
 
 
+def test_off_is_what_yaml_reads_of_it() -> None:
+    properties = SCHEMA["properties"]["options"]["properties"]
+    takers = [key for key, schema in properties.items() if Draft7Validator(schema).is_valid("off")]
+    assert "restart-strategy.type" in takers
+    for key in takers:
+        assert Draft7Validator(properties[key]).is_valid(False)
+
+
 def test_every_option_and_its_old_name_is_there() -> None:
     assert set(SCHEMA["properties"]["options"]["properties"]) == {*OPTIONS, *ALIASES}
 
