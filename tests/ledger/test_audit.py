@@ -198,7 +198,7 @@ def test_a_ledger_whose_cursors_count_records_is_refused(jobs: ModuleType) -> No
         system={"transport": {"name": "blocking_queue", "slots": 4}},
     )
     table = jobs.table(jobs.ledger_rows(jobs.run(made), "source->sink"))
-    with pytest.raises(LedgerError, match="the table is the ledger of a transport that counts"):
+    with pytest.raises(LedgerError, match="the table is the ledger of a transport without credits"):
         audit(table)
 
 

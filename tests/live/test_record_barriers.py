@@ -52,7 +52,7 @@ def test_the_run_is_the_virtual_clocks(
     driver.Driver(job, tmp_path / "run").run()
     ledgers = runs.assert_is_virtual(job, tmp_path / "run")
     assert failing.restarts_of(job).restarts
-    with pytest.raises(LedgerError, match=r"/ledger is the ledger of a transport that counts"):
+    with pytest.raises(LedgerError, match=r"/ledger is the ledger of a transport without credits"):
         audit(tmp_path / "run")
     received = [
         row["channel_state"]

@@ -339,10 +339,7 @@ def test_there_and_back_and_there_again() -> None:
 
 def test_clocks_say_what_they_do_not_do() -> None:
     made = pair(1, 1)
-    assert check_clock(made, "virtual") == []
-    [problem] = check_clock(made, "live")
-    assert problem.place == "system.transport"
-    assert "'tcp': connections without credits, which channels share, are" in problem.message
+    assert check_clock(made, "virtual") == check_clock(made, "live") == []
     debloat = {"taskmanager.network.memory.buffer-debloat.enabled": True}
     [problem] = check_clock(pair(1, 1, options=debloat), "virtual")
     assert "buffer-debloat" in problem.place
