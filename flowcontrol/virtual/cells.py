@@ -61,9 +61,11 @@ def slot_cells(cls: type[Any]) -> int:
 class _RingSlots(_Rows[S], Slots[S]):
     """The slots of a ring of a channel, interpreted."""
 
-    def __init__(self, cls: type[S], ring: Any, most: int) -> None:
+    def __init__(self, cls: type[S], ring: Any, cells: Any, at: int, most: int) -> None:
         self._ring, self._each = ring, slot_cells(cls)
-        super().__init__(cls.__name__, most, lambda i: view(cls, ring, ring.place + i * self._each))
+        super().__init__(
+            cls.__name__, most, lambda i: view(cls, cells, at + ring.place + i * self._each)
+        )
 
     def give_room(self, count: int) -> None:
         """Have them stand where there is room for so many."""
@@ -83,13 +85,15 @@ class _View(Structure):
     cells: Cells
     at: int
 
+    __hash__ = object.__hash__
+
 
 class _Whole(_View):
     """The whole memory, interpreted."""
 
     plain: memoryview
     found: dict[Any, Any]
-    """What was found in it (``registry.found_once``)."""
+    """What was found in it: views, and what ``registry.found_once`` has."""
     moves: list[Any] | None
     """What the tasks do with records (:mod:`.journal`), if somebody wants to know."""
 
@@ -112,6 +116,12 @@ def view(cls: type[S], cells: Any, at: int = 0) -> S:
     at : int, default 0
         The place.
     """
+    if isinstance(cells, _Whole):  # what stands at a place of it never moves
+        key = cls, at
+        found = cells.found.get(key)
+        if found is None:
+            found = cells.found[key] = _placed(_view_class(cls), cells.cells, at)
+        return cast(S, found)
     if isinstance(cells, _View):
         cells, at = cells.cells, cells.at + at
     return cast(S, _placed(_view_class(cls), cells, at))
@@ -130,7 +140,7 @@ def queue_view(cls: type[S], cells: Cells, at: int, most: int) -> Queue[S]:
 def ring_view(cls: type[S], cells: Any, at: int, most: int) -> Queue[S]:
     """Return the queue whose ring stands at a place: its ends, and as many states of a class."""
     ring: Any = view(KernelRing, cells, at)
-    return Queue(ring, _RingSlots(cls, ring, most))
+    return Queue(ring, _RingSlots(cls, ring, cells, at, most))
 
 
 def ring_views(

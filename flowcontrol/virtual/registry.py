@@ -30,7 +30,7 @@ def found_once(function: F) -> F:
 
     @wraps(function)
     def find(m: Any, of: Any) -> Any:
-        key = function, of if isinstance(of, int) else int(getattr(of, "at", of))
+        key = function, of
         here = m.found.get(key)
         if here is None:
             here = m.found[key] = function(m, of)
