@@ -40,9 +40,6 @@ def works_of(replica: Replica, plan: JobVertex, shares: Shares) -> list[SubtaskR
     ]
 
 
-_NONE = np.zeros(0, np.int64)
-
-
 class _Reader:
     """Reads the moves of one subtask."""
 
@@ -99,32 +96,26 @@ class _Reader:
         m = self._memory.head
         part = v.partition_row(m, self._task.first_partition + place)
         first, count = part.first_channel, part.channels
-        own, made, before = list[Move](), list[int](), self._replica.taken_before[self._number]
-        fired = 0
+        before, fired, own = self._replica.taken_before[self._number], 0, list[list[int]]()
         for move in self._moves:
             fired += move.kind == FIRED
             if move.kind == ROUTED and first <= move.first < first + count:
-                own.append(move)
-                made.append(fired if self._task.has_window == 1 else move.second - before)
+                made = fired if self._task.has_window == 1 else move.second - before
+                own.append([move.first - first, move.records, made])
+        channels, records, ends = np.array(own, np.int64).reshape(-1, 3).T
+        routes = np.repeat(channels, records)
+        parents = np.arange(len(routes)) + np.repeat(ends - np.cumsum(records), records)
         pending = self._memory.values(part.pending, part.pending_width)
-        routes = np.repeat([move.first - first for move in own], [move.records for move in own])
-        parents = np.concatenate(
-            [
-                _NONE,
-                *(np.arange(end - move.records, end) for move, end in zip(own, made, strict=True)),
-            ]
-        )
         waiting = [pending.count(i) for i in range(count)]
         if part.is_broadcast == 1:  # every channel gets every record
             routes, parents = np.tile(np.arange(count), len(routes)), np.repeat(parents, count)
             waiting = [len(pending)] * count
-        routes = routes.astype(np.int64)
         emitted = np.bincount(routes, minlength=count).tolist()
-        ends = [v.out_row(m, first + i).written + waiting[i] for i in range(count)]
+        written = [v.out_row(m, first + i).written + waiting[i] for i in range(count)]
         return EdgeWork(
             routes,
             parents,
-            tuple(end - new for end, new in zip(ends, emitted, strict=True)),
+            tuple(end - new for end, new in zip(written, emitted, strict=True)),
             tuple(emitted),
         )
 

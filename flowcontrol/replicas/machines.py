@@ -48,6 +48,8 @@ class SharedMachines:
     sent : dict of int to list of (int, int)
         By channel of own tasks that has a connection: kind and records of each message that this
         has sent behind the round before.
+    is_any : bool
+        Whether there is something.
     """
 
     def __init__(self, memory: Memory, standing: Standing, own: Sequence[int]) -> None:
@@ -58,12 +60,13 @@ class SharedMachines:
         ]
         self._cells, self._waiting = self._all_cells(), dict[int, int]()
         self.sent = dict[int, list[tuple[int, int]]]()
+        self.is_any = len(self._cells) > 0
         self._agreed, self.state = np.zeros(0, np.int64), Machines()
 
     def take(self) -> tuple[list[int], list[int]]:
         """Return what own tasks want of connections; put these back to what all agree on."""
         m, cells = self._head, self._memory.cells
-        if len(self._cells) == 0:
+        if not self.is_any:
             return [], []
         served = [m[m.active + m.tasks + i] for i in range(m.served)]
         m.served = 0
@@ -78,7 +81,7 @@ class SharedMachines:
     def agree(self) -> None:
         """Note what is shared, as all processes have it before a round."""
         m, cells = self._head, self._memory.cells
-        if len(self._cells) == 0:
+        if not self.is_any:
             return
         self._agreed = cells[self._cells]
         self._waiting = {
@@ -90,7 +93,7 @@ class SharedMachines:
     def serve(self, shares: Shares) -> None:
         """Have connections and processors serve all tasks behind the round that these have run."""
         m = self._head
-        if len(self._cells) == 0 or not shares.tasks:
+        if not self.is_any or not shares.tasks:
             return
         number = m.round - 1
         m.now = number

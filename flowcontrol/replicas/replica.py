@@ -13,7 +13,7 @@ to its senders. What was put in before stands with whoever is to take it out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +32,7 @@ from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import free_runs, push_mark, push_run, run_at
 from flowcontrol.virtual.areas import inputs_of, outputs_of
 from flowcontrol.virtual.barriers import take_orders
+from flowcontrol.virtual.between import acts_between
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS
 from flowcontrol.virtual.checkpoint_worker import REPORT_CELLS, kernel_checkpoints
@@ -44,6 +45,7 @@ from flowcontrol.virtual.loop import catch_up, run_tasks, settle
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.messages import expect
 from flowcontrol.virtual.parts import THROTTLES
+from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.wheel import collect, sleep, wake
 
 _MESSAGE, _CREDIT = columns(f.KernelMessage), columns(f.KernelCredit)
@@ -78,6 +80,10 @@ class Replica:
         self.machines = SharedMachines(memory, self._standing, self.own)
         self.moves, self.taken_before = list[Move](), dict[int, int]()
         self._is_own = set(own)
+        self._inputs = {task: list(inputs_of(memory, task)) for task in self.own}
+        self._outputs = {task: list(outputs_of(memory, task)) for task in self.own}
+        # Own tasks see nothing of a ghost but its rows of the channels that they share with it.
+        self._sees_all = not own or self._machines.is_any or acts_between(job)
         # A throttle may look at the ages of all records, and so does who looks at all tasks.
         self._wants_runs = not own or m.parts & THROTTLES != 0
         self._cuts: dict[int, list[int]] = {}
@@ -129,13 +135,13 @@ class Replica:
         """Forget what is on its way between own tasks and others: it is somebody else's."""
         m = self._head
         for task in self.own:
-            for channel in inputs_of(self.memory, task):
+            for channel in self._inputs[task]:
                 into = v.in_row(m, channel)
                 out = v.out_row(m, into.out)
                 if into.credits_most > 0:
                     _empty(v.credit_queue(m, into.credits, into.credits_most))
                 v.clear_bit(m, v.partition_row(m, out.partition).credited, out.place)
-            for channel in outputs_of(self.memory, task):
+            for channel in self._outputs[task]:
                 out = v.out_row(m, channel)
                 _empty(v.wire_queue(m, out.input))
                 free_runs(m, out.runs)
@@ -169,15 +175,15 @@ class Replica:
         return self.memory.cells[at : at + count * REPORT_CELLS].reshape(count, -1).tolist()
 
     def _take(self, task: int) -> TaskShare:
-        memory, found = self.memory, self.memory.tasks[task]
+        found = self.memory.tasks[task]
         runs: Runs = []
         if found["log"] > 0 and found["throttle"] > 0:
             runs = self._runs(v.source_log(self._head, int(found["log"])).runs)
         return TaskShare(
             self._standing.differing(self._standing.beside(task)),
             int(found["wake"]),
-            {channel: self._take_input(channel) for channel in inputs_of(memory, task)},
-            {channel: self._take_output(channel) for channel in outputs_of(memory, task)},
+            {channel: self._take_input(channel) for channel in self._inputs[task]},
+            {channel: self._take_output(channel) for channel in self._outputs[task]},
             runs,
             self._take_cuts(task),
         )
@@ -277,8 +283,10 @@ class Replica:
             Of all tasks, or of the neighbours only, of which the channels between them are enough.
         """
         m = self._head
-        for task, share in shares.tasks.items():
-            if task not in self._is_own:
+        ghosts = {task: one for task, one in shares.tasks.items() if task not in self._is_own}
+        self._show_rows(ghosts.values())
+        if self._sees_all:
+            for task, share in ghosts.items():
                 self._show(task, share)
         for share in shares.tasks.values():
             for channel, into in share.inputs.items():
@@ -320,12 +328,22 @@ class Replica:
         elif kind not in (ACKNOWLEDGED, TAKEN):
             m.reports_wanted = 0
 
+    def _show_rows(self, ghosts: Iterable[TaskShare]) -> None:
+        """Have the channels of ghosts count at their side what they counted after a round."""
+        rows, pairs = list[Ints](), list[int]()
+        for share in ghosts:
+            for part, own in (("input", share.inputs), ("output", share.outputs)):
+                for channel, one in own.items():
+                    rows.append(self._standing.row(part, channel))
+                    pairs += one.cells
+        if rows:
+            self._standing.show(np.concatenate(rows), pairs)
+
     def _show(self, task: int, share: TaskShare) -> None:
-        """Have a ghost stand as it stood after a round, as far as that is known."""
+        """Have a ghost stand as it stood after a round, but for the rows of its channels."""
         m, cells = self._head, self.memory.cells
         if share.cells:
-            self._standing.reset(self._standing.beside(task))
-            self._standing.put(share.cells)
+            self._standing.show(self._standing.beside(task), share.cells)
         found = self.memory.tasks[task]
         if share.cells and found["log"] > 0 and found["throttle"] > 0:
             runs = v.source_log(m, int(found["log"])).runs
@@ -337,16 +355,12 @@ class Replica:
             at = held.cuts + cut[0] % CUT_SLOTS * (1 + held.cut_cells)
             cells[at : at + len(cut)] = cut
         for channel, into in share.inputs.items():
-            self._standing.reset(self._standing.row("input", channel))
-            self._standing.put(into.cells)
             self._standing.show_queues("received", channel, into.queues)
             if self._wants_runs:
                 out = v.out_row(m, v.in_row(m, channel).out)
                 free_runs(m, out.runs)
                 self._push(out, into.runs)
         for channel, out_share in share.outputs.items():
-            self._standing.reset(self._standing.row("output", channel))
-            self._standing.put(out_share.cells)
             self._standing.show_queues("finished", channel, out_share.queues)
 
     def _push(self, out: f.KernelSubpartition, runs: Runs) -> None:
@@ -360,13 +374,15 @@ class Replica:
         """Put what a sender has put into a channel in a round on its way to the receiver."""
         m = self._head
         out = v.out_row(m, channel)
+        is_own, into = out.receiver in self._is_own, v.in_row(m, out.input)
+        if not is_own and not self._sees_all:
+            return
         queue = v.wire_queue(m, out.input)
         for values in share.messages:
             message = next_slot(queue)
             assign(message, f.KernelMessage(*values))
             append(queue)
             expect(m, out, message.round)
-        is_own, into = out.receiver in self._is_own, v.in_row(m, out.input)
         if is_own or self._wants_runs:
             self._push(out, share.runs)
         if into.recorded > 0 and is_own:
@@ -381,6 +397,8 @@ class Replica:
         m = self._head
         into = v.in_row(m, channel)
         out = v.out_row(m, into.out)
+        if out.sender not in self._is_own and not self._sees_all:
+            return
         for values in share.told:
             credits = v.credit_queue(m, into.credits, into.credits_most)
             credit = next_slot(credits)

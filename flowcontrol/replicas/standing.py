@@ -45,9 +45,11 @@ class Standing:
     def differing(self, places: Ints) -> Cells:
         """Return which cells are not as they were before the first round, and what they hold."""
         here = self._memory.cells[places]
-        is_new = here != self._image[places]
-        pairs: Cells = np.stack([places[is_new], here[is_new]], axis=1).ravel().tolist()
-        return pairs
+        fresh = np.flatnonzero(here != self._image[places])
+        pairs = np.empty(2 * len(fresh), np.int64)
+        pairs[::2], pairs[1::2] = places[fresh], here[fresh]
+        found: Cells = pairs.tolist()
+        return found
 
     def reset(self, places: Ints) -> None:
         """Have cells be as they were before the first round."""
@@ -58,13 +60,16 @@ class Standing:
         flat = np.array(pairs, np.int64)
         self._memory.cells[flat[::2]] = flat[1::2]
 
+    def show(self, places: Ints, pairs: Cells) -> None:
+        """Have cells be as they were before the first round, but for those that hold something."""
+        self.reset(places)
+        self.put(pairs)
+
     def show_queues(self, part: str, channel: int, pairs: Cells) -> None:
         """Have queues hold what they held: first where their slots are, then what is in these."""
         rings = self.row(part, channel)
-        self.reset(rings)
-        self.put(pairs)
-        self.reset(np.setdiff1d(self.queues(part, channel), rings))
-        self.put(pairs)
+        self.show(rings, pairs)
+        self.show(np.setdiff1d(self.queues(part, channel), rings), pairs)
 
     # ------------------------------------------------------------------ where it is
 
@@ -113,12 +118,12 @@ class Standing:
 
     def queues(self, part: str, channel: int) -> Ints:
         """Return the cells of a channel's queues, as large as they are now."""
-        memory = self._memory
+        memory, m = self._memory, self._head
         if part == "received":
             areas = list(areas_of_input(memory, channel))
         else:
-            areas, into = list(areas_of_output(memory, channel)), int(memory.outs["input"][channel])
-            if memory.ins["credits_most"][into] > 0:
+            areas, into = list(areas_of_output(memory, channel)), v.out_row(m, channel).input
+            if v.in_row(m, into).credits_most > 0:
                 areas.append(credits_of(memory, into))
         return np.concatenate([self.row(part, channel), *map(np.arange, *_ends(areas))])
 

@@ -26,7 +26,15 @@ from flowcontrol.virtual.cells import slot_cells
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.time_fields import KernelTime
-from flowcontrol.virtual.views import FINISHED, INPUT_CELLS, OUTPUT_CELLS, RECEIVED, UNDER_WAY
+from flowcontrol.virtual.views import (
+    FINISHED,
+    INPUT_CELLS,
+    OUTPUT_CELLS,
+    RECEIVED,
+    UNDER_WAY,
+    in_row,
+    out_row,
+)
 from flowcontrol.virtual.window_fields import KernelWindow
 
 Area = tuple[int, int]
@@ -41,8 +49,7 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
     yield from areas_beside_task(memory, task)
     for channel in inputs_of(memory, task):
         yield from areas_of_input(memory, channel)
-        into = memory.ins[channel]
-        if into["credits_most"] > 0:
+        if in_row(memory.head, channel).credits_most > 0:
             yield credits_of(memory, channel)
     for channel in outputs_of(memory, task):
         yield from areas_of_output(memory, channel)
@@ -139,26 +146,28 @@ def _areas_of_partition(row: Any) -> Iterator[Area]:
 
 def areas_of_input(memory: Memory, channel: int) -> Iterator[Area]:
     """Yield the messages that have reached a channel, and those under way to it."""
-    row, at = memory.ins[channel], memory.head.inputs_at + channel * INPUT_CELLS
-    yield _slots(at + RECEIVED, row["received"], ReceivedMessage)
-    yield _slots(at + UNDER_WAY, row["under_way"], f.KernelMessage)
+    m = memory.head
+    row, at = in_row(m, channel), m.inputs_at + channel * INPUT_CELLS
+    yield _slots(at + RECEIVED, row.received, ReceivedMessage)
+    yield _slots(at + UNDER_WAY, row.under_way, f.KernelMessage)
 
 
 def areas_of_output(memory: Memory, channel: int) -> Iterator[Area]:
     """Yield the buffers of a channel that are not sent."""
-    at = memory.head.outputs_at + channel * OUTPUT_CELLS
-    yield _slots(at + FINISHED, memory.outs[channel]["finished"], Message)
+    m = memory.head
+    at = m.outputs_at + channel * OUTPUT_CELLS
+    yield _slots(at + FINISHED, out_row(m, channel).finished, Message)
 
 
 def credits_of(memory: Memory, channel: int) -> Area:
     """Return the queue of what a receiver has told the sender of a channel; of one that has it."""
-    row = memory.ins[channel]
-    return int(row["credits"]), _queue(f.KernelCredit, int(row["credits_most"]))
+    row = in_row(memory.head, channel)
+    return row.credits, _queue(f.KernelCredit, row.credits_most)
 
 
-def _slots(at: int, ring: Any, cls: type[Any]) -> Area:
+def _slots(at: int, ring: f.KernelRing, cls: type[Any]) -> Area:
     """Return the slots of a ring that have been used where it is now."""
-    return at + int(ring["place"]), int(ring["span"]) * slot_cells(cls)
+    return at + ring.place, ring.span * slot_cells(cls)
 
 
 def _queue(cls: type[Any], most: int) -> int:
