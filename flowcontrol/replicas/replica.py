@@ -83,7 +83,7 @@ class Replica:
         self._inputs = {task: list(inputs_of(memory, task)) for task in self.own}
         self._outputs = {task: list(outputs_of(memory, task)) for task in self.own}
         # Own tasks see nothing of a ghost but its rows of the channels that they share with it.
-        self._sees_all = not own or self._machines.is_any or acts_between(job)
+        self._sees_all = not own or self.machines.is_any or acts_between(job)
         # A throttle may look at the ages of all records, and so does who looks at all tasks.
         self._wants_runs = not own or m.parts & THROTTLES != 0
         self._cuts: dict[int, list[int]] = {}
