@@ -15,6 +15,7 @@ import argparse
 import os
 import queue
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,8 @@ LIST = Path(__file__).with_suffix(".yaml")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 PASSED, FAILURES, ERRORS = 0, 1, 2
 """Statuses of pytest: tests failed, or it was interrupted, which an error of a collection does."""
+MOST_S, MOST_BYTES = 3600, 12 << 30
+"""What a run may take: some faults never come to an end, or fill the memory, and are caught by that."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +140,10 @@ def try_mutant(mutant: Mutant, folder: Path, *, compile_all: bool) -> Outcome:
     try:
         done = subprocess.run(
             [sys.executable, *command], cwd=folder, env=env, capture_output=True, text=True,
-            check=False, stdin=subprocess.DEVNULL,
+            check=False, stdin=subprocess.DEVNULL, timeout=MOST_S, preexec_fn=_limit,
         )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Outcome(mutant, "(no end)", time.monotonic() - began)
     finally:
         path.write_text(before)
     if done.returncode not in (PASSED, FAILURES, ERRORS):
@@ -147,6 +152,11 @@ def try_mutant(mutant: Mutant, folder: Path, *, compile_all: bool) -> Outcome:
     found = FAILED.search(done.stdout)
     caught_by = "" if done.returncode == PASSED else found[1] if found else "(a crash)"
     return Outcome(mutant, caught_by, time.monotonic() - began)
+
+
+def _limit() -> None:
+    """Let a process that fills the memory fail, and not the machine."""
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
 def check_copy(folder: Path) -> None:

@@ -234,9 +234,14 @@ def staged(job: Job, replayed: Replayed | None = None) -> Staged:
     return Staged(job, rows, replace(sizes, windows=few))
 
 
-def run_staged(job: Job, replayed: Replayed | None = None) -> Iterator[RoundRows]:
-    """Run a job stage by stage; yield the rows and the state of each round."""
-    yield from _go_on(job, staged(job, replayed), 0)
+def run_staged(
+    job: Job, replayed: Replayed | None = None, *, restarts: int = 0
+) -> Iterator[RoundRows]:
+    """Run a job stage by stage; yield the rows and the state of each round.
+
+    All stages begin anew every ``restarts`` rounds from what they have published; never with 0.
+    """
+    yield from _go_on(job, staged(job, replayed), 0, restarts)
 
 
 def resumed(job: Job, after: int, replayed: Replayed | None = None) -> Iterator[RoundRows]:
@@ -251,7 +256,9 @@ def resumed(job: Job, after: int, replayed: Replayed | None = None) -> Iterator[
     yield from _go_on(job, own, after)
 
 
-def _go_on(job: Job, own: Staged, first: int) -> Iterator[RoundRows]:
+def _go_on(job: Job, own: Staged, first: int, restarts: int = 0) -> Iterator[RoundRows]:
     for number in range(first, job.rounds):
+        if restarts and number and number % restarts == 0:
+            own.restart()
         state = own.run()
         yield RoundRows(number, round_rows(job, state.tasks, number), state)

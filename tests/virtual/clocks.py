@@ -14,11 +14,13 @@ from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.virtual.between import Between
+from flowcontrol.virtual.fields import ABSENT
 from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.state_reader import StateReader
+from flowcontrol.virtual.wheel import wake
 from flowcontrol.virtual.window_results import WindowResults
 from staged_runs import RoundRows, round_rows, run_staged
 
@@ -70,6 +72,33 @@ def kernel_rounds(
 
 def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterator[RoundState]:
     """Run the kernel; yield its state after each ``every`` rounds, and after the last one."""
+    for _, state in kernel_memories(job, rounds, every):
+        yield state
+
+
+def kernel_memories(
+    job: Job,
+    rounds: int | None = None,
+    every: int = 1,
+    *,
+    is_awake: bool = False,
+    step: Callable[[Any, int], int] = advance,
+) -> Iterator[tuple[Memory, RoundState]]:
+    """Run the kernel; yield its memory and its state after each ``every`` rounds and the last one.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    rounds : int, optional
+        Stop after so many.
+    every : int, default 1
+        Rounds that are run in one call.
+    is_awake : bool, default False
+        Look at every task in every round, whatever the wheel says.
+    step : callable, optional
+        What runs rounds: the kernel as it is compiled, or interpreted.
+    """
     replayed = read_replayed(job)
     memory = memory_of(job, replayed)
     between, results, done = Between(job, memory), WindowResults(memory), 0
@@ -79,8 +108,17 @@ def kernel_states(job: Job, rounds: int | None = None, every: int = 1) -> Iterat
         assert every == 1 or between.control is None, "a controller looks between two rounds"
         between.look()
         done = min(last, done + every)
-        advance_to(memory, between, done)
-        yield reader.read()
+        advance_to(memory, between, done, step, is_awake=is_awake)
+        yield memory, reader.read()
+
+
+def wake_all(memory: Memory) -> None:
+    """Have every task that is there looked at in the next round."""
+    head = memory.head
+    head.now = head.round - 1
+    for task, row in enumerate(memory.tasks):
+        if row["status"] != ABSENT:
+            wake(head, task, head.round)
 
 
 def memory_of(job: Job, replayed: Replayed) -> Memory:
@@ -110,13 +148,22 @@ def reader_of(job: Job, memory: Memory, between: Between, results: WindowResults
     return reader
 
 
-def advance_to(memory: Memory, between: Between, end: int) -> None:
+def advance_to(
+    memory: Memory,
+    between: Between,
+    end: int,
+    step: Callable[[Any, int], int] = advance,
+    *,
+    is_awake: bool = False,
+) -> None:
     """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
         due = between.before_round()
         # Nothing is due any more: that is the job's last round, and may be behind us.
         stop = min(end, due) if due > memory.head.round else end
-        flags = advance(memory.cells, stop)
+        if is_awake:
+            wake_all(memory)
+        flags = step(memory.cells, stop)
         assert flags in {0, FLAG_REPORTS}, flags
         memory.head.flags = 0
         if between.coordination is not None and flags == FLAG_REPORTS:
@@ -177,6 +224,7 @@ def compare(
     rounds: int | None = None,
     *,
     every: int | Sequence[int] = 1,
+    restarts: int = 0,
     watch: Callable[[State], None] | None = None,
     look: Callable[[RoundState], None] | None = None,
 ) -> None:
@@ -193,6 +241,8 @@ def compare(
         Stop after so many.
     every : int or sequence of int, default 1
         Rounds that the kernel runs in one call; several are runs of their own.
+    restarts : int, default 0
+        Rounds after which all stages begin anew from what they have published; 0: never.
     watch : callable, optional
         Called with each state that was found equal, of the first run, as rows.
     look : callable, optional
@@ -203,7 +253,7 @@ def compare(
     grown = [_Growth(job) for _ in steps]
     compared = [0] * len(steps)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
-    for reference in islice(run_staged(job), last):
+    for reference in islice(run_staged(job, restarts=restarts), last):
         number = reference.number
         for way, step in enumerate(steps):
             is_last = number + 1 == last
