@@ -14,7 +14,7 @@ from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.window_settings import has_windows
 from flowcontrol.virtual.between import Between
-from flowcontrol.virtual.fields import ABSENT
+from flowcontrol.virtual.fields import ABSENT, CONNECTION, DISK
 from flowcontrol.virtual.header import FLAG_REPORTS
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
@@ -25,7 +25,7 @@ from flowcontrol.virtual.window_results import WindowResults
 from staged_runs import RoundRows, round_rows, run_staged
 
 RUNS, AGES, REPORTS = 1 << 16, 1 << 10, 1 << 8
-WINDOWS, RESULTS, KEPT = 1 << 12, 1 << 16, 1 << 15
+WINDOWS, RESULTS, KEPT, SPILLS = 1 << 12, 1 << 16, 1 << 15, 1 << 12
 SHOWN = 12
 """Differences that a failure shows."""
 
@@ -113,11 +113,11 @@ def kernel_memories(
 
 
 def wake_all(memory: Memory) -> None:
-    """Have every task that is there looked at in the next round."""
+    """Have every task that is there looked at in the next round; not connections and disks."""
     head = memory.head
     head.now = head.round - 1
     for task, row in enumerate(memory.tasks):
-        if row["status"] != ABSENT:
+        if row["status"] != ABSENT and row["kind"] not in (CONNECTION, DISK):
             wake(head, task, head.round)
 
 
@@ -134,6 +134,7 @@ def memory_of(job: Job, replayed: Replayed) -> Memory:
         replayed=replayed,
         kept=KEPT,
         kept_windows=KEPT,
+        spills=SPILLS,
     )
 
 
