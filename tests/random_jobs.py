@@ -1,9 +1,10 @@
 """Random jobs with whatever the kernel can do: the one generator that tests draw from.
 
-What a job may have is a part of the kernel (:mod:`flowcontrol.virtual.parts`). ``jobs(need=k.WINDOWS)`` draws
-jobs that have windows and, often, some other parts beside them; ``jobs(without=k.FAILURES)`` jobs that
-never fail. A test that goes through ``STRATA`` meets every part. The strategies of a single feature
-stand in ``tests/job/random_*.py``: they change a scenario, and this file alone says how they go together.
+What a job may have is a part of the kernel (:mod:`flowcontrol.virtual.parts`). ``jobs(k.WINDOWS)``
+draws jobs that have windows and, often, some other parts beside them; ``jobs(without=k.FAILURES)``
+draws jobs that never fail. A test that goes through ``STRATA`` meets every part. The strategies of a
+single feature stand in ``tests/job/random_*.py``: they change a scenario. This file alone puts them
+together. A failure prints the job, and ``FLOWCONTROL_SEED`` where a test draws until it has met all.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ THROTTLE_NAMES = [name for name in THROTTLE_PARTS if name != "none"]
 FAULTY = k.CHECKPOINTS | k.FAILURES
 OTHER_SYSTEMS = k.RECORDS | k.THROTTLES | k.TCP
 
+TRANSPORTS = {name: k.RECORDS | k.transport_part(kind) for kind, name in enumerate(names())}
+
 STRATA: dict[str, int] = {
     "credits": k.BUFFERS,
     "connections without credits": k.TCP | k.WIRES,
     "kinds of partition": k.SPILLS,
     "a bandwidth": k.WIRES,
-    **{name: k.RECORDS | k.transport_part(kind) for kind, name in enumerate(names())},
+    **TRANSPORTS,
     "throttles": k.THROTTLES,
     "debloating": k.DEBLOATING,
     "several jobs": k.JOBS,

@@ -46,8 +46,10 @@ def cells_of(memory: Memory, job: Job) -> Iterator[tuple[str, Any]]:
         row = head.tasks_at + task * width(KernelTask)
         left = [row + cell(KernelTask, name) for name in OF_A_LOOK]
         first = int(memory.tasks["first_partition"][task])
-        for part in memory.partitions[first :][: int(memory.tasks["partitions"][task])]:
-            left += range(int(part["dirty"]), int(part["dirty"]) + int(part["channels"]) // WORD + 1)
+        for part in memory.partitions[first:][: int(memory.tasks["partitions"][task])]:
+            left += range(
+                int(part["dirty"]), int(part["dirty"]) + int(part["channels"]) // WORD + 1
+            )
         yield f"task {task}", memory.cells[np.setdiff1d(standing.beside(task), left)]
         for channel in inputs_of(memory, task):
             for side in ("input", "received"):

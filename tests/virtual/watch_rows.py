@@ -1,24 +1,12 @@
-"""Random jobs of replayed rows in windows: both clocks hold the same after every round."""
+"""Replayed rows in windows: what a task shows after a round."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
-from typing import Any
-
-import pytest
-from hypothesis import HealthCheck, assume, given, note, settings
-from hypothesis import strategies as st
 
 from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.job.round_state import TaskState
 from flowcontrol.protocol.windows.firing import RESTING
-
-EXAMPLES = settings.default.max_examples // 4
-MOST_RUNS = 24
-"""Runs until what is seldom has happened."""
 
 EVENTS = {
     "times of rows",
@@ -74,33 +62,3 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
             yield "results of whole numbers"
         if stage.window.aggregate.get("s") and one.valued > 1:
             yield "results of decimals"
-
-
-@pytest.mark.holds("credit", "virtual", "stages apart: replayed rows in windows, each round")
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_windows: ModuleType,
-    random_rows: ModuleType,
-    draw_until: Any,
-    tmp_path: Path,
-) -> None:
-    seen: Counter[str] = Counter()
-    shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
-    drawn = random_rows.jobs(random_jobs, random_windows, shape, tmp_path)
-
-    @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(job=drawn, every=st.sampled_from([2, 3, 10, 1000]))
-    def look(job: Job, every: int) -> None:
-        note(job.scenario.to_yaml())
-        assume(job.links)
-
-        def watch(state: RoundState) -> None:
-            for task in state.tasks:
-                seen.update(happened(job, task))
-
-        clocks.compare(job, every=(1, every), look=watch)
-
-    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
-    print(dict(seen))
-    assert EVENTS - set(seen) == set()

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 import pytest
-from hypothesis import assume, given, note, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 
 from flowcontrol.job import build_physical_graph
-from flowcontrol.job.channel_state import BufferKind
-from flowcontrol.job.round_state import RoundState
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 from modules import load
@@ -23,68 +17,6 @@ MOST_RUNS = 12
 
 EVENTS = {"gone", "part is gone", "restored", "runs again"}
 """What must have happened in some of the runs."""
-
-
-def happened(state: RoundState) -> Iterator[str]:
-    """Tell what a state shows."""
-    running = [task.is_running for task in state.tasks]
-    if not any(running):
-        yield "gone"
-    elif not all(running):
-        yield "part is gone"
-    for task in state.tasks:
-        queued = (one for gate in task.gates for into in gate.channels for one in into.queue)
-        if any(one.buffer == BufferKind.RESTORED for one in queued):
-            yield "restored"
-
-
-@pytest.mark.long
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    draw_until: Any,
-) -> None:
-    seen: Counter[str] = Counter()
-    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
-
-    @settings(max_examples=EXAMPLES)
-    @given(
-        job=random_failures.jobs(random_jobs, random_checkpoints, shape),
-        every=st.sampled_from([2, 3, 10, 1000]),
-    )
-    def look(job: Any, every: int) -> None:
-        note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
-        assume(job.links)
-        was_gone = [False]
-
-        def watch(state: RoundState) -> None:
-            found = set(happened(state))
-            seen.update(found)
-            seen["runs again"] += was_gone[0] and "gone" not in found
-            was_gone[0] = "gone" in found
-
-        clocks.compare(job, every=(1, every), look=watch)
-
-    draw_until(look, lambda: {name for name, n in seen.items() if n} >= EVENTS, MOST_RUNS)
-    print(dict(seen))
-    assert EVENTS - {name for name, n in seen.items() if n} == set()
-
-
-@settings(max_examples=max(2, EXAMPLES // 6))
-@given(data=st.data())
-def test_jobs_of_the_live_clock_too(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    data: Any,
-) -> None:
-    job = data.draw(random_failures.jobs(random_jobs, random_checkpoints, random_jobs.LIVE))
-    note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
-    assume(job.links)
-    clocks.compare(job)
 
 
 def test_a_record_that_was_being_read_is_read_again(clocks: ModuleType) -> None:

@@ -1,24 +1,14 @@
-"""Random jobs of which sources wait for one another: both clocks hold the same, and the laws."""
+"""Sources that wait for one another: the laws after every round, and what happened."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from types import ModuleType
-from typing import Any
-
-import pytest
-from hypothesis import assume, given, note, settings
-from hypothesis import strategies as st
 
 from flowcontrol.job import Job
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.job.timed_settings import alignment_of
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-
-EXAMPLES = settings.default.max_examples
-MOST_RUNS = 12
-"""Runs until what is seldom has happened."""
 
 EVENTS = {
     "paused",
@@ -116,40 +106,3 @@ def _happened(before: TaskState, task: TaskState) -> Iterator[str]:
             yield "paused by its own watermark" if is_own else "paused by an answer"
     elif old.is_paused == 1 and task.state.taken > before.state.taken:
         yield "goes on"
-
-
-@settings(max_examples=max(1, EXAMPLES // 5))
-@given(data=st.data())
-def test_some_jobs(
-    clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, data: Any
-) -> None:
-    shape = random_jobs.Shape(is_virtual=True)
-    job = data.draw(random_event_time.aligned_jobs(random_jobs, shape))
-    assume(job.links)
-    clocks.compare(job, look=Laws(job, Counter()))
-
-
-@pytest.mark.long
-@pytest.mark.holds(
-    "credit", "virtual", "stages apart: sources that wait for one another, every round"
-)
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, draw_until: Any
-) -> None:
-    seen: Counter[str] = Counter()
-    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
-
-    @settings(max_examples=EXAMPLES)
-    @given(
-        job=random_event_time.aligned_jobs(random_jobs, shape),
-        every=st.sampled_from([2, 3, 10, 1000]),
-    )
-    def look(job: Job, every: int) -> None:
-        note(job.scenario.to_yaml())
-        assume(job.links)
-        assume(job.scenario.alignment_groups)
-        clocks.compare(job, every=(1, every), look=Laws(job, seen))
-
-    draw_until(look, lambda: set(seen) >= EVENTS, MOST_RUNS)
-    print(dict(seen))
-    assert EVENTS - set(seen) == set()

@@ -1,22 +1,13 @@
-"""Random jobs with latency markers: both clocks hold the same after every round, and the laws."""
+"""Latency markers: the laws after every round, and what happened."""
 
 from __future__ import annotations
 
 from collections import Counter
-from types import ModuleType
 from typing import Any
-
-import pytest
-from hypothesis import assume, given, note, settings
-from hypothesis import strategies as st
 
 from flowcontrol.job import Job
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.event_time.marks import MARKER, channel_of_mark, pending_mark
-
-EXAMPLES = settings.default.max_examples
-MOST_RUNS = 12
-"""Runs until what is seldom has happened."""
 
 EVENTS = {
     "in flight",
@@ -83,39 +74,3 @@ class Laws:
                     self.seen["blocked inside one"] += entry == part.pending[0] and (
                         part.left_bytes > 0
                     )
-
-
-@settings(max_examples=max(1, EXAMPLES // 5))
-@given(data=st.data())
-def test_some_jobs(
-    clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, data: Any
-) -> None:
-    shape = random_jobs.Shape(is_virtual=True)
-    job = data.draw(random_event_time.marked_jobs(random_jobs, shape))
-    assume(job.links)
-    clocks.compare(job, look=Laws(job, Counter()))
-
-
-@pytest.mark.long
-@pytest.mark.holds(
-    "credit", "virtual", "stages apart: latency markers in the channels after every round"
-)
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType, random_jobs: ModuleType, random_event_time: ModuleType, draw_until: Any
-) -> None:
-    seen: Counter[str] = Counter()
-    shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
-
-    @settings(max_examples=EXAMPLES)
-    @given(
-        job=random_event_time.marked_jobs(random_jobs, shape),
-        every=st.sampled_from([2, 3, 10, 1000]),
-    )
-    def look(job: Job, every: int) -> None:
-        note(job.scenario.to_yaml())
-        assume(job.links)
-        clocks.compare(job, every=(1, every), look=Laws(job, seen))
-
-    draw_until(look, lambda: {name for name in seen if seen[name]} >= EVENTS, MOST_RUNS)
-    print(dict(seen))
-    assert EVENTS - {name for name in seen if seen[name]} == set()
