@@ -34,7 +34,7 @@ FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", re.MULTILINE)
 PASSED, FAILURES, ERRORS = 0, 1, 2
 """Statuses of pytest: tests failed, or it was interrupted, which an error of a collection does."""
 MOST_S, MOST_BYTES = 3600, 12 << 30
-"""What a run may take: some faults never come to an end, or fill the memory, and are caught by that."""
+"""What a run may take: a fault without an end, or one that fills the memory, is caught by that."""
 
 
 @dataclass(frozen=True)

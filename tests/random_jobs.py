@@ -2,9 +2,9 @@
 
 What a job may have is a part of the kernel (:mod:`flowcontrol.virtual.parts`). ``jobs(k.WINDOWS)``
 draws jobs that have windows and, often, some other parts beside them; ``jobs(without=k.FAILURES)``
-draws jobs that never fail. A test that goes through ``STRATA`` meets every part. The strategies of a
-single feature stand in ``tests/job/random_*.py``: they change a scenario. This file alone puts them
-together. A failure prints the job, and ``FLOWCONTROL_SEED`` where a test draws until it has met all.
+draws jobs that never fail. A test that goes through ``STRATA`` meets every part. The strategies of
+a single feature stand in ``tests/job/random_*.py``: they change a scenario. This file alone puts
+them together. A failure prints the job, and the seed where a test draws until it has met all.
 """
 
 from __future__ import annotations

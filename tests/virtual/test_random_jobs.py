@@ -1,7 +1,7 @@
-"""Random jobs of every stratum: the state of the kernel is that of stages apart, after every round.
+"""Random jobs of every stratum: the kernel's state is that of stages apart after every round.
 
-Stages of jobs that cannot fail begin anew every few rounds, from what they have published. Whatever a
-job has is watched: laws that must hold of it after every round, and what happened.
+Stages of jobs that cannot fail begin anew every few rounds, from what they have published. Each
+part that a job has is watched: its laws must hold after every round.
 """
 
 from __future__ import annotations
@@ -112,6 +112,8 @@ WATCHES = {
 
 OF_ONE_RUN = k.EVENT_TIME | k.ALIGNMENT | k.MARKERS
 
+BESIDE_PROCESSORS = sorted({*WATCHES, "throttles", *draws.TRANSPORTS} - {"processors"})
+
 SOUGHT = {"windows", "batches", "processors"}
 """Strata of which the quick form, too, goes on until all has been met."""
 
@@ -152,6 +154,8 @@ OF_CREDITS = {
 NOT_STAGED = k.SPILLS
 """What stages apart do not do yet."""
 
+STAGED = [name for name, need in draws.STRATA.items() if not need & NOT_STAGED]
+
 FAILS_ON_WIRES = k.WIRES | k.FAILURES
 """What they do otherwise than the kernel, together: the live clock refuses a bandwidth."""
 
@@ -183,7 +187,7 @@ def shows(clocks: ModuleType, job: Job, missing: AbstractSet[str]) -> bool:
 
 
 def drawn(need: int) -> st.SearchStrategy[Job]:
-    """Draw a job of a stratum, half of them without much else; slow networks on which none fails."""
+    """Draw a job of a stratum, with or without other parts; none fails on a slow network."""
     both = st.one_of(draws.jobs(need, NOT_STAGED, beside=0), draws.jobs(need, NOT_STAGED))
     return both.filter(lambda job: parts_of(job) & FAILS_ON_WIRES != FAILS_ON_WIRES)
 
@@ -213,9 +217,7 @@ def test_what_is_seldom_happens_under_credits(clocks: ModuleType, draw_until: An
 @pytest.mark.holds("credit", "virtual", "stages apart: latency markers in the channels")
 @pytest.mark.holds("credit", "virtual", "stages apart: windows after every round")
 @pytest.mark.holds("credit", "virtual", "stages apart: Spark's windows after every round")
-@pytest.mark.parametrize(
-    "name", [name for name, need in draws.STRATA.items() if not need & NOT_STAGED]
-)
+@pytest.mark.parametrize("name", STAGED)
 def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, draw_until: Any, is_long: bool, name: str
 ) -> None:
@@ -298,9 +300,7 @@ def test_batches_of_a_throttle_end_in_the_same_rounds(clocks: ModuleType, draw_u
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "name", sorted({*WATCHES, "throttles", *draws.TRANSPORTS} - {"processors"})
-)
+@pytest.mark.parametrize("name", BESIDE_PROCESSORS)
 def test_processors_are_waited_for_beside(clocks: ModuleType, draw_until: Any, name: str) -> None:
     seen: Seen = Counter()
 

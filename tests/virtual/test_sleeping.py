@@ -38,8 +38,8 @@ OF_A_LOOK = ("has_sent", "emitted", "due")
 def cells_of(memory: Memory, job: Job) -> Iterator[tuple[str, Any]]:
     """Yield what a memory holds of each task and each channel, by a name for it.
 
-    Without the bits of channels that are to be looked at when something is sent: they may be set for
-    nothing, which takes a look to find out.
+    Without the bits of channels that are to be looked at when something is sent: they may be set
+    for nothing, which takes a look to find out.
     """
     standing, head = Standing(memory), memory.head
     for task in range(sum(plan.stage.parallelism for plan in job.stages)):
