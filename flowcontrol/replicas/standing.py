@@ -122,9 +122,8 @@ class Standing:
         if part == "received":
             areas = list(areas_of_input(memory, channel))
         else:
-            areas, into = list(areas_of_output(memory, channel)), v.out_row(m, channel).input
-            if v.in_row(m, into).credits_most > 0:
-                areas.append(credits_of(memory, into))
+            into = v.out_row(m, channel).input
+            areas = [*areas_of_output(memory, channel), *credits_of(memory, into)]
         return np.concatenate([self.row(part, channel), *map(np.arange, *_ends(areas))])
 
 

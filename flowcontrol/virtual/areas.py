@@ -5,26 +5,15 @@ from typing import Any
 
 from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS
-from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.processors import TaskProcessor
-from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import cell, width
-from flowcontrol.protocol.states import (
-    AlignedChannel,
-    CoordinatorMessage,
-    Message,
-    ReceivedMessage,
-    Ring,
-    TrackedCheckpoint,
-)
-from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
+from flowcontrol.protocol.states import Message, ReceivedMessage
 from flowcontrol.systems.barrier_buffer import BarrierBuffer
-from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import slot_cells
+from flowcontrol.virtual.cells import slot_cells, view
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.pointers import own_cells, pointed
 from flowcontrol.virtual.time_fields import KernelTime
 from flowcontrol.virtual.views import (
     FINISHED,
@@ -32,8 +21,11 @@ from flowcontrol.virtual.views import (
     OUTPUT_CELLS,
     RECEIVED,
     UNDER_WAY,
+    gate_row,
     in_row,
     out_row,
+    partition_row,
+    task_row,
 )
 from flowcontrol.virtual.window_fields import KernelWindow
 
@@ -49,8 +41,7 @@ def areas_of_task(memory: Memory, task: int) -> Iterator[Area]:
     yield from areas_beside_task(memory, task)
     for channel in inputs_of(memory, task):
         yield from areas_of_input(memory, channel)
-        if in_row(memory.head, channel).credits_most > 0:
-            yield credits_of(memory, channel)
+        yield from credits_of(memory, channel)
     for channel in outputs_of(memory, task):
         yield from areas_of_output(memory, channel)
 
@@ -76,72 +67,28 @@ def _channels(row: Any) -> range:
 
 def areas_beside_task(memory: Memory, task: int) -> Iterator[Area]:
     """Yield what belongs to a task, its gates and its partitions, but to none of their channels."""
-    row = memory.tasks[task]
-    gates, partitions = int(row["gates"]), int(row["partitions"])
-    yield int(row["union"]), w.FIFO_SLOTS + max(1, gates)
-    first = int(row["operators_at"])
-    for at in memory.cells[first : first + int(row["operators"])].tolist():
+    row = task_row(memory.head, task)
+    yield from pointed(row, f.KernelTask)
+    for at in memory.cells[row.operators_at :][: row.operators].tolist():
         yield at, width(OPERATORS[int(memory.cells[at + cell(Operator, "kind")])])
-    if row["log"] > 0:
-        yield int(row["log"]) + cell(f.KernelLog, "position"), 1
-    if row["checkpoints"] > 0:
-        yield from _areas_of_checkpoints(memory, int(row["checkpoints"]))
-    if row["time"] > 0:
-        held = memory.copy(int(row["time"]), KernelTime)
-        yield int(row["time"]), cell(KernelTime, "channels")
-        yield held.channels, held.channel_count * width(ValveChannel)
-    if row["window"] > 0:
-        yield from _areas_of_windows(memory, int(row["window"]))
-    if row["processor"] > 0:
-        yield int(row["processor"]), width(TaskProcessor)
-    for gate in memory.gates[int(row["first_gate"]) :][:gates]:
-        yield from _areas_of_gate(gate)
-    for part in memory.partitions[int(row["first_partition"]) :][:partitions]:
-        yield from _areas_of_partition(part)
-
-
-def _areas_of_checkpoints(memory: Memory, at: int) -> Iterator[Area]:
-    held = memory.copy(at, KernelCheckpoints)
-    yield at, cell(KernelCheckpoints, "channels")
-    yield held.channels, held.channel_count * width(AlignedChannel)
-    yield held.tracked, _queue(TrackedCheckpoint, held.tracked_most)
-    yield held.triggers, _queue(CoordinatorMessage, held.messages_most)
-    yield held.aborted, _queue(CoordinatorMessage, held.messages_most)
-    if held.aside > 0:
-        yield held.aside, cell(BarrierBuffer, "limit")
-
-
-def _areas_of_windows(memory: Memory, at: int) -> Iterator[Area]:
-    held = memory.copy(at, KernelWindow)
-    yield at, cell(KernelWindow, "entries")
-    yield held.entries, held.store.used * width(WindowEntry)
-    yield held.further, (held.store.used + 1) * held.settings.further * width(ColumnValues)
-    yield held.buckets, held.bucket_count
-    for heap in (held.event_heap, held.clock_heap):
-        yield heap, 1 + int(memory.cells[heap])
-    yield held.operators, held.operator_count * width(WatermarkOperator)
-
-
-def _areas_of_gate(row: Any) -> Iterator[Area]:
-    count = int(row["channels"])
-    yield int(row["waiting"]), w.FIFO_SLOTS + count
-    yield int(row["order"]), w.FIFO_SLOTS + count
-    yield int(row["arrivals"]), count // w.WORD + 1
-    yield int(row["dirty_channels"]), count // w.WORD + 1
-    if row["grants"] > 0:
-        yield int(row["grants"]), count * width(ChannelGrant)
-
-
-def _areas_of_partition(row: Any) -> Iterator[Area]:
-    count = int(row["channels"])
-    yield int(row["held"]), count * int(row["held_width"])
-    yield int(row["counts"]), count
-    yield int(row["routed"]), count
-    yield int(row["credited"]), count // w.WORD + 1
-    yield int(row["dirty"]), count // w.WORD + 1
-    yield int(row["pending"]), int(row["pending_width"])
-    if row["route"] == f.ROUTE_SHARES:
-        yield int(row["table"]), 2 * count
+    if row.log > 0:
+        yield row.log + cell(f.KernelLog, "position"), 1
+    for at, cls in (
+        (row.checkpoints, KernelCheckpoints),
+        (row.time, KernelTime),
+        (row.window, KernelWindow),
+    ):
+        if at > 0:
+            yield at, own_cells(cls)
+            yield from pointed(view(cls, memory.cells, at), cls)
+    if row.checkpoints > 0 and (aside := memory.copy(row.checkpoints, KernelCheckpoints).aside) > 0:
+        yield aside, cell(BarrierBuffer, "limit")
+    if row.processor > 0:
+        yield row.processor, width(TaskProcessor)
+    for gate in range(row.first_gate, row.first_gate + row.gates):
+        yield from pointed(gate_row(memory.head, gate), f.KernelGate)
+    for part in range(row.first_partition, row.first_partition + row.partitions):
+        yield from pointed(partition_row(memory.head, part), f.KernelPartition)
 
 
 def areas_of_input(memory: Memory, channel: int) -> Iterator[Area]:
@@ -159,16 +106,11 @@ def areas_of_output(memory: Memory, channel: int) -> Iterator[Area]:
     yield _slots(at + FINISHED, out_row(m, channel).finished, Message)
 
 
-def credits_of(memory: Memory, channel: int) -> Area:
-    """Return the queue of what a receiver has told the sender of a channel; of one that has it."""
-    row = in_row(memory.head, channel)
-    return row.credits, _queue(f.KernelCredit, row.credits_most)
+def credits_of(memory: Memory, channel: int) -> Iterator[Area]:
+    """Yield the queue of what a receiver has told the sender of a channel, if it has one."""
+    return pointed(in_row(memory.head, channel), f.KernelInputChannel)
 
 
 def _slots(at: int, ring: f.KernelRing, cls: type[Any]) -> Area:
     """Return the slots of a ring that have been used where it is now."""
     return at + ring.place, ring.span * slot_cells(cls)
-
-
-def _queue(cls: type[Any], most: int) -> int:
-    return width(Ring) + width(cls) * most

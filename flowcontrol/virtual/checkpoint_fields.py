@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 
 from flowcontrol.protocol.queues import MOST_BARRIERS
-from flowcontrol.protocol.states import Alignment, CoordinatorMessage, TaskCheckpoint
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    Alignment,
+    CoordinatorMessage,
+    TaskCheckpoint,
+    TrackedCheckpoint,
+)
+from flowcontrol.virtual.pointers import queue, rows
 
 
 @dataclass(slots=True)
@@ -14,18 +21,18 @@ class KernelCheckpoints:
     """What it knows of checkpoints beside its alignment."""
     alignment: Alignment = field(default_factory=Alignment)
     """Its alignment."""
-    channels: int = 0
-    """Where the channels of that are, those of all gates in order."""
+    channels: int = rows(AlignedChannel, "channel_count")
+    """The channels of that, those of all gates in order."""
     channel_count: int = 0
     """How many there are."""
-    tracked: int = 0
-    """Where the queue is of the checkpoints that an at-least-once task counts."""
+    tracked: int = queue(TrackedCheckpoint, "tracked_most")
+    """Checkpoints that an at-least-once task counts."""
     tracked_most: int = 0
     """How many there may be."""
-    triggers: int = 0
-    """Where the queue is of the checkpoints that a source has been asked for."""
-    aborted: int = 0
-    """Where the queue is of the checkpoints that the coordinator has aborted."""
+    triggers: int = queue(CoordinatorMessage, "messages_most")
+    """Checkpoints that a source has been asked for."""
+    aborted: int = queue(CoordinatorMessage, "messages_most")
+    """Checkpoints that the coordinator has aborted."""
     messages_most: int = 0
     """How many there may be in either."""
     cut_places: int = 0

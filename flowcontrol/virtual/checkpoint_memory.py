@@ -1,7 +1,5 @@
 """The kernel's memory of checkpoints: of each task, of the coordinator's orders, of reports."""
 
-from typing import Any
-
 import numpy as np
 
 from flowcontrol.job.checkpoint_settings import CheckpointSettings, is_forced
@@ -12,14 +10,7 @@ from flowcontrol.operators.snapshots import WHOLE_SERVICE
 from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import (
-    AlignedChannel,
-    Alignment,
-    CheckpointReport,
-    CoordinatorMessage,
-    TaskCheckpoint,
-    TrackedCheckpoint,
-)
+from flowcontrol.protocol.states import AlignedChannel, Alignment, CheckpointReport, TaskCheckpoint
 from flowcontrol.virtual.aside_memory import AsideBuilder, puts_aside
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints, KernelOrder
@@ -85,21 +76,12 @@ def _task_state(
         look_rounds=look_rounds(job, plan),
     )
     held = KernelCheckpoints(own, alignment, channel_count=inputs)
-    cells = [cells_of(AlignedChannel()) for _ in range(inputs)]
-    held.channels = build.put(np.concatenate(cells)) if cells else 0
+    held.tracked_most, held.messages_most = MOST_TRACKED, MOST_BARRIERS + 1
+    build.lay(held, "channels", "tracked", "triggers", "aborted")
     place, into = held.channels, build.blocks["inputs_at"]
     for link in plan.inputs:
         gate = build.blocks["gates_at"][build.places.gates[link.name, index]]
         first, count = int(gate["first_channel"]), int(gate["channels"])
         into["aligned"][first : first + count] = place + width(AlignedChannel) * np.arange(count)
         place += width(AlignedChannel) * count
-    held.tracked_most = MOST_TRACKED
-    held.tracked = _take_queue(build, TrackedCheckpoint, held.tracked_most)
-    held.messages_most = MOST_BARRIERS + 1
-    held.triggers = _take_queue(build, CoordinatorMessage, held.messages_most)
-    held.aborted = _take_queue(build, CoordinatorMessage, held.messages_most)
     return held
-
-
-def _take_queue(build: Builder, cls: type[Any], most: int) -> int:
-    return int(build.queues(1, cls, most)[0])

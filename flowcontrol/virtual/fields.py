@@ -20,6 +20,8 @@ from flowcontrol.protocol.states import (
     Ring,
     Subpartition,
 )
+from flowcontrol.systems.transports.transport import ChannelGrant
+from flowcontrol.virtual.pointers import bits, cells, fifo, queue, rows
 
 # ---- tasks
 
@@ -53,8 +55,8 @@ class KernelTask(StreamTask):
     """Its first partition."""
     operators_at: int = 0
     """Where the places of its operators are listed."""
-    union: int = 0
-    """Where its queue of gates with data is."""
+    union: int = fifo(lambda task: max(1, task.gates))
+    """Its gates with data."""
     phases: int = 0
     """Where its rate is, phases."""
     phase_count: int = 0
@@ -153,20 +155,20 @@ class KernelGate:
     """Its first channel."""
     channels: int = 0
     """How many."""
-    waiting: int = 0
-    """Where the queue of the channels that wait for a floating buffer is."""
-    order: int = 0
-    """Where the queue of the channels with data is."""
+    waiting: int = fifo("channels")
+    """Channels that wait for a floating buffer."""
+    order: int = fifo("channels")
+    """Channels with data."""
     queue_most: int = 0
     """Received messages that the queue of each channel may hold."""
-    arrivals: int = 0
-    """Where the set of the channels with messages under way is, bits."""
-    dirty_channels: int = 0
-    """Where the set of the channels with credit to announce is, bits."""
+    arrivals: int = bits("channels")
+    """Channels with messages under way."""
+    dirty_channels: int = bits("channels")
+    """Channels with credit to announce."""
     record_bytes: int = 0
     """Size of its records."""
-    grants: int = 0
-    """Where its channels' memory of a transport that counts records is."""
+    grants: int = rows(ChannelGrant, "channels")
+    """What its channels remember, of a transport that counts records."""
     global_at: int = 0
     """Where its global pool is: its own ``segments``, or the one that all share."""
     bytes_taken: int = 0
@@ -204,34 +206,34 @@ class KernelPartition(RecordWriter):
     """How many."""
     queue_most: int = 0
     """Finished buffers that the queue of each channel may hold."""
-    held: int = 0
-    """Where the queues of messages handed to local consumers are: buffers that each frees."""
+    held: int = cells(lambda part: part.channels * part.held_width)
+    """Messages handed to local consumers, a queue a channel: buffers that each frees."""
     held_width: int = 0
     """Cells of such a queue."""
-    counts: int = 0
-    """Where the buffers of the pool in use by each channel are, for the quota."""
-    routed: int = 0
-    """Where the records routed to each channel are."""
+    counts: int = cells("channels")
+    """Buffers of the pool in use by each channel, for the quota."""
+    routed: int = cells("channels")
+    """Records routed to each channel."""
     is_broadcast: int = 0
     """1: every channel reads the same buffers."""
-    credited: int = 0
-    """Where the set of the channels is whose receiver has announced credit or a size, bits."""
-    dirty: int = 0
-    """Where the set of the channels with data to send is, bits."""
+    credited: int = bits("channels")
+    """Channels whose receiver has announced credit or a size."""
+    dirty: int = bits("channels")
+    """Channels with data to send."""
     route: int = 0
     """How a record finds its channel: ROUTE_FIRST, ROUTE_CYCLE ..."""
     cursor: int = 0
     """Next channel of a cycle, or next place of a table."""
-    table: int = 0
-    """Where the table of channels is, or the shares."""
+    table: int = cells(lambda part: 2 * part.channels if part.route == ROUTE_SHARES else 0)
+    """The table of channels, which is constant; or the shares, and how far each is behind."""
     table_length: int = 0
     """Its length; of shares, their sum."""
     stream: int = 0
     """Of the random numbers of a shuffle."""
     keys: int = 0
     """Where the keys of the records are that it routes by key (:mod:`.window_fields`)."""
-    pending: int = 0
-    """Where the queue of the channels of records not yet written is."""
+    pending: int = cells("pending_width")
+    """Channels of records not yet written, a queue."""
     pending_width: int = 0
     """Cells of it."""
     flush_phase: int = 0
@@ -275,35 +277,6 @@ class KernelRing(Ring):
     """Where there is room for all of them, cells from here on."""
 
 
-# ---- channels, the receiver's side, in the order of gates
-
-
-@dataclass(slots=True)
-class KernelInputChannel(InputChannel):
-    """A channel at its receiver, and what is on its way to and from it."""
-
-    out: int = 0
-    """The same channel at its sender."""
-    received: KernelRing = field(default_factory=KernelRing)
-    """Messages that have arrived and that the task has not polled; ``KernelGate.queue_most``."""
-    under_way: KernelRing = field(default_factory=KernelRing)
-    """Messages under way."""
-    transit_most: int = 0
-    """How many of these there may be."""
-    credits: int = 0
-    """Where the queue of the credits under way is."""
-    credits_most: int = 0
-    """How many there may be."""
-    aligned: int = 0
-    """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
-    told: int = 0
-    """How often it has told its sender to resume."""
-    buffer_size: int = 0
-    """Size of buffer that it wishes of a sender that sees that from the next round on."""
-    recorded: int = 0
-    """Checkpoint that holds in flight what enters it, until the sender's barrier does; 0: none."""
-
-
 # ---- what is under way: of each channel a queue of messages and one of credits
 
 
@@ -331,6 +304,35 @@ class KernelCredit:
     """Buffers ever announced, a size of buffer in bytes, or how often it has resumed."""
     round: int = 0
     """Round in which it arrives."""
+
+
+# ---- channels, the receiver's side, in the order of gates
+
+
+@dataclass(slots=True)
+class KernelInputChannel(InputChannel):
+    """A channel at its receiver, and what is on its way to and from it."""
+
+    out: int = 0
+    """The same channel at its sender."""
+    received: KernelRing = field(default_factory=KernelRing)
+    """Messages that have arrived and that the task has not polled; ``KernelGate.queue_most``."""
+    under_way: KernelRing = field(default_factory=KernelRing)
+    """Messages under way."""
+    transit_most: int = 0
+    """How many of these there may be."""
+    credits: int = queue(KernelCredit, "credits_most")
+    """Credits under way."""
+    credits_most: int = 0
+    """How many there may be."""
+    aligned: int = 0
+    """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
+    told: int = 0
+    """How often it has told its sender to resume."""
+    buffer_size: int = 0
+    """Size of buffer that it wishes of a sender that sees that from the next round on."""
+    recorded: int = 0
+    """Checkpoint that holds in flight what enters it, until the sender's barrier does; 0: none."""
 
 
 # ---- channels, the sender's side, in the order of partitions

@@ -79,10 +79,6 @@ def _fill_partition(
     build.rings("outputs_at", f.KernelSubpartition, "finished", own, Message, p.queue_most)
     has_local = bool(link.is_local[channels].any())
     p.held_width = w.FIFO_SLOTS + (depth if has_local else 0)
-    p.held = build.take(count * p.held_width)
-    p.counts, p.routed = build.take(count), build.take(count)
-    words = count // w.WORD + 1
-    p.credited, p.dirty = build.take(words), build.take(words)
     p.is_broadcast = int(link.edge.partitioner == "broadcast" and count > 1)
     p.record_bytes = link.record_bytes
     p.flush_phase = flush_phase_us(job, link, sender)
@@ -90,7 +86,7 @@ def _fill_partition(
     member = job.stage(link.edge.sender).member(link)
     p.operator = member.output
     p.pending_width = w.FIFO_SLOTS + member.most_outputs + pending_marks(job, count)
-    p.pending = build.take(p.pending_width)
+    build.lay(p, "held", "counts", "routed", "credited", "dirty", "pending")
     _fill_route(build, link, sender, p, cycle)
 
 
@@ -134,12 +130,8 @@ def _fill_gate(
     build: Builder, link: JobEdge, receiver: int, numbers: Ints, g: f.KernelGate, depth_of: Ints
 ) -> None:
     """Fill a gate; ``depth_of`` says how many buffers the queues of each sender hold."""
-    count = len(numbers)
-    words = count // w.WORD + 1
-    g.first_channel, g.channels = numbers[0], count
-    g.waiting = build.take(w.FIFO_SLOTS + count)
-    g.order = build.take(w.FIFO_SLOTS + count)
-    g.arrivals, g.dirty_channels = build.take(words), build.take(words)
+    g.first_channel, g.channels = numbers[0], len(numbers)
+    build.lay(g, "waiting", "order", "arrivals", "dirty_channels")
     g.record_bytes, g.since = link.record_bytes, -1
     if build.job.record_transport is None:
         most = _fill_buffers(build, link, receiver, numbers, g, depth_of)

@@ -11,11 +11,12 @@ from flowcontrol.job.job import Job
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.window_settings import LinkKeys, link_keys
 from flowcontrol.protocol.rings import FIRST_SPAN
-from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.state import cell, viewed, width
 from flowcontrol.protocol.states import Ring
 from flowcontrol.virtual.allocation import LINE
-from flowcontrol.virtual.cells import slot_cells
+from flowcontrol.virtual.cells import cells_of, slot_cells
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.pointers import pointers
 
 Ints = npt.NDArray[np.int64]
 
@@ -127,6 +128,15 @@ class Builder:
             room[numbers] += self.used
         self._rings.clear()
         return self.used + self.rooms
+
+    def lay(self, state: Any, *names: str) -> None:
+        """Make room for what fields of a state point to; states stand there as they begin."""
+        for name in names:
+            pointer = pointers(viewed(state))[name]
+            first, cls = self.take(pointer.cells(state)), pointer.cls
+            if cls is not None and pointer.form == "rows" and (begun := cells_of(cls())).any():
+                self.tables.append((first, np.tile(begun, pointer.count(state, pointer.room))))
+            setattr(state, name, first)
 
     def put(self, values: Ints) -> int:
         """Return where cells with these values begin."""

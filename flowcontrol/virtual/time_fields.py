@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 from flowcontrol.operators.timed_states import TaskTime
+from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.virtual.pointers import rows
 
 
 @dataclass(slots=True)
@@ -11,8 +13,8 @@ class KernelTime:
 
     own: TaskTime = field(default_factory=TaskTime)
     """Its generator, or its valve."""
-    channels: int = 0
-    """Where the channels of that are, those of all gates in order."""
+    channels: int = rows(ValveChannel, "channel_count")
+    """The channels of that, those of all gates in order."""
     channel_count: int = 0
     """How many there are."""
     stamps: int = 0

@@ -9,7 +9,6 @@ import numpy as np
 
 from flowcontrol.job.timed_settings import new_time, timed_flags
 from flowcontrol.protocol.event_time.bounds import MIN_TIME
-from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.fields import ABSENT
 from flowcontrol.virtual.places import Builder
@@ -27,12 +26,12 @@ def fill_times(build: Builder) -> None:
         for index in range(plan.stage.parallelism):
             task = tasks[build.places.tasks[plan.name] + index]
             count = sum(len(link.incoming(index)) for link in plan.inputs)
-            channels = build.put(np.tile(cells_of(ValveChannel()), count))
             for name, value in timed_flags(build.job, plan).items():
                 task[name] = value
             stamps = build.replayed.stamps.get((plan.name, index))
             own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
-            time = KernelTime(own, channels, count)
+            time = KernelTime(own, channel_count=count)
+            build.lay(time, "channels")
             if stamps is not None:
                 time.stamps = build.put(stamps)
             task["time"] = build.put(cells_of(time))

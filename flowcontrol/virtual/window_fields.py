@@ -3,7 +3,14 @@
 from dataclasses import dataclass, field
 
 from flowcontrol.operators.window_states import WindowTask
-from flowcontrol.protocol.windows.states import WindowSettings, WindowStore
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
+from flowcontrol.protocol.windows.states import (
+    ColumnValues,
+    WindowEntry,
+    WindowSettings,
+    WindowStore,
+)
+from flowcontrol.virtual.pointers import cells, rows
 
 
 @dataclass(slots=True)
@@ -24,6 +31,11 @@ class KernelKeys:
     """How many of those there are; 0: records are made."""
 
 
+def heap_room(held: "KernelWindow") -> int:
+    """Return how many cells a heap of windows has: a place for each, and their number."""
+    return held.capacity + 1
+
+
 @dataclass(slots=True)
 class KernelWindow:
     """Windows of a task, and where their entries, buckets and heaps are."""
@@ -34,32 +46,33 @@ class KernelWindow:
     """What they are."""
     store: WindowStore = field(default_factory=WindowStore)
     """How far they are."""
-    entries: int = 0
-    """Where the entries begin."""
+    entries: int = rows(WindowEntry, "capacity", lambda held: held.store.used)
     capacity: int = 0
-    """How many there are."""
-    buckets: int = 0
-    """Where the buckets begin."""
+    buckets: int = cells("bucket_count")
     bucket_count: int = 0
     """How many there are, a power of two."""
-    event_heap: int = 0
-    """Where the heap is of those with timers of event time."""
-    clock_heap: int = 0
-    """Where the heap is of those with timers of processing time."""
+    event_heap: int = cells(heap_room, lambda held: 1 + held.cells[held.event_heap])
+    """The entries with timers of event time."""
+    clock_heap: int = cells(heap_room, lambda held: 1 + held.cells[held.clock_heap])
+    """Those with timers of processing time."""
     keys: int = 0
     """Where the keys of the records are, a state a gate."""
     values: int = 0
     """Where the value of each id in the first column is."""
     value_count: int = 0
     """How many of those there are; 0: records are counted alone."""
-    further: int = 0
-    """Where it is what entries hold of the further columns."""
+    further: int = rows(
+        ColumnValues,
+        lambda held: (held.capacity + 1) * held.settings.further,
+        lambda held: (held.store.used + 1) * held.settings.further,
+    )
+    """What entries hold of the further columns."""
     table: int = 0
     """Where the values of each id in these are."""
     table_count: int = 0
     """How many of those there are."""
-    operators: int = 0
-    """Where it is what the task has seen of each gate, if its windows are Spark's."""
+    operators: int = rows(WatermarkOperator, "operator_count")
+    """What the task has seen of each gate, if its windows are Spark's."""
     operator_count: int = 0
     """How many there are; 0: records have no watermark, or that of Flink."""
 

@@ -12,9 +12,7 @@ from flowcontrol.job.window_settings import (
     new_window_task,
     window_plan_of,
 )
-from flowcontrol.protocol.state import width
 from flowcontrol.protocol.windows.keeping import buckets_for
-from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.scenario.windows import WindowPlan
 from flowcontrol.virtual.cells import cells_of
 from flowcontrol.virtual.places import Builder
@@ -79,32 +77,28 @@ def fill_windows(build: Builder, capacity: int) -> None:
 
 def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int) -> KernelWindow:
     """Make room for the windows of a task; entries that are 0 are free."""
-    buckets = buckets_for(capacity)
     keys = [cells_of(put_keys(build, build.keys_of(link))) for link in plan.inputs]
     operators = new_operators(build.job, plan)
     seen = [cells_of(operator) for operator in operators]
     rows = build.replayed.keys
     columns = rows.columns_of(plan.name)
     values, table, is_batched = columns.first, columns.table, has_batches(build.job.scenario)
-    return KernelWindow(
+    held = KernelWindow(
         new_window_task(build.job, plan, window, len(rows.names.get(plan.name, (ONE_KEY,)))),
         new_window_settings(window, is_batched=is_batched, further=columns.further),
         new_store(build.job),
-        entries=build.take(capacity * width(WindowEntry)),
         capacity=capacity,
-        buckets=build.take(buckets),
-        bucket_count=buckets,
-        event_heap=build.take(capacity + 1),
-        clock_heap=build.take(capacity + 1),
+        bucket_count=buckets_for(capacity),
         keys=build.put(np.concatenate(keys)),
         values=build.put_once(values) if len(values) > 0 else 0,
         value_count=len(values),
-        further=build.take((capacity + 1) * columns.further * width(ColumnValues)),
         table=build.put_once(table) if len(table) > 0 else 0,
         table_count=len(table),
         operators=build.put(np.concatenate(seen)) if seen else 0,
         operator_count=len(seen),
     )
+    build.lay(held, "entries", "buckets", "event_heap", "clock_heap", "further")
+    return held
 
 
 def put_keys(build: Builder, keys: LinkKeys | None) -> KernelKeys:
