@@ -17,7 +17,6 @@ from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.sampling import sampling_of
-from flowcontrol.job.time_table import TimeTable
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual.between import Between
@@ -40,8 +39,7 @@ from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.sampling import Samples
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
-from flowcontrol.virtual.time_memory import PausedTime, watermarks_of
-from flowcontrol.virtual.window_results import WindowsHeld
+from flowcontrol.virtual.time_table import TimeTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,10 +90,6 @@ class Running:
         Collects the samples of event time.
     keys : RowKeys
         Which keys and values the ids of replayed rows stand for.
-    windows : WindowsHeld or None
-        Reads what that has of windows.
-    paused : PausedTime or None
-        Reads what that has of sources that wait for one another.
     samples : Samples or None
         Samples the tasks' back pressure.
     used : list of list of int
@@ -111,8 +105,6 @@ class Running:
     delivery: DeliveryControl | None = None
     time: TimeTable | None = None
     keys: RowKeys = NO_KEYS
-    windows: WindowsHeld | None = None
-    paused: PausedTime | None = None
     samples: Samples | None = None
     used: list[list[int]] = field(default_factory=list)
 
@@ -151,7 +143,7 @@ class Running:
         tables = Tables(job, memory, timeline.absent)
         coordination, recovery = between.coordination, between.recovery
         if recovery is not None:
-            recovery.attempts.hooks.append(tables.hold)
+            recovery.attempts.hooks.append(tables.counted.hold)
         delivery = None
         if has_delivery(job):
             delivery = DeliveryControl(job)
@@ -161,11 +153,9 @@ class Running:
             )
             if coordination is not None:
                 coordination.delivery = delivery
-        windows = paused = None
-        if has_stamps(job):
-            windows, paused = WindowsHeld(memory), PausedTime(memory)
-            if recovery is not None:
-                recovery.attempts.hooks += [windows.hold, paused.hold]
+        time = TimeTable(job, memory) if has_stamps(job) else None
+        if recovery is not None and time is not None:
+            recovery.attempts.hooks.append(time.counted.hold)
         sampling = sampling_of(job)
         return cls(
             job,
@@ -174,10 +164,8 @@ class Running:
             timeline,
             between,
             delivery,
-            None if windows is None else TimeTable(job),
+            time,
             replayed.keys,
-            windows,
-            paused,
             None if sampling is None else Samples(job, memory, timeline.absent, sampling),
         )
 
@@ -229,10 +217,8 @@ class Running:
                 if flags:
                     return flags
             self.tables.add(t_s, last + 1 - done)
-            if self.time is not None and self.windows is not None and self.paused is not None:
-                held, paused = self.windows.read(), self.paused.read()
-                marks = watermarks_of(self.memory)
-                self.time.add(t_s, *marks, held, paused, rounds=last + 1)
+            if self.time is not None:
+                self.time.add(t_s, last + 1)
             if self.job.scenario.counts_processors:
                 self.used.append(used_of(self.memory))
             if self.delivery is not None:

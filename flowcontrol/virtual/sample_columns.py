@@ -211,24 +211,17 @@ class SampleColumns:
             is_input, taken + cell(f.KernelTask, "taken"), places + cell(Operator, "records_out")
         )
 
-    def cumulative(self, at: Columns, carried: Any) -> Any:
-        """Return records in, records out, and the tasks' three times, shape (5, samples, rows).
-
-        Parameters
-        ----------
-        at : dict of str to ndarray
-            What was gathered at the samples.
-        carried : ndarray of int, shape (5, samples, rows)
-            What had been counted before.
-        """
+    def cumulative(self, at: Columns) -> Any:
+        """Return records in, records out, and the tasks' three times, shape (5, samples, rows)."""
         written = self._written_by(at["out written"][:, self._counted])
         put_out = np.where(self._has_output, written, at["records out"])
-        counts = [
-            np.where(self._is_source, 0, at["records in"]),
-            np.where(self._is_sink, 0, put_out),
-            *(at[f"task {name}"][:, self._tasks] for name in ("busy", "idle", "blocked")),
-        ]
-        return np.array(counts) + carried
+        return np.array(
+            [
+                np.where(self._is_source, 0, at["records in"]),
+                np.where(self._is_sink, 0, put_out),
+                *(at[f"task {name}"][:, self._tasks] for name in ("busy", "idle", "blocked")),
+            ]
+        )
 
     def of_stages(self, at: Columns, before: Any, moments: Sequence[Moment]) -> tuple[Columns, Any]:
         """Return the columns of the table ``stages``, and the counters of the last sample.
@@ -243,7 +236,7 @@ class SampleColumns:
             A sample each.
         """
         carried = np.array([moment.carried for moment in moments]).swapaxes(0, 1)
-        now = self.cumulative(at, carried)
+        now = self.cumulative(at) + carried
         seconds = np.array([moment.seconds for moment in moments])[:, None]
         growth = np.diff(now, axis=1, prepend=before[:, None]) / seconds
         return {

@@ -1,6 +1,6 @@
 """The kernel's memory read after a round, as the typed state that both clocks have in common."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -42,8 +42,10 @@ from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.coordination import Coordination
+from flowcontrol.virtual.counted import Counted
 from flowcontrol.virtual.kinds import finished_buffers, spill_state
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.time_fields import KernelTime
 from flowcontrol.virtual.views import FINISHED, INPUT_CELLS, OUTPUT_CELLS, RECEIVED, UNDER_WAY
 from flowcontrol.virtual.window_fields import KernelWindow
@@ -58,6 +60,7 @@ _TOLD: dict[int, type[cs.Told]] = {
 """What a receiver tells a sender, by what the kernel calls it."""
 
 TIMES = ("busy", "idle", "blocked")
+COUNTED = (*TIMES, "taken")
 
 
 class StateReader:
@@ -91,17 +94,22 @@ class StateReader:
         self._carried: dict[int, dict[int, cs.MessageUnderWay]] = {}
         self._is_tcp = memory.head.is_tcp == 1
         self._counts_records = job.record_transport is not None
-        self._load()
-        self._counts = self._counters()
-        self._growth = self._counts
+        outs = memory.outs
+        self._routed_at = memory.partitions["routed"][outs["partition"]] + outs["place"]
+        self._counted = Counted(self._counters)
+        self._before, self.hold = self._counted(), self._counted.hold
+        self._growth: dict[str, list[int]] = {}
 
     def read(self) -> rs.RoundState:
         """Return the state now; what each task did is counted since it was read before."""
-        before = self._counts
         self._load()
-        now = self._counts = self._counters()
+        now, before = self._counted(), self._before
+        self._before, tasks, channels = now, len(self._tasks), len(self._ins)
+        ends = np.cumsum([*[tasks] * len(COUNTED), channels])
+        names = (*COUNTED, "processed", "routed")
         self._growth = {
-            name: [a - b for a, b in zip(now[name], before[name], strict=True)] for name in now
+            name: grown.tolist()
+            for name, grown in zip(names, np.split(now - before, ends), strict=True)
         }
         number, round_us = self._next - 1, self._job.round_us
         if self._log is not None:
@@ -119,19 +127,6 @@ class StateReader:
             _connection_states(self._job, self._memory),
         )
 
-    def hold(self) -> Callable[[], None]:
-        """Return what is to be called when tasks have begun anew: it counts from there."""
-        self._load()
-        before = self._counters()
-
-        def go_on() -> None:
-            self._load()
-            for name, counts in self._counters().items():
-                done = zip(counts, before[name], self._counts[name], strict=True)
-                self._counts[name] = [new - (old - read) for new, old, read in done]
-
-        return go_on
-
     def _load(self) -> None:
         """Copy what stands in blocks; what stands elsewhere is read where it is asked for."""
         memory = self._memory
@@ -144,6 +139,7 @@ class StateReader:
         self._in_rows = memory.copies(memory.ins, f.KernelInputChannel)
         self._outs = memory.copies(memory.outs, Subpartition)
         self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
+        self._routed = memory.cells[self._routed_at].tolist()
         self._after = memory.runs["next"]
         self._on_wires = self._messages_on_wires() if self._is_tcp else {}
 
@@ -160,17 +156,11 @@ class StateReader:
                     found.setdefault(channel, []).append(way)
         return found
 
-    def _counters(self) -> dict[str, list[int]]:
-        """Return what only grows: by task, and by channel at its receiver and its sender."""
-        rows = self._task_rows
-        return {
-            **{name: [getattr(row, name) for row in rows] for name in (*TIMES, "taken")},
-            "processed": [row.processed for row in self._ins],
-            "routed": [
-                int(self._memory.cells[self._partitions[row.partition].routed + row.place])
-                for row in self._out_rows
-            ],
-        }
+    def _counters(self) -> Ints:
+        """Return what only grows: by task, and by channel at its receiver and at its sender."""
+        memory = self._memory
+        of_tasks = (memory.tasks[name] for name in COUNTED)
+        return np.concatenate([*of_tasks, memory.ins["processed"], memory.cells[self._routed_at]])
 
     def _task(self, plan: JobVertex, index: int) -> rs.TaskState:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
@@ -372,7 +362,7 @@ class StateReader:
             ready_messages(self._outs[own]),
             self._backlog(row, self._outs[own]),
             cs.credit_at_sender(self._job, channel.is_local, self._outs[own]),
-            self._counts["routed"][own],
+            self._routed[own],
             self._growth["routed"][own],
             self._sent(own),
             finished_buffers(self._memory, row, place),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +14,7 @@ from flowcontrol.job.source_logs import Arrivals
 from flowcontrol.records import CHANNELS, LATENCY, MARKER, RECORD, STAGES, Table
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import dtype
+from flowcontrol.virtual.counted import Counted
 from flowcontrol.virtual.gathered import Ints
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.sample_columns import Columns, Moment, SampleColumns
@@ -64,6 +64,13 @@ class Tables:
         Of its run.
     absent : set of str, optional
         Stages whose job does not run at present: their levels are 0, their counters stand.
+
+    Attributes
+    ----------
+    counted : Counted
+        Records and times of each row of the table ``stages``.
+    results : WindowResults
+        What collects the results of windows.
     """
 
     def __init__(self, job: Job, memory: Memory, absent: set[str] | None = None) -> None:
@@ -78,8 +85,8 @@ class Tables:
             and (arrivals := Arrivals.read_from(job, job.stage(row.member.stage.name), row.subtask))
         }
         self._no_log = np.zeros(len(rows), np.int64), np.zeros(len(rows))
-        self._carried = np.zeros((5, len(rows)), np.int64)
-        self._before = self._cumulative()
+        self.counted = Counted(self._cumulative)
+        self._before = self.counted()
         self._ages: list[Log] = []
         self._seers = _Seers(self._shown, memory)
         self.results = WindowResults(memory)
@@ -98,7 +105,10 @@ class Tables:
             Rounds since the sample before, at least 1.
         """
         moment = Moment(
-            rounds * self._job.round_us / 1e6, self._carried, frozenset(self._absent), *self._lags()
+            rounds * self._job.round_us / 1e6,
+            self.counted.carried,
+            frozenset(self._absent),
+            *self._lags(),
         )
         sample = Sample(t_s, self._shown.gathered.take(), moment, self._take_ages())
         self._pending.append(sample)
@@ -109,15 +119,6 @@ class Tables:
         """Return the columns of the last sample of the table ``stages``."""
         self._work_off()
         return {"stage": self._shown.stages, **self._last("stages")}
-
-    def hold(self) -> Callable[[], None]:
-        """Return what is to be called when tasks have begun anew: counters of results go on."""
-        before = self._cumulative()
-
-        def go_on() -> None:
-            self._carried = self._carried + before - self._cumulative()
-
-        return go_on
 
     def finish(self) -> dict[str, pa.Table]:
         """Return the tables ``stages``, ``channels`` and ``latency``."""
@@ -145,9 +146,9 @@ class Tables:
         return found
 
     def _cumulative(self) -> Any:
-        """Return what has been counted so far, shape (5, rows)."""
+        """Return what tasks have counted since they began anew, shape (5, rows)."""
         at = self._shown.gathered.columns([self._shown.gathered.take()])
-        return self._shown.cumulative(at, self._carried[:, None])[:, 0]
+        return self._shown.cumulative(at)[:, 0]
 
     def _lags(self) -> tuple[Any, Any]:
         """Return what waits in the logs of sources, and for how long."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
-from flowcontrol.job.time_table import WINDOW_COLUMNS
 from flowcontrol.job.window_state import Result
 from flowcontrol.job.window_table import (
     Aggregated,
@@ -20,15 +18,11 @@ from flowcontrol.job.window_table import (
 )
 from flowcontrol.protocol.state import columns
 from flowcontrol.protocol.windows.keeping import FURTHER
-from flowcontrol.virtual.fields import ABSENT
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.window_fields import KernelResult, KernelWindow
+from flowcontrol.virtual.window_fields import KernelResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_LEVELS = [WINDOW_COLUMNS.index(name) for name in ("open_windows", "window_state_bytes")]
-"""Columns that are levels; the others count."""
 
 
 class WindowResults:
@@ -78,50 +72,6 @@ class WindowResults:
             of_first = Aggregated(*(own[name] for name in Aggregated._fields))
             values = (of_first, *further_columns(own[FURTHER].T))
             found[table_name(stage)] = window_table(job, stage, *named, values=values, rows=rows)
-        return found
-
-
-class WindowsHeld:
-    """Reads what the table ``time`` has of windows.
-
-    Parameters
-    ----------
-    memory : Memory
-        Of a run, before the first round.
-    """
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-        self._carried: Any = np.zeros_like(self._held())
-
-    def read(self) -> Any:
-        """Return a row a task, 0 of one without windows, and no windows of one that is stopped."""
-        found = self._held() + self._carried
-        tasks = self._memory.tasks
-        found[np.ix_(tasks["status"][tasks["time"] > 0] == ABSENT, _LEVELS)] = 0
-        return found
-
-    def hold(self) -> Callable[[], None]:
-        """Return what is to be called when tasks have begun anew: counters of results go on."""
-        before = self._held()
-
-        def go_on() -> None:
-            gone = before - self._held()
-            gone[:, _LEVELS] = 0
-            self._carried += gone
-
-        return go_on
-
-    def _held(self) -> Any:
-        tasks = self._memory.tasks[self._memory.tasks["time"] > 0]
-        found = np.zeros((len(tasks), len(WINDOW_COLUMNS)), np.int64)
-        has_window = tasks["window"] > 0
-        held = self._memory.states(tasks["window"][has_window], KernelWindow)
-        store, own = held["store"], held["own"]
-        kept = store["open"] - own["batch"]["late"]
-        found[has_window] = np.column_stack(
-            [store["late"], kept, kept * own["bytes_per_key"], store["fired"]]
-        )
         return found
 
 
