@@ -77,7 +77,7 @@ def _checkpoints(found: list[CheckpointStatistics]) -> dict[str, Any]:
 def _tasks(
     job: Job, coordinator: CheckpointCoordinator, found: list[CheckpointStatistics]
 ) -> dict[str, Any]:
-    names = [(plan.name, index) for plan in job.stages for index in range(plan.stage.parallelism)]
+    names = [(plan.name, index) for plan, index in job.subtasks]
     rows = []
     for one in found:
         reports: dict[Any, TaskStatistics] = coordinator.task_statistics(one.id)

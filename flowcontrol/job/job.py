@@ -54,6 +54,11 @@ class Job:
         return self._by_name[name]
 
     @cached_property
+    def subtasks(self) -> tuple[tuple[JobVertex, int], ...]:
+        """All subtasks in the order of their numbers: the plan of each, and its index."""
+        return tuple((plan, i) for plan in self.stages for i in range(plan.stage.parallelism))
+
+    @cached_property
     def latency(self) -> int:
         """Rounds that a message takes between two task managers: a round at the least."""
         return max(1, -(-self.scenario.cluster.network_latency_us // self.round_us))

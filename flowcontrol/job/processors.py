@@ -96,10 +96,7 @@ def tasks_by_manager(job: Job) -> list[list[int]]:
         One for each task manager, perhaps empty.
     """
     found: list[list[int]] = [[] for _ in range(job.scenario.cluster.task_managers)]
-    number = 0
-    for plan in job.stages:
-        for index in range(plan.stage.parallelism):
-            if cpu_shares(job, plan, index) is not None:
-                found[plan.stage.placement[index]].append(number)
-            number += 1
+    for number, (plan, index) in enumerate(job.subtasks):
+        if cpu_shares(job, plan, index) is not None:
+            found[plan.stage.placement[index]].append(number)
     return found

@@ -106,7 +106,7 @@ class SnapshotUploads:
 
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
-        each = [(plan, index) for plan in job.stages for index in range(plan.stage.parallelism)]
+        each = job.subtasks
         self._states = task_states(job)
         self.managers = [plan.stage.placement[index] for plan, index in each]
         rate = Fraction(repr(job.scenario.cluster.upload_bytes_per_s))

@@ -109,8 +109,7 @@ def _outputs(job: Job) -> dict[str, list[str]]:
         names.task_name(plan.name, index): [
             names.partition_name(link.name, index) for link in plan.outputs
         ]
-        for plan in job.stages
-        for index in range(plan.stage.parallelism)
+        for plan, index in job.subtasks
     }
 
 
@@ -136,8 +135,7 @@ def _tasks(job: Job, state: Shown) -> list[dict[str, Any]]:
             ],
             "partitions": outputs[names.task_name(plan.name, index)],
         }
-        for plan in job.stages
-        for index in range(plan.stage.parallelism)
+        for plan, index in job.subtasks
     ]
 
 

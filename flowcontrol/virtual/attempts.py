@@ -304,7 +304,7 @@ class KernelAttempts:
             held = self._held(task)
             if held.aside > 0:
                 forget(aside_of(memory.head, held))
-        for first, length in list(areas_of_task(memory, task)):  # resetting changes how much is used
+        for first, length in list(areas_of_task(memory, task)):  # how much is used changes with it
             memory.cells[first : first + length] = image.cells[first : first + length]
         row = memory.tasks[task]
         kept = {name: int(row[name]) for name in KEPT}

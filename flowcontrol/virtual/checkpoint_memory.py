@@ -34,22 +34,19 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
     head.has_looks = int(any(look_rounds(job, plan) for plan in job.stages))
     head.reports_most, head.reports_wanted = reports, reports // 2
     head.reports = build.take(reports * width(CheckpointReport))
-    subtasks = sum(plan.stage.parallelism for plan in job.stages)
-    head.orders_most = subtasks * (2 * MOST_BARRIERS + 3)  # triggers, ends, slowdown
+    head.orders_most = len(job.subtasks) * (2 * MOST_BARRIERS + 3)  # triggers, ends, slowdown
     head.orders = build.take(head.orders_most * width(KernelOrder))
     tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
     aside = AsideBuilder(build) if puts_aside(job) else None
-    for plan in job.stages:
-        for index in range(plan.stage.parallelism):
-            task = tasks[build.places.tasks[plan.name] + index]
-            task["has_checkpoints"] = 1
-            held = _task_state(build, settings, plan, index)
-            if aside is not None:
-                aside.put(held, plan.stage.placement[index])
-            task["checkpoints"] = build.put(cells_of(held))
-            for link in plan.outputs:
-                number = build.places.partitions[link.name, index]
-                partitions["is_forced"][number] = is_forced(job.stage(link.edge.receiver))
+    for task, (plan, index) in zip(tasks, job.subtasks, strict=False):
+        task["has_checkpoints"] = 1
+        held = _task_state(build, settings, plan, index)
+        if aside is not None:
+            aside.put(held, plan.stage.placement[index])
+        task["checkpoints"] = build.put(cells_of(held))
+        for link in plan.outputs:
+            number = build.places.partitions[link.name, index]
+            partitions["is_forced"][number] = is_forced(job.stage(link.edge.receiver))
 
 
 def _task_state(

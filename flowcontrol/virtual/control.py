@@ -38,9 +38,8 @@ class Control:
     ) -> None:
         self.controller, self._batches = controller, batches
         self._job, self._memory = job, memory
-        each = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
-        self._sources = [(plan, i) for plan, i in each if plan.is_source]
-        self._tasks = [(plan, i) for plan, i in each if not plan.is_source]
+        self._sources = [(plan, i) for plan, i in job.subtasks if plan.is_source]
+        self._tasks = [(plan, i) for plan, i in job.subtasks if not plan.is_source]
         self._tell(controller.first([self._source(plan, i, 0) for plan, i in self._sources]))
 
     def next_end(self) -> int:

@@ -68,11 +68,7 @@ def with_cuts(memory: Memory, job: Job) -> Memory:
 
 def all_cut_places(job: Job, memory: Memory) -> list[CutPlaces]:
     """Return where the cells of all tasks' cuts are, in the order of the job."""
-    return [
-        cut_places(memory, plan, index)
-        for plan in job.stages
-        for index in range(plan.stage.parallelism)
-    ]
+    return [cut_places(memory, plan, index) for plan, index in job.subtasks]
 
 
 def cut_places(memory: Memory, plan: JobVertex, index: int) -> CutPlaces:

@@ -12,6 +12,7 @@ from flowcontrol.operators.states import RELAY as RELAY
 from flowcontrol.operators.states import SERVER as SERVER
 from flowcontrol.operators.states import SOURCE as SOURCE
 from flowcontrol.operators.states import RecordWriter, SourceLog, StreamTask
+from flowcontrol.protocol.rows import FIFO_SLOTS
 from flowcontrol.protocol.states import (
     GlobalPool,
     InputChannel,
@@ -232,8 +233,8 @@ class KernelPartition(RecordWriter):
     """Of the random numbers of a shuffle."""
     keys: int = 0
     """Where the keys of the records are that it routes by key (:mod:`.window_fields`)."""
-    pending: int = cells("pending_width")
-    """Channels of records not yet written, a queue."""
+    pending: int = fifo(lambda part: part.pending_width - FIFO_SLOTS)
+    """Channels of records not yet written."""
     pending_width: int = 0
     """Cells of it."""
     flush_phase: int = 0

@@ -130,11 +130,7 @@ def finished_buffers(
     """Return the finished buffers that a spilling subpartition still remembers, oldest first."""
     if row.kind <= PIPELINED:
         return ()
-    head, buffers, places = memory.head, memory.spills, []
-    pointer, after = lane_of(head, spill_row(head, row), place).head, buffers["next"]
-    while pointer > 0:
-        places.append(pointer - 1)
-        pointer = int(after[pointer - 1])
+    lane = lane_of(memory.head, spill_row(memory.head, row), place)
     return tuple(
         FinishedBuffer(
             buffer.index,
@@ -144,5 +140,5 @@ def finished_buffers(
             buffer.is_held == 1,
             buffer.loaded == LOADED,
         )
-        for buffer in memory.copies(buffers[places], s.SpilledBuffer)
+        for buffer in memory.copies(memory.linked(memory.spills, lane.head), s.SpilledBuffer)
     )

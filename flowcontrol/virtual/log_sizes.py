@@ -241,7 +241,7 @@ class LogSizes:
 
 def _first_reports(job: Job) -> int:
     """Reports to begin with: as many as tasks make of four checkpoints, and sinks between them."""
-    tasks = sum(plan.stage.parallelism for plan in job.stages)
+    tasks = len(job.subtasks)
     looked_at = sum(plan.stage.parallelism for plan in job.stages if look_rounds(job, plan))
     return LEAST_REPORTS + 4 * (tasks + LOOKS * looked_at)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from flowcontrol.job.graph import JobEdge, JobVertex
+from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.processors import counts_processors
 from flowcontrol.job.replay import NO_ROWS, Replayed
@@ -20,7 +20,7 @@ from flowcontrol.operators.states import Operator
 from flowcontrol.operators.table import OPERATORS, AnyOperator
 from flowcontrol.protocol import rows as w
 from flowcontrol.protocol.service import PHASE_RATE
-from flowcontrol.protocol.state import assign, cell, members, per_class, width
+from flowcontrol.protocol.state import assign, cell, members, per_class, viewed, width
 from flowcontrol.protocol.states import GlobalPool, Ring
 from flowcontrol.protocol.windows.keeping import FURTHER
 from flowcontrol.protocol.windows.states import ColumnValues
@@ -36,6 +36,7 @@ from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.links import fill_link
 from flowcontrol.virtual.parts import parts_of
 from flowcontrol.virtual.places import Builder, Ints, Places
+from flowcontrol.virtual.pointers import pointers
 from flowcontrol.virtual.processor_memory import fill_processors
 from flowcontrol.virtual.sink_memory import fill_sinks
 from flowcontrol.virtual.spill_fields import SpilledBuffer
@@ -153,9 +154,34 @@ class Memory:
         pairs = zip(places.tolist(), kinds.tolist(), strict=True)
         return [self.copy(at, OPERATORS[kind]) for at, kind in pairs]
 
-    def queue(self, at: int, place: int, most: int, cls: type[S]) -> list[S]:
-        """Return copies of what is in a queue, one of several of at most so many, oldest first."""
-        at += place * (width(Ring) + width(cls) * most)
+    def found(self, at: int, cls: type[S]) -> S | None:
+        """Return a state as :meth:`copy` does; None of a place that there is not."""
+        return self.copy(at, cls) if at > 0 else None
+
+    def read(self, state: Any, name: str) -> tuple[Any, ...]:
+        """Return copies of what a field of a state points to: the first, or oldest, one in front.
+
+        States, or the values of a first-in-first-out row.
+        """
+        pointer, at = pointers(viewed(state))[name], getattr(state, name)
+        count = pointer.count(state, pointer.used)
+        if pointer.form == "fifo":
+            return tuple(self.values(at, w.FIFO_SLOTS + count))
+        assert pointer.cls is not None
+        if pointer.form == "queue":
+            return tuple(self.queue(at, pointer.cls))
+        return tuple(self.copies(self.table(at, count, pointer.cls), pointer.cls))
+
+    def linked(self, block: Any, head: int) -> Any:
+        """Return the entries of a block that are linked, from the one to which ``head`` points."""
+        places, after = list[int](), block["next"]
+        while head > 0:
+            places.append(head - 1)
+            head = int(after[head - 1])
+        return block[places]
+
+    def queue(self, at: int, cls: type[S]) -> list[S]:
+        """Return copies of what is in a queue, oldest first."""
         ends = self.copy(at, Ring)
         if ends.count == 0:  # as most are
             return []
@@ -245,7 +271,7 @@ def fill(
     build = Builder(job, head, replayed)
     _number(job, build.places)
     pairs, disks = connections_of(job), disks_of(job)
-    first_disk = sum(plan.stage.parallelism for plan in job.stages)
+    first_disk = len(job.subtasks)
     head.tasks = first_disk + len(disks) + len(pairs)
     head.gates, head.partitions = len(build.places.gates), len(build.places.partitions)
     head.channels = sum(link.width for link in job.links)
@@ -257,9 +283,8 @@ def fill(
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
     _add_blocks(build)
-    for plan in job.stages:
-        for index in range(plan.stage.parallelism):
-            _fill_task(build, plan, index)
+    for task, (plan, index) in zip(build.blocks["tasks_at"], job.subtasks, strict=False):
+        _fill_task(build, task, plan, index)
     fill_sinks(build)
     for link in job.links:
         fill_link(build, link)
@@ -369,33 +394,23 @@ def _fill_globals(build: Builder) -> None:
 
 def _number(job: Job, places: Places) -> None:
     """Number tasks, gates and partitions in topological order, channels in theirs."""
-    task = 0
-    for plan in job.stages:
-        places.tasks[plan.name] = task
-        task += plan.stage.parallelism
-        for index in range(plan.stage.parallelism):
-            for link in plan.inputs:
-                places.gates[link.name, index] = len(places.gates)
-            for link in plan.outputs:
-                places.partitions[link.name, index] = len(places.partitions)
-    firsts = {"out": 0, "in": 0}
-    for plan in job.stages:
-        for index in range(plan.stage.parallelism):
-            for link in plan.outputs:
-                _number_channels(link, index, "sender", places.outs, firsts, "out")
-            for link in plan.inputs:
-                _number_channels(link, index, "receiver", places.ins, firsts, "in")
-
-
-def _number_channels(
-    link: JobEdge, index: int, side: str, into: dict[str, Ints], firsts: dict[str, int], which: str
-) -> None:
-    if link.name not in into:
-        into[link.name] = np.full(link.width, -1, np.int64)
-    numbers = into[link.name]
-    own = link.places(side, index)
-    numbers[own] = firsts[which] + np.arange(len(own))
-    firsts[which] += len(own)
+    for task, (plan, index) in enumerate(job.subtasks):
+        places.tasks.setdefault(plan.name, task)
+        for link in plan.inputs:
+            places.gates[link.name, index] = len(places.gates)
+        for link in plan.outputs:
+            places.partitions[link.name, index] = len(places.partitions)
+    for found, side, edges in (
+        (places.outs, "sender", "outputs"),
+        (places.ins, "receiver", "inputs"),
+    ):
+        first = 0
+        for plan, index in job.subtasks:
+            for link in getattr(plan, edges):
+                numbers = found.setdefault(link.name, np.full(link.width, -1, np.int64))
+                own = link.places(side, index)
+                numbers[own] = first + np.arange(len(own))
+                first += len(own)
 
 
 def _link(build: Builder) -> None:
@@ -413,9 +428,8 @@ def _link(build: Builder) -> None:
     build.blocks["wheel_bits"][0] = 1
 
 
-def _fill_task(build: Builder, plan: JobVertex, index: int) -> None:
+def _fill_task(build: Builder, task: Any, plan: JobVertex, index: int) -> None:
     job, places = build.job, build.places
-    task = build.blocks["tasks_at"][places.tasks[plan.name] + index]
     limit = build.replayed.limits.get((plan.name, index), -1)
     curve = ServiceCurve.of(job, plan, index)
     task["kind"] = f.SOURCE if plan.is_source else f.RELAY if curve is None else f.SERVER

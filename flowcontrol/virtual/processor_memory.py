@@ -22,12 +22,11 @@ def fill_processors(build: Builder) -> None:
     Those of one task manager stand one behind the other.
     """
     job, head, tasks = build.job, build.head, build.blocks["tasks_at"]
-    places = [(plan, index) for plan in job.stages for index in range(plan.stage.parallelism)]
     managers = []
     for numbers in tasks_by_manager(job):
         claims = []
         for number in numbers:
-            shares = cpu_shares(job, *places[number]) or []
+            shares = cpu_shares(job, *job.subtasks[number]) or []
             at = build.put(np.array(shares, np.int64).ravel())
             claims.append(cells_of(KernelProcessor(shares=at, share_count=len(shares))))
         first = build.put(np.concatenate(claims)) if claims else 0

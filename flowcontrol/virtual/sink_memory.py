@@ -15,10 +15,8 @@ from flowcontrol.virtual.places import Builder
 def fill_sinks(build: Builder) -> None:
     """Number the chained sinks of all subtasks, and tell their tasks of them."""
     scenario, tasks = build.job.scenario, build.blocks["tasks_at"]
-    for plan in build.job.stages:
-        sinks = [member for member in plan.members[1:] if member.is_sink]
-        for index in range(plan.stage.parallelism if sinks else 0):
-            task = tasks[build.places.tasks[plan.name] + index]
+    for task, (plan, index) in zip(tasks, build.job.subtasks, strict=False):
+        if sinks := [member for member in plan.members[1:] if member.is_sink]:
             found = [_sink(build, scenario, plan, member, index) for member in sinks]
             task["sinks"] = len(found)
             task["sinks_at"] = build.put(np.concatenate([cells_of(one) for one in found]))

@@ -32,12 +32,11 @@ def kinds_of(job: Job) -> dict[tuple[str, int], int]:
         By edge and sender subtask, in the order of the job's stages.
     """
     found = {}
-    for plan in job.stages:
-        for index in range(plan.stage.parallelism):
-            for link in plan.outputs:
-                kind = _kind(job, link, index)
-                if kind != k.BOUNDED:
-                    found[link.name, index] = kind
+    for plan, index in job.subtasks:
+        for link in plan.outputs:
+            kind = _kind(job, link, index)
+            if kind != k.BOUNDED:
+                found[link.name, index] = kind
     return found
 
 

@@ -14,15 +14,11 @@ from flowcontrol.job.time_state import Elements, TimeState
 from flowcontrol.job.window_state import Result, WindowState, window_state
 from flowcontrol.operators.states import SourceLog
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.processors import TaskProcessor
 from flowcontrol.protocol.queues import plain
-from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
 from flowcontrol.protocol.state import width
 from flowcontrol.protocol.states import (
-    AlignedChannel,
-    CoordinatorMessage,
     GlobalPool,
     InputChannel,
     Message,
@@ -30,11 +26,10 @@ from flowcontrol.protocol.states import (
     Ring,
     Subpartition,
     Task,
-    TrackedCheckpoint,
 )
 from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
-from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry, Windows
-from flowcontrol.systems.barrier_buffer import AsideList, AsideMessage, BarrierBuffer
+from flowcontrol.protocol.windows.states import ColumnValues, Windows
+from flowcontrol.systems.barrier_buffer import AsideMessage, BarrierBuffer
 from flowcontrol.systems.tcp_connection import NOBODY, TcpConnection, TcpMessage
 from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
@@ -104,8 +99,8 @@ class StateReader:
         """Return the state now; what each task did is counted since it was read before."""
         self._load()
         now, before = self._counted(), self._before
-        self._before, tasks, channels = now, len(self._tasks), len(self._ins)
-        ends = np.cumsum([*[tasks] * len(COUNTED), channels])
+        self._before = now
+        ends = np.cumsum([*[len(self._tasks)] * len(COUNTED), len(self._ins)])
         names = (*COUNTED, "processed", "routed")
         self._growth = {
             name: grown.tolist()
@@ -114,11 +109,7 @@ class StateReader:
         number, round_us = self._next - 1, self._job.round_us
         if self._log is not None:
             self._results = results_by_task(self._log.take())
-        tasks = tuple(
-            self._task(plan, index)
-            for plan in self._job.stages
-            for index in range(plan.stage.parallelism)
-        )
+        tasks = tuple(self._task(plan, index) for plan, index in self._job.subtasks)
         return rs.RoundState(
             number,
             number * round_us,
@@ -140,7 +131,6 @@ class StateReader:
         self._outs = memory.copies(memory.outs, Subpartition)
         self._out_rows = memory.copies(memory.outs, f.KernelSubpartition)
         self._routed = memory.cells[self._routed_at].tolist()
-        self._after = memory.runs["next"]
         self._on_wires = self._messages_on_wires() if self._is_tcp else {}
 
     def _messages_on_wires(self) -> dict[int, list[cs.MessageUnderWay]]:
@@ -164,11 +154,8 @@ class StateReader:
 
     def _task(self, plan: JobVertex, index: int) -> rs.TaskState:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
-        row, source, controller, log = self._task_rows[place], None, None, None
-        if row.log > 0:
-            log = memory.copy(row.log, SourceLog)
+        row, controller = self._task_rows[place], None
         if row.throttle > 0:
-            source = memory.copy(row.throttle, ThrottledSource)
             controller = {} if self._controller is None else self._controller.state()
         busy_us, idle_us, backpressured_us = (self._growth[name][place] for name in TIMES)
         return rs.TaskState(
@@ -182,61 +169,48 @@ class StateReader:
             busy_us=busy_us,
             idle_us=idle_us,
             backpressured_us=backpressured_us,
-            union=self._queue(row.union, max(1, row.gates)),
+            union=memory.read(row, "union"),
             gates=tuple(self._gate(link, index) for link in plan.inputs),
             partitions=tuple(self._partition(link, index) for link in plan.outputs),
             holds_senders=row.is_held == 1,
-            source=source,
-            log=log,
+            source=memory.found(row.throttle, ThrottledSource),
+            log=memory.found(row.log, SourceLog),
             controller=controller,
             checkpoints=self._checkpoints(place, row),
             time=self._time(row),
             window=self._window(place, row),
-            processor=None if row.processor == 0 else memory.copy(row.processor, TaskProcessor),
+            processor=memory.found(row.processor, TaskProcessor),
         )
 
     def _time(self, row: f.KernelTask) -> TimeState | None:
         """Return what a task holds of event time; None of one without."""
-        if row.time == 0:
+        held = self._memory.found(row.time, KernelTime)
+        if held is None:
             return None
-        memory, held = self._memory, self._memory.copy(row.time, KernelTime)
-        channels = memory.table(held.channels, held.channel_count, ValveChannel)
         gates = self._gates[row.first_gate : row.first_gate + row.gates]
         inputs = [gate.first_channel + i for gate in gates for i in range(gate.channels)]
-        return TimeState(
-            held.own,
-            tuple(memory.copies(channels, ValveChannel)),
-            row.stamp,
-            tuple(self._elements(self._out_rows[self._in_rows[into].out]) for into in inputs),
-        )
+        in_flight = (self._elements(self._out_rows[self._in_rows[into].out]) for into in inputs)
+        return TimeState(held.own, self._memory.read(held, "channels"), row.stamp, tuple(in_flight))
 
     def _window(self, number: int, row: f.KernelTask) -> WindowState | None:
         """Return what a task holds of windows; None of one without."""
-        if row.window == 0:
+        memory, held = self._memory, self._memory.found(row.window, KernelWindow)
+        if held is None:
             return None
-        memory, held = self._memory, self._memory.copy(row.window, KernelWindow)
-        used = memory.table(held.entries, held.store.used, WindowEntry)
-        entries = memory.copies(used, WindowEntry)
-        columns = held.settings.further
-        values = memory.table(held.further, (held.store.used + 1) * columns, ColumnValues)
-        further = memory.copies(values, ColumnValues)
+        entries, further, seen = (
+            memory.read(held, name) for name in ("entries", "further", "operators")
+        )
         windows = Windows(held.settings, held.store, entries, [], [], [], further, [])
-        seen = memory.table(held.operators, held.operator_count, WatermarkOperator)
-        operators = memory.copies(seen, WatermarkOperator)
+        cells = held.settings.further * width(ColumnValues)
         results = [
-            one._replace(further=one.further[: columns * width(ColumnValues)])
-            for one in self._results.get(number, ())
+            one._replace(further=one.further[:cells]) for one in self._results.get(number, ())
         ]
-        return window_state(held.own, windows, results, operators)
+        return window_state(held.own, windows, results, seen)
 
     def _elements(self, out: f.KernelSubpartition) -> Elements:
         """Return what is in a channel."""
-        places, pointer = list[int](), out.runs.head
-        while pointer > 0:
-            places.append(pointer - 1)
-            pointer = int(self._after[pointer - 1])
-        names = ["kind", "stamp", "count"]
-        found = self._memory.runs[names][places].tolist()
+        found = self._memory.linked(self._memory.runs, out.runs.head)
+        found = found[["kind", "stamp", "count"]].tolist()
         return tuple(pair for *pair, count in found for pair in [tuple(pair)] * max(1, count))
 
     def _checkpoints(self, number: int, row: f.KernelTask) -> CheckpointState | None:
@@ -244,40 +218,33 @@ class StateReader:
         if self._coordination is None:
             return None
         memory, held = self._memory, self._memory.copy(row.checkpoints, KernelCheckpoints)
-        channels = memory.table(held.channels, held.channel_count, AlignedChannel)
-        triggers, aborted = (
-            tuple(memory.queue(at, 0, held.messages_most, CoordinatorMessage))
-            for at in (held.triggers, held.aborted)
+        channels, tracked, triggers, aborted = (
+            memory.read(held, name) for name in ("channels", "tracked", "triggers", "aborted")
         )
+        head = memory.copy(held.tracked, Ring).head
         reports = self._coordination.reports_in(self._next - 1)
+        own = tuple(report for report in reports if report.task == number)
+        aside = memory.found(held.aside, BarrierBuffer)
         return CheckpointState(
             held.own,
             held.alignment,
-            tuple(memory.copies(channels, AlignedChannel)),
-            tuple(memory.queue(held.tracked, 0, held.tracked_most, TrackedCheckpoint)),
-            memory.copy(held.tracked, Ring).head,
+            channels,
+            tracked,
+            head,
             triggers,
             aborted,
-            tuple(report for report in reports if report.task == number),
-            self._aside(held),
+            own,
+            None if aside is None else self._aside(aside),
         )
 
-    def _aside(self, held: KernelCheckpoints) -> AsideState | None:
-        """Return what a task has put aside behind barriers; None of one that never does."""
-        if held.aside == 0:
-            return None
-        own = self._memory.copy(held.aside, BarrierBuffer)
-        return AsideState(own, *map(self._asides, (own.behind, own.again, own.writing)))
-
-    def _asides(self, found: AsideList) -> tuple[AsideMessage, ...]:
-        entries, places, pointer = self._memory.asides, list[int](), found.head
-        while pointer > 0:
-            places.append(pointer - 1)
-            pointer = int(entries["next"][pointer - 1])
-        return tuple(self._memory.copies(entries[places], AsideMessage))
-
-    def _queue(self, at: int, most: int) -> tuple[int, ...]:
-        return tuple(self._memory.values(at, w.FIFO_SLOTS + most))
+    def _aside(self, own: BarrierBuffer) -> AsideState:
+        """Return what a task has put aside behind barriers."""
+        memory = self._memory
+        found = (
+            memory.copies(memory.linked(memory.asides, one.head), AsideMessage)
+            for one in (own.behind, own.again, own.writing)
+        )
+        return AsideState(own, *map(tuple, found))
 
     # ------------------------------------------------------------------ the receiver's side
 
@@ -287,8 +254,8 @@ class StateReader:
             link.name,
             row.pool,
             self._memory.copy(row.global_at, GlobalPool),
-            self._queue(row.waiting, row.channels),
-            self._queue(row.order, row.channels),
+            self._memory.read(row, "waiting"),
+            self._memory.read(row, "order"),
             tuple(
                 self._input(channel, row, place)
                 for place, channel in enumerate(link.incoming(index))
@@ -317,7 +284,7 @@ class StateReader:
     def _told(self, row: f.KernelInputChannel) -> list[cs.Told]:
         """Return what a channel's receiver has told its sender, and is under way."""
         if row.credits_most > 0:
-            under_way = self._memory.queue(row.credits, 0, row.credits_most, f.KernelCredit)
+            under_way = self._memory.read(row, "credits")
             return [_TOLD[credit.kind](credit.value, credit.round) for credit in under_way]
         out, found = self._out_rows[row.out], list[cs.Told]()
         if row.announced != out.announced and not self._is_tcp:
@@ -338,7 +305,7 @@ class StateReader:
             link.name,
             row.pool,
             segments,
-            self._queue(row.pending, row.pending_width - w.FIFO_SLOTS),
+            memory.read(row, "pending"),
             row.left_bytes,
             tuple(
                 self._subpartition(channel, row, place)
@@ -358,7 +325,7 @@ class StateReader:
             channel.is_local,
             self._outs[own],
             tuple(self._memory.ring(at + FINISHED, Message)),
-            self._queue(row.held + place * row.held_width, row.held_width - w.FIFO_SLOTS),
+            tuple(self._memory.values(row.held + place * row.held_width, row.held_width)),
             ready_messages(self._outs[own]),
             self._backlog(row, self._outs[own]),
             cs.credit_at_sender(self._job, channel.is_local, self._outs[own]),

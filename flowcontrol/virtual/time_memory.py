@@ -8,17 +8,14 @@ from flowcontrol.virtual.time_fields import KernelTime
 
 def fill_times(build: Builder) -> None:
     """Put the event time of each task there; the tasks are filled."""
-    tasks = build.blocks["tasks_at"]
-    for plan in build.job.stages:
-        for index in range(plan.stage.parallelism):
-            task = tasks[build.places.tasks[plan.name] + index]
-            count = sum(len(link.incoming(index)) for link in plan.inputs)
-            for name, value in timed_flags(build.job, plan).items():
-                task[name] = value
-            stamps = build.replayed.stamps.get((plan.name, index))
-            own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
-            time = KernelTime(own, channel_count=count)
-            build.lay(time, "channels")
-            if stamps is not None:
-                time.stamps = build.put(stamps)
-            task["time"] = build.put(cells_of(time))
+    for task, (plan, index) in zip(build.blocks["tasks_at"], build.job.subtasks, strict=False):
+        count = sum(len(link.incoming(index)) for link in plan.inputs)
+        for name, value in timed_flags(build.job, plan).items():
+            task[name] = value
+        stamps = build.replayed.stamps.get((plan.name, index))
+        own = new_time(build.job, plan, index, brings_stamps=stamps is not None)
+        time = KernelTime(own, channel_count=count)
+        build.lay(time, "channels")
+        if stamps is not None:
+            time.stamps = build.put(stamps)
+        task["time"] = build.put(cells_of(time))

@@ -64,13 +64,9 @@ def fill_windows(build: Builder, capacity: int) -> None:
     capacity : int
         Windows that each task has room for.
     """
-    job, tasks = build.job, build.blocks["tasks_at"]
-    for plan in job.stages:
-        window = window_plan_of(job, plan)
-        if window is None:
-            continue
-        for index in range(plan.stage.parallelism):
-            task = tasks[build.places.tasks[plan.name] + index]
+    for task, (plan, _) in zip(build.blocks["tasks_at"], build.job.subtasks, strict=False):
+        window = window_plan_of(build.job, plan)
+        if window is not None:
             task["has_window"] = 1
             task["window"] = build.put(cells_of(_windows(build, plan, window, capacity)))
 
