@@ -85,17 +85,6 @@ class Job:
         return self.rounds * (subtasks + sum(channels_of(e, scenario) for e in scenario.edges))
 
     @property
-    def barrier_cursor(self) -> str:
-        """What a sender hears of its barriers: a field of ``AlignedChannel``; ``""``: nothing.
-
-        How often consumption resumed behind them; where channels count records, how many were
-        taken.
-        """
-        if self.checkpoints is None:
-            return ""
-        return "barriers" if self.scenario.system.counts_records else "resumed"
-
-    @property
     def has_grants(self) -> bool:
         """Whether senders of remote channels wait for what receivers grant, and may count on it."""
         return TRANSPORT_PARTS[self.scenario.system.transport].has_grants
