@@ -15,7 +15,7 @@ from flowcontrol.replicas.replica import Replica
 from flowcontrol.replicas.shares import Shares
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.between import Between
-from flowcontrol.virtual.checkpoint_worker import window_bytes
+from flowcontrol.virtual.reports import window_bytes
 
 
 class InFlight(NamedTuple):

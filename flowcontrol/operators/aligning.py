@@ -8,6 +8,7 @@ stops its clock of idleness meanwhile, and counts the time as idle.
 Source: ``SourceOperator``; section 6 of checkpoints-and-time.
 """
 
+from flowcontrol.operators.states import Worker
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.event_time.alignment_rules import look, on_allowed, report_of
 from flowcontrol.protocol.event_time.output_rules import WATERMARK
@@ -18,17 +19,23 @@ def reported(time: TaskTime) -> int:
     return report_of(time.generator.watermark, time.generator.is_idle, time.has_ended)
 
 
-def hear_allowed(time: TaskTime, allowed: int) -> int:
+def update_max_desired_watermark(time: TaskTime, allowed: int) -> int:
     """Tell a source which watermark its group allows it, ms; return 1 if it pauses or goes on."""
     if time.has_ended == 1:
         return 0
     return 1 if on_allowed(time.aligned, time.generator.watermark, allowed) > 0 else 0
 
 
-def look_at_watermark(time: TaskTime, done: int) -> None:
+def check_watermark_alignment(time: TaskTime, done: int) -> None:
     """Have a source look at what it has given out: a watermark may be too far ahead."""
     if done & WATERMARK:
         look(time.aligned, time.generator.watermark)
+
+
+def is_paused(worker: Worker) -> int:
+    """Tell whether a source may not begin a record, since it is ahead of its group: 1 if so."""
+    paused: int = worker.task_time().aligned.is_paused
+    return paused
 
 
 def note_idle(time: TaskTime, idle_us: int) -> None:

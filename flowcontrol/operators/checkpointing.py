@@ -8,11 +8,11 @@ theirs go (timeoutable); how long it then takes to write is the coordinator's si
 """
 
 from flowcontrol.operators.checkpoint_bytes import begin_cut, bytes_polled
-from flowcontrol.operators.checkpoint_worker import CheckpointWorker
+from flowcontrol.operators.event_time import stop_time
+from flowcontrol.operators.output import is_between
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
-from flowcontrol.operators.states import READER, StreamTask
-from flowcontrol.operators.task import end_burst, is_between
-from flowcontrol.operators.worker import W
+from flowcontrol.operators.states import READER, StreamTask, Worker
+from flowcontrol.operators.windowing import end_burst
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints import tracker
@@ -44,12 +44,12 @@ from flowcontrol.protocol.withholding import follow_alignment
 # ---- when
 
 
-def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end: int) -> None:
+def process_mail(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Act on what has arrived and does not wait for its turn, if the task is between two records.
 
     Parameters
     ----------
-    worker : CheckpointWorker
+    worker : Worker
         The subtask.
     task : StreamTask
         Its state.
@@ -72,7 +72,7 @@ def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end:
             break
         if state.sync > 0 and state.synced_at > worker.now_us():
             break  # the synchronous part of the one before is not over
-        if worker.gate_count() > 0 and task.open_inputs > 0:
+        if worker.task.gates > 0 and task.open_inputs > 0:
             break  # all that its senders have put out must be processed first
         if task.is_finished == 1:
             drop(triggers)
@@ -80,7 +80,7 @@ def look_at_mail(worker: CheckpointWorker[W], task: StreamTask, start: int, end:
         _trigger_source(worker, task, drop(triggers))
 
 
-def has_mail(worker: CheckpointWorker[W], task: StreamTask) -> int:
+def has_mail(worker: Worker, task: StreamTask) -> int:
     """Tell whether there is anything that does not wait for its turn: 1 if so."""
     if task.mail > 0:
         return 1
@@ -90,20 +90,21 @@ def has_mail(worker: CheckpointWorker[W], task: StreamTask) -> int:
     triggers = worker.triggers()
     if triggers.ends.count == 0:
         return 0
-    if worker.gate_count() > 0 and task.open_inputs > 0:
+    if worker.task.gates > 0 and task.open_inputs > 0:
         return 0
     return 1 if triggers.slots[triggers.ends.head].arrives <= worker.round_number() else 0
 
 
-def next_timer(worker: CheckpointWorker[W]) -> int:
+def next_timer(worker: Worker) -> int:
     """Return when a timer of the task is due, microseconds; -1: none."""
-    first, second = worker.checkpoint_state().deadline, worker.alignment().deadline
+    first: int = worker.checkpoint_state().deadline
+    second: int = worker.alignment().deadline
     if first < 0 or second < 0:
         return max(first, second)
     return min(first, second)
 
 
-def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int, end: int) -> int:
+def is_between_records(worker: Worker, task: StreamTask, start: int, end: int) -> int:
     """Tell whether the task is between two records at some moment of the round: 1 if so.
 
     As :func:`~flowcontrol.operators.task.is_between`; one that stands still for the synchronous
@@ -116,15 +117,13 @@ def is_between_records(worker: CheckpointWorker[W], task: StreamTask, start: int
     return end_burst(worker, task)
 
 
-def on_event(worker: CheckpointWorker[W], task: StreamTask) -> int:
+def on_event(worker: Worker, task: StreamTask) -> int:
     """Act on the event that the task has polled in its turn; return 1 if it then stands still."""
     message = polled_event(task, worker.input_gates())
     return act_on(worker, task, message.kind, message.checkpoint, message.created)
 
 
-def act_on(
-    worker: CheckpointWorker[W], task: StreamTask, kind: int, checkpoint: int, created: int
-) -> int:
+def act_on(worker: Worker, task: StreamTask, kind: int, checkpoint: int, created: int) -> int:
     """Act on an event of the channel that the task has polled; return 1 if it then stands still."""
     if kind == END_OF_DATA:
         state = worker.checkpoint_state()
@@ -137,13 +136,13 @@ def act_on(
     return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
 
 
-def give_up(worker: CheckpointWorker[W], task: StreamTask, reason: int) -> None:
+def give_up(worker: Worker, task: StreamTask, reason: int) -> None:
     """Abort the checkpoint that the task aligns, for a reason of its own."""
     alignment = worker.alignment()
     _act(worker, task, a.abort(alignment, worker.aligned(), alignment.latest_id, reason))
 
 
-def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
+def may_finish(worker: Worker, task: StreamTask) -> int:
     """Tell whether a task may finish as soon as its inputs have ended: 1 if so.
 
     A source whose last record is written says first that its data has ended.
@@ -156,14 +155,14 @@ def may_finish(worker: CheckpointWorker[W], task: StreamTask) -> int:
     state = worker.checkpoint_state()
     if state.waits_final == 0:
         return 1
-    if worker.gate_count() == 0 and task.open_inputs == 0 and task.is_pending == 0:
+    if worker.task.gates == 0 and task.open_inputs == 0 and task.is_pending == 0:
         _end_data(worker, task)
-    if state.data_open > 0 and worker.gate_count() > 0 and task.open_inputs == 0:
+    if state.data_open > 0 and worker.task.gates > 0 and task.open_inputs == 0:
         return 1  # its inputs were cut off by a savepoint
     return 1 if 0 <= state.finishes <= worker.round_number() else 0
 
 
-def _end_data(worker: CheckpointWorker[W], task: StreamTask) -> None:
+def _end_data(worker: Worker, task: StreamTask) -> None:
     """Pass on that no data comes any more, once."""
     state = worker.checkpoint_state()
     if state.has_ended == 1:
@@ -175,7 +174,7 @@ def _end_data(worker: CheckpointWorker[W], task: StreamTask) -> None:
     worker.report(b.ENDED, 0, 0)
 
 
-def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
+def after_sending(worker: Worker, task: StreamTask) -> None:
     """Acknowledge the checkpoint that waited for its barriers to leave, if they have."""
     state = worker.checkpoint_state()
     if state.waits_outputs == 0:
@@ -188,7 +187,7 @@ def after_sending(worker: CheckpointWorker[W], task: StreamTask) -> None:
     _acknowledge(worker)
 
 
-def note_writing(worker: CheckpointWorker[W], task: StreamTask, before: int) -> None:
+def note_writing(worker: Worker, task: StreamTask, before: int) -> None:
     """Have a transactional sink say, once an interval, that it has taken records up in a round.
 
     So it is known to an interval when each of them was written; ``before`` it had so many.
@@ -202,7 +201,7 @@ def note_writing(worker: CheckpointWorker[W], task: StreamTask, before: int) -> 
         worker.report_writing(before)
 
 
-def overtake_outputs(worker: CheckpointWorker[W], task: StreamTask) -> None:
+def overtake_outputs(worker: Worker, task: StreamTask) -> None:
     """Have the timeoutable barriers that are still in the outputs overtake what is before them."""
     state = worker.checkpoint_state()
     state.deadline = -1
@@ -216,9 +215,7 @@ def overtake_outputs(worker: CheckpointWorker[W], task: StreamTask) -> None:
 # ---- what
 
 
-def _trigger_source(
-    worker: CheckpointWorker[W], task: StreamTask, message: CoordinatorMessage
-) -> None:
+def _trigger_source(worker: Worker, task: StreamTask, message: CoordinatorMessage) -> None:
     """Take a checkpoint at a source, as the coordinator has asked it to."""
     state = worker.checkpoint_state()
     if message.checkpoint <= state.handled:
@@ -228,7 +225,7 @@ def _trigger_source(
     if message.is_savepoint == b.STOPS:
         _stop_source(state, task, message.checkpoint)
         if task.is_timed == 1:
-            worker.stop_time()
+            stop_time(worker)
     _take(worker, task, message.checkpoint, message.created, 0, 0)
     _acknowledge(worker)
 
@@ -249,10 +246,10 @@ def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> No
     state.final = checkpoint
 
 
-def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
+def _look_at_channels(worker: Worker, task: StreamTask) -> None:
     """Deliver the barriers that overtake, and announce those that may, channel by channel."""
     index = 0
-    for number in range(worker.gate_count()):
+    for number in range(worker.task.gates):
         gate = worker.input_gates()[number]
         for channel in range(len(gate.channels)):
             queue = gate.queues[channel]
@@ -281,12 +278,12 @@ def _look_at_channels(worker: CheckpointWorker[W], task: StreamTask) -> None:
             index += 1
 
 
-def _pull(worker: CheckpointWorker[W], task: StreamTask) -> None:
+def _pull(worker: Worker, task: StreamTask) -> None:
     """Deliver the barriers that were announced before the checkpoint turned unaligned."""
     is_done = 0
     while is_done == 0:
         is_done, index = 1, 0
-        for number in range(worker.gate_count()):
+        for number in range(worker.task.gates):
             gate = worker.input_gates()[number]
             for channel in range(len(gate.channels)):
                 aligned = worker.aligned()[index]
@@ -299,7 +296,7 @@ def _pull(worker: CheckpointWorker[W], task: StreamTask) -> None:
 
 
 def _take_before_turn(
-    worker: CheckpointWorker[W], task: StreamTask, number: int, channel: int, place: int
+    worker: Worker, task: StreamTask, number: int, channel: int, place: int
 ) -> None:
     """Deliver a barrier that stands behind ``place`` messages of a channel, before them."""
     gate = worker.input_gates()[number]
@@ -311,7 +308,7 @@ def _take_before_turn(
 
 
 def _deliver(
-    worker: CheckpointWorker[W],
+    worker: Worker,
     task: StreamTask,
     number: int,
     channel: int,
@@ -349,12 +346,10 @@ def _deliver(
         again = 1 if done & a.AGAIN else 0
     if state.withholds == 1:
         gates, union = worker.input_gates(), worker.gates_with_data()
-        follow_alignment(task, gates, worker.gate_count(), union, worker.aligned())
+        follow_alignment(task, gates, worker.task.gates, union, worker.aligned())
 
 
-def _align(
-    worker: CheckpointWorker[W], index: int, kind: int, checkpoint: int, created: int
-) -> int:
+def _align(worker: Worker, index: int, kind: int, checkpoint: int, created: int) -> int:
     alignment, channels, now = worker.alignment(), worker.aligned(), worker.now_us()
     if b.is_barrier(kind) == 1:
         found = b.alignment_kind(kind)
@@ -366,9 +361,7 @@ def _align(
     return 0
 
 
-def _track(
-    worker: CheckpointWorker[W], index: int, kind: int, checkpoint: int, created: int
-) -> int:
+def _track(worker: Worker, index: int, kind: int, checkpoint: int, created: int) -> int:
     alignment, channels, now = worker.alignment(), worker.aligned(), worker.now_us()
     pending = worker.tracked()
     if b.is_barrier(kind) == 1:
@@ -380,7 +373,7 @@ def _track(
     return 0
 
 
-def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
+def _act(worker: Worker, task: StreamTask, done: int) -> None:
     """Do what the alignment says, in the order that it gives."""
     if done == 0:
         return
@@ -400,14 +393,14 @@ def _act(worker: CheckpointWorker[W], task: StreamTask, done: int) -> None:
         is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
         _take(worker, task, alignment.triggered_id, created, is_unaligned, 1)
     if done & (a.RESUME_ALL | a.RESUME_CHANNEL):
-        for number in range(worker.gate_count()):
+        for number in range(worker.task.gates):
             add_all_members(worker.input_gates()[number].dirty_channels)
     if done & a.DONE and state.waits_inputs == 1:
         b.note_aligned(state, alignment)
         _acknowledge(worker)
 
 
-def _abort(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int, reason: int) -> None:
+def _abort(worker: Worker, task: StreamTask, checkpoint: int, reason: int) -> None:
     """Decline a checkpoint, and tell the tasks behind this one that its barrier will not come."""
     state = worker.checkpoint_state()
     if state.pending == checkpoint:
@@ -421,13 +414,13 @@ def _abort(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int, reaso
     _broadcast_cancel(worker, task, checkpoint)
 
 
-def _broadcast_cancel(worker: CheckpointWorker[W], task: StreamTask, checkpoint: int) -> None:
+def _broadcast_cancel(worker: Worker, task: StreamTask, checkpoint: int) -> None:
     for i in range(task.partitions):
         broadcast_event(worker.event_partition(i), CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
 
 
 def _take(
-    worker: CheckpointWorker[W],
+    worker: Worker,
     task: StreamTask,
     checkpoint: int,
     created: int,
@@ -474,7 +467,7 @@ def _take(
         overtake_outputs(worker, task)
 
 
-def _acknowledge(worker: CheckpointWorker[W]) -> None:
+def _acknowledge(worker: Worker) -> None:
     """Acknowledge the pending checkpoint, if nothing of it is missing.
 
     What the coordinator has aborted meanwhile is dropped (``notifyCheckpointAborted``).

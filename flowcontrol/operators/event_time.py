@@ -7,17 +7,16 @@ written to all outputs like a record, behind all that was put out before.
 
 from collections.abc import Sequence
 
-from flowcontrol.operators.aligning import look_at_watermark
-from flowcontrol.operators.marking import pass_marker, write_mark
-from flowcontrol.operators.states import RELAY, SERVER, StreamTask
-from flowcontrol.operators.task import is_between
+from flowcontrol.operators.aligning import check_watermark_alignment
+from flowcontrol.operators.marking import emit_marks, pass_marker
+from flowcontrol.operators.output import is_between
+from flowcontrol.operators.states import RELAY, SERVER, StreamTask, Worker
 from flowcontrol.operators.timed_states import TaskTime
-from flowcontrol.operators.timed_worker import TimedWorker
-from flowcontrol.operators.worker import W
+from flowcontrol.operators.windowing import process_watermark
 from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.event_time.generator_rules import activity_time, on_event, on_probe
 from flowcontrol.protocol.event_time.marks import MARKER, mark_bytes
-from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK, advance
+from flowcontrol.protocol.event_time.output_rules import IDLE, WATERMARK, advance
 from flowcontrol.protocol.event_time.stamps import ID_BITS, id_of, stamp_of, time_of
 from flowcontrol.protocol.event_time.valve_rules import on_status, on_watermark
 from flowcontrol.protocol.rounds import take_mark
@@ -28,7 +27,7 @@ _SHARE = 2.0 ** (ID_BITS - 63)
 """The least share of one that the bits above an id's can tell apart."""
 
 
-def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
+def begin_event(worker: Worker, task: StreamTask) -> None:
     """Give the record that a source is about to put out its stamp.
 
     A replayed row may bring its own. Of others one number of the source's stream says both how far
@@ -49,21 +48,21 @@ def begin_event(worker: TimedWorker[W], task: StreamTask) -> None:
     task.stamp = stamp_of(worker.born_ms() + time.offset - behind, id_of(number))
 
 
-def end_event(worker: TimedWorker[W], task: StreamTask) -> None:
+def end_event(worker: Worker, task: StreamTask) -> None:
     """Have the generator of a source hear of the record that has been put out."""
     time = worker.task_time()
     if time.has_generator == 1:
         done = on_event(time.generator, time_of(task.stamp))
         if done > 0:
-            _give_out_own(worker, task, time, done)
+            _emit_own(worker, task, time, done)
 
 
-def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int) -> None:
+def probe_generator(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Probe the generator of a source if it is due, and the task between two records.
 
     Parameters
     ----------
-    worker : TimedWorker
+    worker : Worker
         The subtask.
     task : StreamTask
         Its state.
@@ -74,29 +73,29 @@ def look_at_probe(worker: TimedWorker[W], task: StreamTask, start: int, end: int
     -----
     Probes fall due at the multiples of the interval; one that is missed is left out.
     """
-    time, now = worker.task_time(), worker.run_us()
+    time, now = worker.task_time(), worker.now_us()
     if time.next_probe < 0 or time.next_probe > now or is_between(worker, task, start, end) == 0:
         return
     time.next_probe = now - now % time.interval + time.interval
     _probe(worker, task, time)
 
 
-def _probe(worker: TimedWorker[W], task: StreamTask, time: TaskTime) -> None:
+def _probe(worker: Worker, task: StreamTask, time: TaskTime) -> None:
     """Probe a generator; its clock of idleness stands while it is back-pressured or paused."""
-    time.clock.stood = worker.blocked_us() + time.paused_us
-    done = on_probe(time.generator, activity_time(time.clock, worker.run_us()))
+    time.clock.stood = task.blocked + time.paused_us
+    done = on_probe(time.generator, activity_time(time.clock, worker.now_us()))
     if done > 0:
-        _give_out_own(worker, task, time, done)
+        _emit_own(worker, task, time, done)
 
 
-def _give_out_own(worker: TimedWorker[W], task: StreamTask, time: TaskTime, done: int) -> None:
+def _emit_own(worker: Worker, task: StreamTask, time: TaskTime, done: int) -> None:
     """Write what the generator of a source has given out; the source may be paused by it."""
-    give_out(worker, task, done, time.generator.watermark)
+    emit_marks(worker, task, done, time.generator.watermark)
     if task.is_aligned == 1:
-        look_at_watermark(time, done)
+        check_watermark_alignment(time, done)
 
 
-def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
+def end_time(worker: Worker, task: StreamTask) -> None:
     """Have a source whose last record is written give out MAX_TIME, once.
 
     Notes
@@ -116,28 +115,44 @@ def end_time(worker: TimedWorker[W], task: StreamTask) -> None:
     if time.has_generator == 1:
         _probe(worker, task, time)
     time.aligned.is_paused = 0  # it waits for nobody any more
-    give_out(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
+    emit_marks(worker, task, advance(time.generator, MAX_TIME), MAX_TIME)
 
 
-def stop_time(time: TaskTime) -> None:
+def stop_time(worker: Worker) -> None:
     """Have a source give out no watermark any more, MAX_TIME neither.
 
     Notes
     -----
     ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
     """
+    time = worker.task_time()
     time.has_ended = 1
     time.next_probe = time.next_marker = -1
 
 
-def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> None:
+def count_mark(worker: Worker, place: int, nbytes: int) -> None:
+    """Count the bytes of a mark that was taken from a channel of the valve, for checkpoints."""
+    channel = worker.aligned()[place]
+    channel.marks += 1
+    channel.mark_bytes += nbytes
+
+
+def next_probe_us(worker: Worker, task: StreamTask) -> int:
+    """Return when a source is probed or marks next, microseconds of the run; -1: never."""
+    time: TaskTime = worker.task_time()
+    if task.has_markers == 0 or time.next_marker < 0:
+        return time.next_probe
+    return time.next_marker if time.next_probe < 0 else min(time.next_probe, time.next_marker)
+
+
+def on_mark(worker: Worker, task: StreamTask, gates: Sequence[Gate]) -> None:
     """Take the mark whose turn it is; pass on what the valve gives out, or the latency marker."""
-    time, kind, watermark = worker.task_time(), worker.mark_kind(), worker.mark_watermark()
-    place = worker.valve_place()
+    time, mark, place = worker.task_time(), worker.first_mark(), worker.valve_place()
+    kind, watermark = mark.kind, mark.stamp
     worker.drop_mark()
     take_mark(task, gates)
     if task.has_checkpoints == 1:
-        worker.count_mark(place, mark_bytes(kind))
+        count_mark(worker, place, mark_bytes(kind))
     if task.has_markers == 1 and kind == MARKER:
         pass_marker(worker, task, watermark)
         return
@@ -147,31 +162,6 @@ def on_mark(worker: TimedWorker[W], task: StreamTask, gates: Sequence[Gate]) -> 
         is_idle = 1 if kind == IDLE else 0
         done = on_status(time.valve, worker.valve_channels(), place, is_idle)
     if done > 0 and task.has_window == 1:
-        worker.hear_valve(done)
+        process_watermark(worker, task, done)
     elif done > 0:
-        give_out(worker, task, done, time.valve.watermark)
-
-
-def give_out(worker: TimedWorker[W], task: StreamTask, done: int, watermark: int) -> None:
-    """Write to all outputs what the bits stand for that a rule has returned, in their order."""
-    if done & ACTIVE:
-        _broadcast(worker, task, ACTIVE, 0)
-    if done & WATERMARK:
-        _broadcast(worker, task, WATERMARK, watermark)
-    if done & IDLE:
-        _broadcast(worker, task, IDLE, 0)
-
-
-def _broadcast(worker: TimedWorker[W], task: StreamTask, kind: int, watermark: int) -> None:
-    """Write a mark to every channel, or leave it pending where there is no buffer for it.
-
-    Notes
-    -----
-    ``RecordWriter.broadcastEmit`` of one output after the other: what blocks in one channel has not
-    been written to those behind it.
-    """
-    worker.task_time().marks += 1
-    for i in range(task.partitions):
-        writer = worker.writer(i)
-        for channel in range(worker.written_apart(writer)):
-            write_mark(worker, task, writer, channel, kind, watermark)
+        emit_marks(worker, task, done, time.valve.watermark)

@@ -7,16 +7,15 @@ and hands it on likewise. It waits wherever records wait, and takes no service.
 Source: ``LatencyMarksEmitter``, ``RecordWriter.randomEmit``; section 6 of checkpoints-and-time.
 """
 
-from flowcontrol.operators.states import StreamTask
-from flowcontrol.operators.task import is_between
-from flowcontrol.operators.timed_worker import TimedWorker
-from flowcontrol.operators.worker import W
+from flowcontrol.operators.output import is_between
+from flowcontrol.operators.states import RecordWriter, StreamTask, Worker
 from flowcontrol.protocol.event_time.marks import MARKER, mark_bytes, pending_mark
+from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
 from flowcontrol.protocol.rows import fifo_push
 
 
 def write_mark(
-    worker: TimedWorker[W], task: StreamTask, writer: W, channel: int, kind: int, value: int
+    worker: Worker, task: StreamTask, writer: RecordWriter, channel: int, kind: int, value: int
 ) -> None:
     """Write a mark to a channel, or leave it pending if there is no buffer, or others are pending.
 
@@ -31,12 +30,37 @@ def write_mark(
     task.is_pending = 1
 
 
-def look_at_marker(worker: TimedWorker[W], task: StreamTask, start: int, end: int) -> None:
+def emit_marks(worker: Worker, task: StreamTask, done: int, watermark: int) -> None:
+    """Write to all outputs what the bits stand for that a rule has returned, in their order."""
+    if done & ACTIVE:
+        _broadcast(worker, task, ACTIVE, 0)
+    if done & WATERMARK:
+        _broadcast(worker, task, WATERMARK, watermark)
+    if done & IDLE:
+        _broadcast(worker, task, IDLE, 0)
+
+
+def _broadcast(worker: Worker, task: StreamTask, kind: int, watermark: int) -> None:
+    """Write a mark to every channel, or leave it pending where there is no buffer for it.
+
+    Notes
+    -----
+    ``RecordWriter.broadcastEmit`` of one output after the other: what blocks in one channel has not
+    been written to those behind it.
+    """
+    worker.task_time().marks += 1
+    for i in range(task.partitions):
+        writer = worker.writer(i)
+        for channel in range(worker.written_apart(writer)):
+            write_mark(worker, task, writer, channel, kind, watermark)
+
+
+def emit_latency_marker(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Have a source mark the time if that is due, and the task between two records.
 
     Parameters
     ----------
-    worker : TimedWorker
+    worker : Worker
         The subtask.
     task : StreamTask
         Its state.
@@ -48,14 +72,14 @@ def look_at_marker(worker: TimedWorker[W], task: StreamTask, start: int, end: in
     The first one is due at the start of the run, the others at the multiples of the interval; one
     that is missed is left out.
     """
-    time, now = worker.task_time(), worker.run_us()
+    time, now = worker.task_time(), worker.now_us()
     if time.next_marker < 0 or time.next_marker > now or is_between(worker, task, start, end) == 0:
         return
     time.next_marker = now - now % time.marker_interval + time.marker_interval
     pass_marker(worker, task, now)
 
 
-def pass_marker(worker: TimedWorker[W], task: StreamTask, marked_us: int) -> None:
+def pass_marker(worker: Worker, task: StreamTask, marked_us: int) -> None:
     """Take note of a marker, and write it to one random channel of each output.
 
     Notes
@@ -63,7 +87,7 @@ def pass_marker(worker: TimedWorker[W], task: StreamTask, marked_us: int) -> Non
     The channels of a broadcast share their buffers, so there it goes to all of them; Flink's writer
     closes the buffer for it, and writes it into one of its own.
     """
-    worker.hear_marker(marked_us)
+    worker.report_latency(marked_us)
     time = worker.task_time()
     for i in range(task.partitions):
         writer = worker.writer(i)

@@ -5,12 +5,11 @@ A task is ready for a record at :attr:`~flowcontrol.protocol.states.Task.ready`,
 of a source that by which the next one falls due.
 """
 
-from flowcontrol.operators.states import StreamTask
-from flowcontrol.operators.worker import W, Worker
+from flowcontrol.operators.states import StreamTask, Worker
 from flowcontrol.protocol.service import CONSTANT
 
 
-def spend(worker: Worker[W], task: StreamTask, count: int) -> None:
+def spend(worker: Worker, task: StreamTask, count: int) -> None:
     """Let ``count`` records begin, one after the other; one, unless all take the same."""
     if task.distribution == CONSTANT:
         task.ready += count * task.unit
@@ -34,7 +33,7 @@ def emissions_due(task: StreamTask, end: int) -> int:
     return (end - task.ready) // task.unit + 1
 
 
-def let_pass(worker: Worker[W], task: StreamTask, start: int) -> None:
+def let_pass(worker: Worker, task: StreamTask, start: int) -> None:
     """Drop the emissions that fell due by ``start``; behind a record half written one is kept.
 
     A source that was blocked inside a record has the next one in hand when it goes on: it emits it
@@ -47,7 +46,7 @@ def let_pass(worker: Worker[W], task: StreamTask, start: int) -> None:
         task.ready = max(task.ready, start)
 
 
-def skip_due(worker: Worker[W], task: StreamTask, end: int) -> int:
+def skip_due(worker: Worker, task: StreamTask, end: int) -> int:
     """Drop the emissions that fall due by ``end``; return how many they are."""
     dropped = 0
     if task.ready == 0:  # before the first one

@@ -5,19 +5,12 @@ in 1/k s each. While it is blocked, stalled or throttled the log keeps what is w
 afterwards it reads as fast as it can until nothing waits.
 """
 
+from flowcontrol.operators.aligning import is_paused
+from flowcontrol.operators.output import outputs_available, write_pending
 from flowcontrol.operators.pacing import spend
 from flowcontrol.operators.source_log import begun, lag, unread
-from flowcontrol.operators.states import SourceLog, StreamTask
-from flowcontrol.operators.task import (
-    BLOCKED,
-    CAPACITY,
-    STARVED,
-    emit_some,
-    outputs_available,
-    put_out_event,
-    write_pending,
-)
-from flowcontrol.operators.worker import W, Worker
+from flowcontrol.operators.states import SourceLog, StreamTask, Worker
+from flowcontrol.operators.task import BLOCKED, CAPACITY, STARVED, emit_some, put_out_event
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.protocol.service import CONSTANT
 
@@ -25,7 +18,7 @@ NO_LIMIT = MOST
 """Records that a source may read in a round where no throttle says how many."""
 
 
-def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most: int) -> int:
+def read_log(worker: Worker, task: StreamTask, log: SourceLog, end: int, most: int) -> int:
     """Read records and emit them when they are read, until something stops.
 
     Parameters
@@ -70,7 +63,7 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
         waiting = lag(log)
         if waiting == 0 or task.open_inputs == 0:  # stopped with a savepoint
             break
-        if task.is_aligned == 1 and worker.is_paused() == 1:
+        if task.is_aligned == 1 and is_paused(worker) == 1:
             break
         if most <= 0:
             reason = BLOCKED
@@ -82,17 +75,17 @@ def read_log(worker: Worker[W], task: StreamTask, log: SourceLog, end: int, most
     return reason
 
 
-def _to_read(worker: Worker[W], task: StreamTask, log: SourceLog) -> int:
+def _to_read(worker: Worker, task: StreamTask, log: SourceLog) -> int:
     """Return how many records of a log its source has yet to read, the one in hand included.
 
     One that is paused begins none, whether or not its rate would let it, and one that a savepoint
     has stopped reads none of what the log still holds: they wait for nothing, so they are idle.
     """
-    is_held = task.open_inputs == 0 or (task.is_aligned == 1 and worker.is_paused() == 1)
+    is_held = task.open_inputs == 0 or (task.is_aligned == 1 and is_paused(worker) == 1)
     return 0 if is_held and log.reading == 0 else unread(log)
 
 
-def _read(worker: Worker[W], task: StreamTask, log: SourceLog, most: int, end: int) -> None:
+def _read(worker: Worker, task: StreamTask, log: SourceLog, most: int, end: int) -> None:
     """Read all records that are done by the end, at most ``most``, or begin one.
 
     ``most`` is at least 1.
@@ -112,7 +105,7 @@ def _read(worker: Worker[W], task: StreamTask, log: SourceLog, most: int, end: i
         _emit_one(worker, task, log)
 
 
-def _emit_one(worker: Worker[W], task: StreamTask, log: SourceLog) -> None:
+def _emit_one(worker: Worker, task: StreamTask, log: SourceLog) -> None:
     """Emit a record that has been read: until then it is in the log, and it is in flight from now.
 
     Its output was available when its reading began, so it is written at least in part.

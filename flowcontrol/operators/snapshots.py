@@ -73,7 +73,7 @@ def slowed_end(state: TaskCheckpoint, task: StreamTask, start: int, end: int) ->
     return end - proportion(end - start, state.slowdown, WHOLE_SERVICE)
 
 
-def forgo(task: StreamTask, may_do: int, end: int) -> None:
+def lose_work(task: StreamTask, may_do: int, end: int) -> None:
     """Have a task lose the work between what it might do in a round and what its rate allows.
 
     What it had not to do is not lost: a server that was idle at the end has done all.

@@ -1,7 +1,7 @@
 """The state of a task, of its operators and of what it writes to; each kind declared once."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from flowcontrol.protocol.states import LocalPool, Task
 
@@ -13,6 +13,11 @@ RELAY: Final = 2
 """A task that works in no time."""
 READER: Final = 4
 """A source that reads a log at its own speed: a server whose input is the log."""
+
+Worker: TypeAlias = Any
+"""A subtask in its memory, ``flowcontrol.virtual.task.KernelWorker``: where its operators, gates
+and outputs are, how bytes are written, and what is noted of records that move. It stands above the
+rules, which numba types by what calls them."""
 
 TASK_INPUT: Final = -1
 """In place of an operator: the records that the task takes up, or emits if it is a source."""

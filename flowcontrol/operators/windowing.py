@@ -9,12 +9,9 @@ Spark's windows take records up all the same, and nothing fires before the batch
 driver begins the answer (:mod:`flowcontrol.job.batch_control`), which goes out as a burst too.
 """
 
-from flowcontrol.operators.event_time import give_out
-from flowcontrol.operators.states import StreamTask
-from flowcontrol.operators.task import is_between, put_out
-from flowcontrol.operators.window_states import WindowTask
-from flowcontrol.operators.windowed_worker import WindowedWorker
-from flowcontrol.operators.worker import W
+from flowcontrol.operators.marking import emit_marks
+from flowcontrol.operators.output import is_between, outputs_available, put_out, write_pending
+from flowcontrol.operators.states import StreamTask, Worker
 from flowcontrol.protocol.event_time.output_rules import ACTIVE, WATERMARK
 from flowcontrol.protocol.event_time.stamps import id_of, stamp_of, time_of
 from flowcontrol.protocol.spark_time.answering import next_answer
@@ -34,12 +31,12 @@ MS = 1000
 """Microseconds of a millisecond."""
 
 
-def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> None:
+def take_element(worker: Worker, task: StreamTask, may_write: int) -> None:
     """Put the record that has been taken up into its windows; put out the first result of it.
 
     Parameters
     ----------
-    worker : WindowedWorker
+    worker : Worker
         The subtask.
     task : StreamTask
         Its state.
@@ -54,7 +51,7 @@ def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) ->
     if held.batch.is_batched == 1:
         take_into_batch(worker, task, key, value)
         return
-    now = worker.run_us() // MS
+    now = worker.now_us() // MS
     while on_element(windows, key, time_of(task.stamp), value, now) == FULL:
         if make_room(worker) == 0:
             return
@@ -64,7 +61,7 @@ def take_element(worker: WindowedWorker[W], task: StreamTask, may_write: int) ->
     fire_next(worker, task, may_write)
 
 
-def take_into_batch(worker: WindowedWorker[W], task: StreamTask, key: int, value: int) -> None:
+def take_into_batch(worker: Worker, task: StreamTask, key: int, value: int) -> None:
     """Put the record that has been taken up into the groups of the batch; nothing comes of it."""
     windows, batch = worker.windows(), worker.window_task().batch
     operators, ms = worker.watermark_operators(), time_of(task.stamp)
@@ -74,14 +71,14 @@ def take_into_batch(worker: WindowedWorker[W], task: StreamTask, key: int, value
         windows = worker.windows()
 
 
-def make_room(worker: WindowedWorker[W]) -> int:
+def make_room(worker: Worker) -> int:
     """Act on windows for which there is no room: 1 if there is now, 0 if the run begins again."""
     before = len(worker.windows().entries)
     worker.make_room()
     return 1 if len(worker.windows().entries) > before else 0
 
 
-def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> int:
+def fire_next(worker: Worker, task: StreamTask, may_write: int) -> int:
     """Go on with a burst: put one result out, or pass on what has caused it; 0: it is over."""
     windows, held = worker.windows(), worker.window_task()
     is_batched = held.batch.is_batched
@@ -101,11 +98,28 @@ def fire_next(worker: WindowedWorker[W], task: StreamTask, may_write: int) -> in
     done, held.to_give, task.is_firing, task.yields = held.to_give, 0, 0, 0
     if done == 0:
         return 0
-    give_out(worker, task, done, worker.task_time().valve.watermark)
+    emit_marks(worker, task, done, worker.task_time().valve.watermark)
     return 1
 
 
-def hear_valve(worker: WindowedWorker[W], task: StreamTask, done: int) -> None:
+def end_burst(worker: Worker, task: StreamTask) -> int:
+    """Go on with a burst of results as far as the outputs allow: 1 if none is under way then.
+
+    Of a task whose rate allows that, it is the first thing that a round does in any case. A burst
+    that yields is left alone, as soon as the result in hand finds room.
+    """
+    if task.is_firing == 0:
+        return 1
+    while task.is_firing == 1:
+        if write_pending(worker, task) == 0 or outputs_available(worker, task) == 0:
+            return 0
+        if task.yields == 1:
+            return 1
+        fire_next(worker, task, 1)
+    return write_pending(worker, task)
+
+
+def process_watermark(worker: Worker, task: StreamTask, done: int) -> None:
     """Take what the valve has given out: a watermark goes on when all that is due has fired.
 
     Notes
@@ -117,20 +131,20 @@ def hear_valve(worker: WindowedWorker[W], task: StreamTask, done: int) -> None:
     """
     time, held = worker.task_time(), worker.window_task()
     if done & ACTIVE:
-        give_out(worker, task, ACTIVE, 0)
+        emit_marks(worker, task, ACTIVE, 0)
     rest = done & ~ACTIVE
     if done & WATERMARK and on_watermark(worker.windows(), time.valve.watermark) == 1:
         held.to_give, task.is_firing, task.yields = rest, 1, held.yields
     elif rest > 0:
-        give_out(worker, task, rest, time.valve.watermark)
+        emit_marks(worker, task, rest, time.valve.watermark)
 
 
-def look_at_clock(worker: WindowedWorker[W], task: StreamTask, start: int, end: int) -> None:
+def on_processing_time(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Begin a burst if timers of processing time are due, and the task between two records.
 
     Parameters
     ----------
-    worker : WindowedWorker
+    worker : Worker
         The subtask.
     task : StreamTask
         Its state.
@@ -142,7 +156,7 @@ def look_at_clock(worker: WindowedWorker[W], task: StreamTask, start: int, end: 
     Processing time is the start of the round. Timers that are due when a task ends do not fire
     (``StreamTask.endData`` quiesces the timer service).
     """
-    now = worker.run_us() // MS
+    now = worker.now_us() // MS
     if task.is_firing == 1 or task.open_inputs == 0 or next_timer_ms(worker) > now:
         return
     if is_between(worker, task, start, end) == 1:
@@ -153,7 +167,7 @@ NEVER_MS = 1 << 62
 """In place of the time of a timer: there is none."""
 
 
-def next_timer_ms(worker: WindowedWorker[W]) -> int:
+def next_timer_ms(worker: Worker) -> int:
     """Return when the next timer of processing time is due, ms; NEVER_MS: there is none."""
     windows = worker.windows()
     heap = windows.clock_heap
@@ -162,11 +176,9 @@ def next_timer_ms(worker: WindowedWorker[W]) -> int:
     return NEVER_MS if heap[0] == 0 else windows.entries[heap[1] - 1].clock_due
 
 
-def may_end_batches(held: WindowTask, task: StreamTask) -> int:
-    """Tell whether a task may end as far as its windows go: 1 if so.
-
-    One whose windows are Spark's waits for the batches that answer what it has taken up.
-    """
-    if held.batch.is_batched == 0:
-        return 1
-    return 1 if held.batch.is_over == 1 and task.is_firing == 0 else 0
+def waits_for_batches(worker: Worker, task: StreamTask) -> int:
+    """Tell whether a task may not end yet, as batches have to answer what it took up: 1 if so."""
+    batch = worker.window_task().batch
+    if batch.is_batched == 0 or (batch.is_over == 1 and task.is_firing == 0):
+        return 0
+    return 1

@@ -141,7 +141,7 @@ def overtake_data(own: Subpartition, queue: q.Queue[Message], checkpoint: int) -
     return nbytes
 
 
-def hear_resumed(own: Subpartition, resumed: int) -> None:
+def on_resume_consumption(own: Subpartition, resumed: int) -> None:
     """Note how often the receiver has resumed consumption (``ResumeConsumption``).
 
     The subpartition is blocked while it has sent more events that block it than that.

@@ -113,7 +113,7 @@ class SharedMachines:
         every: Any = row(m, m.active, 2 * m.tasks)
         for i, task in enumerate(self._own):
             every[i] = task
-        serve_machines(m, every, len(self._own), number)
+        serve_machines(m, every, len(self._own))
         self.sent = {
             channel: _newest(wire, wire.ends.count - before[channel])
             for channel, wire in wires.items()

@@ -31,21 +31,21 @@ from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import free_runs, push_mark, push_run, run_at
 from flowcontrol.virtual.areas import inputs_of, outputs_of
-from flowcontrol.virtual.barriers import take_orders
+from flowcontrol.virtual.barriers import deliver_orders
 from flowcontrol.virtual.between import acts_between
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS
-from flowcontrol.virtual.checkpoint_worker import REPORT_CELLS, kernel_checkpoints
-from flowcontrol.virtual.credits import notify_sender
+from flowcontrol.virtual.credits import wake_sender
 from flowcontrol.virtual.cut_logs import log_element
 from flowcontrol.virtual.ending import is_empty
 from flowcontrol.virtual.header import FLAG_PROTOCOL
 from flowcontrol.virtual.journal import Move
-from flowcontrol.virtual.loop import catch_up, run_tasks, settle
+from flowcontrol.virtual.loop import run_tasks, settle_until
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.messages import expect
 from flowcontrol.virtual.parts import THROTTLES
 from flowcontrol.virtual.places import Ints
+from flowcontrol.virtual.task_views import REPORT_CELLS, kernel_checkpoints
 from flowcontrol.virtual.wheel import collect, sleep, wake
 
 _MESSAGE, _CREDIT = columns(f.KernelMessage), columns(f.KernelCredit)
@@ -108,7 +108,7 @@ class Replica:
         self._begin()
         self.machines.agree()
         if m.has_checkpoints == 1:
-            take_orders(m)
+            deliver_orders(m)
         m.now = number
         every: Any = row(m, m.active, 2 * m.tasks)
         due = [every[i] for i in range(collect(m, number))]
@@ -117,14 +117,11 @@ class Replica:
             every[i] = task
         self.moves = cast(Any, m).moves = []
         self.taken_before = {task: v.task_row(m, task).taken for task in self.own}
-        run_tasks(m, every, len(own), number)
+        run_tasks(m, every, len(own))
         queued, served = self.machines.take()
         m.round = number + 1
         for task in self.own:
-            found = v.task_row(m, task)
-            slept = number - found.last
-            settle(m, found, number + 1)
-            catch_up(m, task, found, number + 1, slept)
+            settle_until(m, task, number + 1)
         if m.flags != 0:
             raise ProtocolError(_broken(number, m.flags))
         shares = self._published()
@@ -404,9 +401,9 @@ class Replica:
             credit = next_slot(credits)
             assign(credit, f.KernelCredit(*values))
             append(credits)
-            notify_sender(m, out, credit.round)
+            wake_sender(m, out, credit.round)
         if share.has_news and not share.told:
-            notify_sender(m, out, m.round)
+            wake_sender(m, out, m.round)
 
 
 def _broken(number: int, flags: int) -> str:

@@ -268,7 +268,7 @@ class Subpartition:
         """
         if not self.is_blocked:
             raise ProtocolError("consumption resumed of a subpartition that is not blocked")
-        r.hear_resumed(self.state, self.state.resumed + 1)
+        r.on_resume_consumption(self.state, self.state.resumed + 1)
 
     def peek(self) -> str | None:
         """Kind of the message that :meth:`poll` would return; None if none. Changes nothing.

@@ -2,10 +2,10 @@
 
 from flowcontrol.job.alignment_control import AlignmentControl
 from flowcontrol.job.job import Job
-from flowcontrol.operators.aligning import hear_allowed, reported
+from flowcontrol.operators.aligning import reported, update_max_desired_watermark
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.timed_worker import kernel_time
+from flowcontrol.virtual.task_views import kernel_time
 from flowcontrol.virtual.wheel import wake
 
 
@@ -33,7 +33,7 @@ class Alignments:
         head = self._memory.head
         if self.control.next_round() <= head.round:
             for task, allowed in self.control.before_round(head.round, self._reported):
-                if hear_allowed(self._time(task), allowed) == 1:
+                if update_max_desired_watermark(self._time(task), allowed) == 1:
                     wake(head, task, head.round)
         return self.control.next_round()
 

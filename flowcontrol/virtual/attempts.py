@@ -29,7 +29,6 @@ from flowcontrol.virtual.ages import free_runs, push_run
 from flowcontrol.virtual.areas import areas_of_task
 from flowcontrol.virtual.cells import view
 from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
-from flowcontrol.virtual.checkpoint_worker import aligned_channels, kernel_checkpoints
 from flowcontrol.virtual.cut_memory import all_cut_places
 from flowcontrol.virtual.drained_cuts import CutLogs
 from flowcontrol.virtual.lost_messages import lose_messages
@@ -37,7 +36,7 @@ from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.putting_aside import aside_of
 from flowcontrol.virtual.spilled import spill_row
-from flowcontrol.virtual.timed_worker import kernel_time
+from flowcontrol.virtual.task_views import aligned_channels, kernel_checkpoints, kernel_time
 from flowcontrol.virtual.views import (
     channel_grants,
     gate_of,

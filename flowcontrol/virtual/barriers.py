@@ -5,16 +5,11 @@ What a task does about them is :mod:`flowcontrol.operators.checkpointing`.
 
 from typing import Any
 
-from flowcontrol.operators.checkpointing import (
-    after_sending,
-    look_at_mail,
-    may_finish,
-    next_timer,
-    note_writing,
-)
+from flowcontrol.operators.checkpointing import next_timer, process_mail
 from flowcontrol.operators.snapshots import slowed_end, stands_in_sync, syncing_us
-from flowcontrol.protocol.checkpoints.barriers import hear_completed, is_past
+from flowcontrol.protocol.checkpoints.barriers import is_past, notify_checkpoint_complete
 from flowcontrol.protocol.queues import append, next_slot
+from flowcontrol.protocol.service import NEVER
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
 from flowcontrol.virtual.checkpoint_fields import (
@@ -25,10 +20,10 @@ from flowcontrol.virtual.checkpoint_fields import (
     TO_TAKE,
     KernelOrder,
 )
-from flowcontrol.virtual.checkpoint_worker import coordinator_queue, kernel_checkpoints
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
 from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.task_views import coordinator_queue, kernel_checkpoints
 from flowcontrol.virtual.views import out_row, task_row
 from flowcontrol.virtual.wheel import wake
 
@@ -36,7 +31,7 @@ order_rows = rows_of(KernelOrder)
 
 
 @part_of(CHECKPOINTS)
-def take_orders(m: KernelMemory) -> None:
+def deliver_orders(m: KernelMemory) -> None:
     """Hand what the coordinator has said before the first round of a call to the tasks."""
     orders = order_rows(m, m.orders, m.orders_most)
     for i in range(m.orders_count):
@@ -49,7 +44,7 @@ def take_orders(m: KernelMemory) -> None:
             wake(m, order.task, order.arrives)
             continue
         if order.kind == COMPLETED:
-            if hear_completed(held.own, order.checkpoint, order.arrives) == 1:
+            if notify_checkpoint_complete(held.own, order.checkpoint, order.arrives) == 1:
                 task.attention = 1
                 wake(m, order.task, order.arrives)
             continue
@@ -73,16 +68,15 @@ def take_orders(m: KernelMemory) -> None:
 
 
 @part_of(CHECKPOINTS)
-def look_at_events(m: KernelMemory, worker: Any, start: int, end: int) -> None:
-    """Have a task act on what does not wait for its turn, before its work of a round."""
-    worker.task.attention = 1
-    look_at_mail(worker, worker.task, start, end)
+def process_checkpoint_mail(m: KernelMemory, worker: Any, work: Any) -> int:
+    """Have a task act on what does not wait for its turn, before its work of a round.
 
-
-@part_of(CHECKPOINTS)
-def may_end(m: KernelMemory, worker: Any) -> int:
-    """Tell whether a task may finish as soon as its inputs have ended: 1 if so."""
-    return may_finish(worker, worker.task)
+    Return 1 if a snapshot then holds up a task without a server's clock.
+    """
+    if work.stall == NEVER:
+        worker.task.attention = 1
+        process_mail(worker, worker.task, work.start, work.until)
+    return stands_in_sync(worker.checkpoint_state(), worker.task, worker.now_us())
 
 
 @part_of(CHECKPOINTS)
@@ -95,59 +89,38 @@ def holds_events(m: KernelMemory, p: f.KernelPartition) -> int:
 
 
 @part_of(CHECKPOINTS)
-def stands_still_for_snapshot(m: KernelMemory, worker: Any) -> int:
-    """Tell whether a snapshot holds up a task without a server's clock in a round: 1 if so."""
-    return stands_in_sync(worker.checkpoint_state(), worker.task, worker.now_us())
-
-
-@part_of(CHECKPOINTS)
 def synced_for(m: KernelMemory, worker: Any) -> int:
     """Return for how long of the round a snapshot held up such a task, microseconds."""
     return syncing_us(worker.checkpoint_state(), worker.task, worker.now_us(), m.round_us)
 
 
 @part_of(CHECKPOINTS)
-def may_do(m: KernelMemory, worker: Any, start: int, end: int) -> int:
+def upload_slowed(m: KernelMemory, worker: Any, start: int, end: int) -> int:
     """Return the work that is allowed by the end of the round while a task's manager uploads."""
     return slowed_end(worker.checkpoint_state(), worker.task, start, end)
 
 
 @part_of(CHECKPOINTS)
-def note_records(m: KernelMemory, worker: Any, before: int) -> None:
-    """Have a transactional sink say that it has taken records up."""
-    note_writing(worker, worker.task, before)
-
-
-@part_of(CHECKPOINTS)
-def note_sent(m: KernelMemory, worker: Any) -> None:
-    """Have a task take notice of the barriers that it has sent."""
-    after_sending(worker, worker.task)
-
-
-@part_of(CHECKPOINTS)
-def plan_mail(m: KernelMemory, worker: Any, now: int) -> None:
+def plan_mail(m: KernelMemory, worker: Any) -> None:
     """Have a task looked at when a timer of it is due, a trigger arrives or a snapshot is over.
 
     While its task manager uploads it is looked at in every round. One that waits for none of that,
     nor for its barriers to leave, needs no attention any more.
     """
-    state = worker.checkpoint_state()
-    worker.task.attention = state.waits_outputs
+    state, task, triggers, at = worker.checkpoint_state(), worker.task, worker.triggers(), NEVER
     if state.is_slowed == 1:
-        worker.task.attention = 1
-        wake(m, worker.number, now + 1)
-    if stands_in_sync(state, worker.task, now * m.round_us) == 1:
-        worker.task.attention = 1
-        worker.task.status = f.BUSY  # until it is over
-        wake(m, worker.number, max(now + 1, state.synced_at // m.round_us))
-    if state.finishes > now:
-        worker.task.attention = 1
-        wake(m, worker.number, state.finishes)
+        at = m.now + 1
+    if stands_in_sync(state, task, worker.now_us()) == 1:
+        task.status = f.BUSY  # until it is over
+        at = min(at, state.synced_at // m.round_us)
+    if state.finishes > m.now:
+        at = min(at, state.finishes)
     timer = next_timer(worker)
     if timer >= 0:
-        worker.task.attention = 1
-        wake(m, worker.number, max(now + 1, (timer + m.round_us - 1) // m.round_us))
-    triggers = worker.triggers()
+        at = min(at, (timer + m.round_us - 1) // m.round_us)
     if triggers.ends.count > 0:
-        worker.task.attention = 1
-        wake(m, worker.number, max(now + 1, triggers.slots[triggers.ends.head].arrives))
+        at = min(at, triggers.slots[triggers.ends.head].arrives)
+    task.attention = state.waits_outputs
+    if at < NEVER:
+        task.attention = 1
+        wake(m, worker.number, max(m.now + 1, at))

@@ -3,10 +3,9 @@
 from flowcontrol.job.batch_control import BatchControl, BatchedTask, window_stages_of
 from flowcontrol.job.job import Job
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.timed_worker import kernel_time
+from flowcontrol.virtual.task_views import kernel_time, kernel_window, watermark_operators
 from flowcontrol.virtual.views import task_row
 from flowcontrol.virtual.wheel import wake
-from flowcontrol.virtual.windowed_worker import kernel_window, watermark_operators
 
 
 class Batches:

@@ -39,7 +39,7 @@ RULES = {
     "protocol.spark_time": "states watermarks grouping answering",
     "protocol.event_time": "bounds states output_rules generator_rules valve_rules "
     "alignment_rules stamps marks",
-    "operators": "task checkpoint_bytes checkpointing snapshots pacing table selectivity "
+    "operators": "task output checkpoint_bytes checkpointing snapshots pacing table selectivity "
     "source_log reading aligning marking event_time window windowing "
     "computing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
@@ -49,17 +49,17 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages barriers checkpoint_worker computing connections credits cut_logs debloat disk ending "
-    "failing jobs journal loop messages planning putting_aside reading spilled spilling task "
-    "timed_worker turns views wheel windowed_worker"
+    "ages barriers computing connections credits cut_logs debloat disk ending failing jobs journal "
+    "loop messages planning putting_aside reading reports spilled spilling task task_views turns "
+    "views wheel window_logs writing"
 )
 """Modules of this package whose functions are the kernel's own."""
 
 _COPIED_RULES = (
     "rows queues pool_rules channel_rules sender_rules subpartition_rules rounds service "
-    "times ratios task pacing table selectivity"
+    "times ratios task output pacing table selectivity"
 )
-_COPIED_KERNEL = "views wheel loop planning messages credits ages turns"
+_COPIED_KERNEL = "views wheel loop planning messages credits ages turns writing"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run

@@ -6,8 +6,15 @@ task that may claim something is looked at in every round.
 
 from typing import Any
 
-from flowcontrol.operators.computing import computes_next, note_computing
-from flowcontrol.protocol.processors import computes_until, cpu_at, share_processors, waiting_us
+from flowcontrol.operators.computing import computes_next, has_nothing_to_emit
+from flowcontrol.protocol.processors import (
+    claim_processor,
+    computes_until,
+    cpu_at,
+    share_processors,
+    waiting_us,
+)
+from flowcontrol.protocol.ratios import proportion
 from flowcontrol.protocol.service import work_by
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
@@ -36,17 +43,27 @@ def waits_for(m: KernelMemory, task: f.KernelTask, start: int, end: int) -> int:
 
 
 @part_of(CORES)
-def claim(m: KernelMemory, worker: Any, start: int, until: int, end: int, blocked_us: int) -> None:
-    """Have a task claim what it has done in the round; as ``note_computing``."""
+def claim(m: KernelMemory, worker: Any, allowed: Any, blocked_us: int) -> None:
+    """Have a task claim what it has done of the work that a round allowed, before it finishes.
+
+    It was back-pressured for ``blocked_us`` of it.
+    """
     task = worker.task
     state = kernel_processor(m, task.processor)
-    shares = rows(m, state.shares, state.share_count, 2)
-    cpu = cpu_at(shares, m.now * m.round_us)
-    note_computing(worker, task, state, cpu, m.round_us, start, until, end, blocked_us)
+    work = min(task.ready, allowed.until) - allowed.start
+    if task.kind == f.SOURCE:
+        work = allowed.until - allowed.start
+        free_us = m.round_us - waiting_us(state, allowed.start, allowed.end, m.round_us)
+        if free_us > 0 and blocked_us > 0:
+            work = proportion(work, max(0, free_us - blocked_us), free_us)
+        if has_nothing_to_emit(worker, task) == 1:
+            work = 0
+    cpu = cpu_at(rows(m, state.shares, state.share_count, 2), m.now * m.round_us)
+    claim_processor(state, cpu, max(0, work), allowed.end - allowed.start)
 
 
 @part_of(CORES)
-def share_round(m: KernelMemory, active: Any, count: int, now: int) -> None:
+def share_round(m: KernelMemory, active: Any, count: int) -> None:
     """Share the processors of a round out, and have tasks looked at that claim more in the next.
 
     Parameters
@@ -65,6 +82,6 @@ def share_round(m: KernelMemory, active: Any, count: int, now: int) -> None:
         task = v.task_row(m, number)
         if task.processor > 0 and task.status != f.ABSENT:
             phases = rows(m, task.phases, task.phase_count, 3)
-            end = work_by(phases, (now + 1) * m.round_us)
+            end = work_by(phases, (m.now + 1) * m.round_us)
             if computes_next(task, kernel_processor(m, task.processor), end) == 1:
-                wake(m, number, now + 1)
+                wake(m, number, m.now + 1)

@@ -50,15 +50,15 @@ tcp_messages = rows_of(t.TcpMessage)
 
 
 @part_of(WIRES)
-def transmit(m: KernelMemory, number: int, now: int) -> None:
+def transmit(m: KernelMemory, number: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
     connection = v.task_row(m, number)
     connection.has_sent = 0
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
     round_ns = m.round_us * 1000
-    first_after_ns = (now + 1) * round_ns
+    first_after_ns = (m.now + 1) * round_ns
     unseen = queue[FIFO_COUNT]  # those behind them were found sendable here, after they had sent
-    arrives, until_ns, nbytes, took_ns = now, 0, -1, 0
+    arrives, until_ns, nbytes, took_ns = m.now, 0, -1, 0
     while queue[FIFO_COUNT] > 0 and connection.ready < first_after_ns:
         out = v.out_row(m, fifo_first(queue))
         unseen -= 1
@@ -70,59 +70,59 @@ def transmit(m: KernelMemory, number: int, now: int) -> None:
             if message.nbytes != nbytes:
                 nbytes = message.nbytes
                 took_ns = _takes_ns(connection, nbytes + HEADER_BYTES)
-            arrives_ns = _serve_wire(m, connection, took_ns, now) + m.latency_ns
+            arrives_ns = _serve_wire(m, connection, took_ns) + m.latency_ns
             if arrives_ns > until_ns:  # as most do, it arrives in the round of the one before
-                arrives = max(now + 1, (arrives_ns + round_ns - 1) // round_ns)
+                arrives = max(m.now + 1, (arrives_ns + round_ns - 1) // round_ns)
                 until_ns = arrives * round_ns
             is_first = wire.ends.count == 0  # else its receiver is looked at by then already
             depart(m, wire, message, arrives)
             if is_first:
                 expect(m, out, arrives)
             if unseen >= 0:
-                wake(m, out.sender, now + 1)
+                wake(m, out.sender, m.now + 1)
         if found > 0 and is_sendable(m, out) == 1:
             fifo_rotate(queue)
         else:
             out.is_queued = 0
             fifo_drop(queue)
     if queue[FIFO_COUNT] > 0:
-        wake(m, number, max(now + 1, connection.ready // (m.round_us * 1000)))
+        wake(m, number, max(m.now + 1, connection.ready // (m.round_us * 1000)))
 
 
 @part_of(TCP)
-def carry(m: KernelMemory, number: int, now: int) -> None:
+def carry(m: KernelMemory, number: int) -> None:
     """Do a connection's part of a round, at its sender, in the kernel and at its receiver."""
     connection = v.task_row(m, number)
     connection.has_sent = 0
     at = connection.phases
     wire = tcp_connection(m, at)
     ring = tcp_messages(m, at + CONNECTION_CELLS, connection.phase_count)
-    t.hear_window(wire, ring, now)
+    t.hear_window(wire, ring, m.now)
     while True:
         slot = t.enter_message(wire, ring)
         while slot >= 0:
-            ring[slot].round = _arrival(m, connection, ring[slot].wire_bytes, now)
+            ring[slot].round = _arrival(m, connection, ring[slot].wire_bytes)
             slot = t.enter_message(wire, ring)
-        if wire.is_writable == 0 or _write_next(m, connection, wire, ring, now) == 0:
+        if wire.is_writable == 0 or _write_next(m, connection, wire, ring) == 0:
             break
-    _deliver_staged(m, wire, ring, now)
+    _deliver_staged(m, wire, ring)
     while wire.auto_read == 1:
-        if t.read_socket(wire, ring, now + 1, now + 1 + m.latency) == 0:
+        if t.read_socket(wire, ring, m.now + 1, m.now + 1 + m.latency) == 0:
             break
-        _deliver_staged(m, wire, ring, now)
+        _deliver_staged(m, wire, ring)
     if wire.auto_read == 1 and wire.read < wire.entered:
         wake(m, number, ring[wire.read % len(ring)].round - 1)
     if wire.entered < wire.written and wire.freed < wire.read:
-        wake(m, number, max(now + 1, ring[wire.freed % len(ring)].round))
+        wake(m, number, max(m.now + 1, ring[wire.freed % len(ring)].round))
 
 
-def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int, now: int) -> int:
+def _arrival(m: KernelMemory, connection: f.KernelTask, nbytes: int) -> int:
     """Put a message on the wire; return the round in which it arrives."""
     if connection.unit == 0:
-        return now + m.latency
+        return m.now + m.latency
     round_ns = m.round_us * 1000
-    done_ns = _serve_wire(m, connection, _takes_ns(connection, nbytes), now)
-    return max(now + 1, (done_ns + m.latency_ns + round_ns - 1) // round_ns)
+    done_ns = _serve_wire(m, connection, _takes_ns(connection, nbytes))
+    return max(m.now + 1, (done_ns + m.latency_ns + round_ns - 1) // round_ns)
 
 
 def _takes_ns(connection: f.KernelTask, nbytes: int) -> int:
@@ -130,20 +130,16 @@ def _takes_ns(connection: f.KernelTask, nbytes: int) -> int:
     return capped(nbytes, connection.cost_ns, connection.unit)
 
 
-def _serve_wire(m: KernelMemory, connection: f.KernelTask, took_ns: int, now: int) -> int:
+def _serve_wire(m: KernelMemory, connection: f.KernelTask, took_ns: int) -> int:
     """Have the wire be busy for so long; return when it is done, nanoseconds."""
     wire = v.task_row(m, connection.first_gate)  # all connections between two machines share it
-    done_ns = max(now * m.round_us * 1000, wire.ready) + took_ns
+    done_ns = max(m.now * m.round_us * 1000, wire.ready) + took_ns
     wire.ready = done_ns
     return done_ns
 
 
 def _write_next(
-    m: KernelMemory,
-    connection: f.KernelTask,
-    wire: t.TcpConnection,
-    ring: Sequence[t.TcpMessage],
-    now: int,
+    m: KernelMemory, connection: f.KernelTask, wire: t.TcpConnection, ring: Sequence[t.TcpMessage]
 ) -> int:
     """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
     queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
@@ -159,16 +155,14 @@ def _write_next(
     poll_closed(partition, out.place, m.quota, 0, message)
     t.write_message(wire, message, channel)
     m.transfers += 1 - is_event(message)
-    wake(m, out.sender, now + 1)
+    wake(m, out.sender, m.now + 1)
     out.is_queued = may_be_served(m, out)
     if out.is_queued == 1:
         fifo_push(queue, channel)
     return 1
 
 
-def _deliver_staged(
-    m: KernelMemory, wire: t.TcpConnection, ring: Sequence[t.TcpMessage], now: int
-) -> None:
+def _deliver_staged(m: KernelMemory, wire: t.TcpConnection, ring: Sequence[t.TcpMessage]) -> None:
     """Give messages that were read to their channels, until one finds no buffer."""
     slot = t.staged_slot(wire, ring)
     while slot >= 0:
@@ -189,5 +183,5 @@ def _deliver_staged(
         if m.has_checkpoints == 1 and is_event(message) == 0:
             count_bytes(m, v.in_row(m, out.input), message.nbytes)
         t.deliver_message(wire)
-        wake(m, out.receiver, now + 1)
+        wake(m, out.receiver, m.now + 1)
         slot = t.staged_slot(wire, ring)

@@ -12,10 +12,10 @@ from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.scenario import Savepoint
 from flowcontrol.virtual import checkpoint_fields as f
 from flowcontrol.virtual.checkpoint_fields import KernelOrder
-from flowcontrol.virtual.checkpoint_worker import REPORT_CELLS
 from flowcontrol.virtual.loop import has_news
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.recovery import Recovery
+from flowcontrol.virtual.task_views import REPORT_CELLS
 
 KINDS = {
     TRIGGER: f.TO_TAKE,

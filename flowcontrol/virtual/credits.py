@@ -5,20 +5,20 @@ from flowcontrol.protocol.queues import append, drop, next_slot
 from flowcontrol.protocol.rounds import announce_credit, free_local
 from flowcontrol.protocol.rows import WORD
 from flowcontrol.protocol.sides import Partition
-from flowcontrol.protocol.subpartition_rules import hear_resumed
+from flowcontrol.protocol.subpartition_rules import on_resume_consumption
 from flowcontrol.systems.transports.rules import is_held, next_grant, next_look
 from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.checkpoint_worker import note_barriers_of
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import BUFFERS, CHECKPOINTS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.wheel import wake
+from flowcontrol.virtual.writing import note_barriers_of
 
 
-def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def read_credits(m: KernelMemory, task: f.KernelTask) -> None:
     """Take notice of credits and of buffers that local consumers have let go of."""
     for i in range(task.partitions):
         number = task.first_partition + i
@@ -35,7 +35,7 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             if into.buffer_size > 0:
                 out.desired_buffer_size = into.buffer_size
             if m.has_checkpoints == 1 and into.credits_most == 0 and into.told > out.resumed:
-                hear_resumed(out, into.told)
+                on_resume_consumption(out, into.told)
             if p.kind > PIPELINED and out.is_local == 1:
                 pass  # disk.note_disk takes notice
             elif out.is_local == 1 and m.counts_records == 0:
@@ -43,7 +43,7 @@ def read_credits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             elif into.credits_most == 0:
                 out.announced = into.announced
             else:
-                done = _hear_late(m, p.task, out, into, now)
+                done = _receive_credits(m, p.task, out, into)
             v.set_bit(m, p.dirty, place)
             if done == 1:
                 v.clear_bit(m, bits, place)
@@ -58,27 +58,27 @@ def free_lent(m: KernelMemory, partition: Partition, place: int, consumed: int) 
     free_local(partition, place, consumed, m.quota)
 
 
-def _hear_late(
-    m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
+def _receive_credits(
+    m: KernelMemory, task: int, out: f.KernelSubpartition, into: f.KernelInputChannel
 ) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
     credits = v.credit_queue(m, into.credits, into.credits_most)
     while credits.ends.count > 0:
-        if credits.slots[credits.ends.head].round > now:
+        if credits.slots[credits.ends.head].round > m.now:
             wake(m, task, credits.slots[credits.ends.head].round)
             return 0
         credit = drop(credits)
         if credit.kind == f.ADD_CREDIT:
             out.announced = credit.value
         elif credit.kind == f.RESUME_CONSUMPTION:
-            hear_resumed(out, credit.value)
+            on_resume_consumption(out, credit.value)
         else:
             out.desired_buffer_size = credit.value
     return 1
 
 
 @part_of(BUFFERS)
-def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def announce_all(m: KernelMemory, task: f.KernelTask) -> None:
     """Announce the credit that channels gained, and what local ones have consumed."""
     for i in range(task.gates):
         number = task.first_gate + i
@@ -92,9 +92,9 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
             if m.has_checkpoints == 1 and task.attention == 1 and m.is_tcp == 0:
-                tell_resumed(m, out, into, now)
+                resume_consumption(m, into)
             if out.is_local == 1:
-                notify_sender(m, out, now + 1)
+                wake_sender(m, out, m.now + 1)
             elif into.unannounced > 0:
                 if m.is_tcp == 1:  # not a credit: a buffer for the message that is staged
                     into.unannounced = 0
@@ -102,16 +102,14 @@ def announce_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                     channel = v.next_bit(m, bits, count, channel)
                     continue
                 announce_credit(gate, channel)
-                grant(m, into, now)
+                grant(m, into)
             channel = v.next_bit(m, bits, count, channel)
         for word in range(count // WORD + 1):
             m[bits + word] = 0
 
 
 @part_of(CHECKPOINTS)
-def tell_resumed(
-    m: KernelMemory, out: f.KernelSubpartition, into: f.KernelInputChannel, now: int
-) -> None:
+def resume_consumption(m: KernelMemory, into: f.KernelInputChannel) -> None:
     """Tell a sender of its barriers, if there is news: consumption resumed behind one that blocks.
 
     Where records are counted nothing blocks; the news is that the task has taken one.
@@ -121,62 +119,55 @@ def tell_resumed(
     if resumed == into.told:
         return
     into.told = resumed
-    if into.credits_most == 0:
-        notify_sender(m, out, now + 1)
-    else:
-        notify_sender_later(m, out, f.RESUME_CONSUMPTION, resumed, now)
+    notify_sender(m, into, f.RESUME_CONSUMPTION, resumed)
 
 
 @part_of(RECORDS)
-def grant_all(m: KernelMemory, number: int, task: f.KernelTask, now: int) -> None:
+def grant_all(m: KernelMemory, number: int, task: f.KernelTask) -> None:
     """Grant what a task's receivers may after a round; have it looked at for the next time."""
     transport = v.transport_of(m)
-    held = is_held(transport, task.is_held, task.queued, now)
+    held = is_held(transport, task.is_held, task.queued, m.now)
     task.is_held = held
     for i in range(task.gates):
         g = v.gate_row(m, task.first_gate + i)
         states = v.channel_grants(m, g.grants, g.channels)
-        end = RoundEnd(now, held, g.record_bytes)
+        end = RoundEnd(m.now, held, g.record_bytes)
         for channel in range(g.channels):
             into, state = v.in_row(m, g.first_channel + channel), states[channel]
             granted = next_grant(transport, state, into, end)
             if granted != into.announced:
                 into.announced = granted
-                grant(m, into, now)
+                grant(m, into)
             if m.has_checkpoints == 1 and task.attention == 1:
-                tell_resumed(m, v.out_row(m, into.out), into, now)
+                resume_consumption(m, into)
             look = next_look(transport, state, end)
-            if look > now:
+            if look > m.now:
                 wake(m, number, look)
         for word in range(g.channels // WORD + 1):
             m[g.dirty_channels + word] = 0
 
 
-def grant(m: KernelMemory, into: f.KernelInputChannel, now: int) -> None:
+def grant(m: KernelMemory, into: f.KernelInputChannel) -> None:
     """Send what a channel has announced to its sender."""
     m.grants += 1
-    out = v.out_row(m, into.out)
-    if into.credits_most == 0:
-        notify_sender(m, out, now + 1)
-    else:
-        notify_sender_later(m, out, f.ADD_CREDIT, into.announced, now)
+    notify_sender(m, into, f.ADD_CREDIT, into.announced)
 
 
-def notify_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
+def notify_sender(m: KernelMemory, into: f.KernelInputChannel, kind: int, value: int) -> None:
+    """Tell the sender of a channel something: it reads that in the next round, or off the wire."""
+    out, at = v.out_row(m, into.out), m.now + 1
+    if into.credits_most > 0:
+        at = m.now + m.latency
+        credits = v.credit_queue(m, into.credits, into.credits_most)
+        credit = next_slot(credits)
+        credit.kind = kind
+        credit.value = value
+        credit.round = at
+        append(credits)
+    wake_sender(m, out, at)
+
+
+def wake_sender(m: KernelMemory, out: f.KernelSubpartition, at: int) -> None:
     """Have a sender look at a channel in a round."""
     v.set_bit(m, v.partition_row(m, out.partition).credited, out.place)
     wake(m, out.sender, at)
-
-
-def notify_sender_later(
-    m: KernelMemory, out: f.KernelSubpartition, kind: int, value: int, now: int
-) -> None:
-    """Tell a sender something that arrives after the network's latency."""
-    into = v.in_row(m, out.input)
-    credits = v.credit_queue(m, into.credits, into.credits_most)
-    credit = next_slot(credits)
-    credit.kind = kind
-    credit.value = value
-    credit.round = now + m.latency
-    append(credits)
-    notify_sender(m, out, now + m.latency)

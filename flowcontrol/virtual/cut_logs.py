@@ -9,21 +9,30 @@ from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import run_at
-from flowcontrol.virtual.cells import rows_of, state_of
-from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.cells import rows_of
+from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.virtual.cut_log_fields import KeptElement
 from flowcontrol.virtual.header import FLAG_KEPT, KernelMemory
-from flowcontrol.virtual.parts import EVENT_TIME
+from flowcontrol.virtual.parts import CHECKPOINTS, EVENT_TIME
 from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.task_views import kernel_checkpoints
 
 kept_rows = rows_of(KeptElement)
-checkpoints_of = state_of(KernelCheckpoints)
+
+
+@part_of(CHECKPOINTS)
+def keep_cut(m: KernelMemory, held: KernelCheckpoints, checkpoint: int) -> None:
+    """Copy the cells that a restart puts back (:mod:`flowcontrol.virtual.cut_memory`)."""
+    at = held.cuts + checkpoint % CUT_SLOTS * (1 + held.cut_cells)
+    m[at] = checkpoint
+    for i in range(held.cut_cells):
+        m[at + 1 + i] = m[m[held.cut_places + i]]
 
 
 @part_of(EVENT_TIME)
 def log_channels(m: KernelMemory, task: f.KernelTask, checkpoint: int) -> None:
     """Log what is in the channels of a task that takes a checkpoint, if barriers overtake it."""
-    held = checkpoints_of(m, task.checkpoints)
+    held = kernel_checkpoints(m, task.checkpoints)
     if held.own.mode == AT_LEAST_ONCE or held.alignment.is_unaligned == 0:
         return
     for i in range(task.gates):
@@ -36,7 +45,7 @@ def log_channels(m: KernelMemory, task: f.KernelTask, checkpoint: int) -> None:
                 found = run_at(m, place - 1)
                 log_element(m, number, checkpoint, found.count, found.stamp, found.kind)
                 place = found.next
-            sender = checkpoints_of(m, v.task_row(m, out.sender).checkpoints)
+            sender = kernel_checkpoints(m, v.task_row(m, out.sender).checkpoints)
             into.recorded = checkpoint if sender.own.handled < checkpoint else 0
 
 
@@ -46,7 +55,7 @@ def record_element(
 ) -> None:
     """Log what a task puts into a recorded channel, unless its barrier is in front of it."""
     into = v.in_row(m, v.out_row(m, number).input)
-    if checkpoints_of(m, task.checkpoints).own.handled >= into.recorded:
+    if kernel_checkpoints(m, task.checkpoints).own.handled >= into.recorded:
         into.recorded = 0
     else:
         log_element(m, number, into.recorded, count, stamp, kind)

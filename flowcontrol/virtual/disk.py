@@ -35,12 +35,12 @@ _WRITES = 0
 _READS = 1
 
 
-def ask_disk(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
+def ask_disk(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Have the disk serve a partition that has something to write or to read."""
     if sp.unwritten.head > 0:
         _enqueue(m, sp, _WRITES)
     region = region_of(m, sp)
-    if sp.unread == 0 or region.left > 0 or region.start > now:
+    if sp.unread == 0 or region.left > 0 or region.start > m.now:
         return
     if _next_lane(m, sp) >= 0:
         _enqueue(m, sp, _READS)
@@ -86,12 +86,12 @@ def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
 
 
 @part_of(SPILLS)
-def serve_disk(m: KernelMemory, number: int, now: int) -> None:
+def serve_disk(m: KernelMemory, number: int) -> None:
     """Begin what the disk can begin in a round, in the order of asking."""
     disk = v.task_row(m, number)
     queue = row(m, disk.union, FIFO_SLOTS + disk.gates)
     round_ns = m.round_us * 1000
-    start_ns = now * round_ns
+    start_ns = m.now * round_ns
     while queue[FIFO_COUNT] > 0 and disk.ready < start_ns + round_ns:
         item = fifo_pop(queue)
         p = v.partition_row(m, item // 2)
@@ -103,13 +103,13 @@ def serve_disk(m: KernelMemory, number: int, now: int) -> None:
         own = buffer_at(m, pointer)
         begun_ns = max(start_ns, disk.ready)
         disk.ready = begun_ns + k.disk_ns(own.nbytes, disk.cost_ns, disk.unit)
-        seen = max(now + 1, (disk.ready + round_ns - 1) // round_ns)
+        seen = max(m.now + 1, (disk.ready + round_ns - 1) // round_ns)
         own.round = seen
         push(m, sp.served, pointer)
         wake(m, p.task, seen)
-        ask_disk(m, sp, now)
+        ask_disk(m, sp)
     if queue[FIFO_COUNT] > 0:
-        wake(m, number, max(now + 1, disk.ready // round_ns))
+        wake(m, number, max(m.now + 1, disk.ready // round_ns))
     disk.has_sent = 0  # it may be asked again
 
 
@@ -134,14 +134,14 @@ def _begin(m: KernelMemory, sp: s.SpillingPartition, way: int) -> int:
 
 
 @part_of(SPILLS)
-def note_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def note_disk(m: KernelMemory, task: f.KernelTask) -> None:
     """Take notice of what the disk has done, and of what local consumers have."""
     for i in range(task.partitions):
         p = v.partition_row(m, task.first_partition + i)
         if p.kind <= k.PIPELINED:
             continue
         sp = spill_row(m, p)
-        _hear_done(m, sp, now)
+        _hear_done(m, sp)
         count, bits = p.channels, p.dirty
         place = v.next_bit(m, bits, count, -1)
         while place >= 0:
@@ -151,18 +151,18 @@ def note_disk(m: KernelMemory, task: f.KernelTask, now: int) -> None:
                 out.consumed = consumed
                 consume(m, sp, place, consumed)
             place = v.next_bit(m, bits, count, place)
-        if region_of(m, sp).start == now:
+        if region_of(m, sp).start == m.now:
             for other in range(count):
                 v.set_bit(m, bits, other)
-        finish_writing(m, sp, now)
+        finish_writing(m, sp)
 
 
-def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
+def _hear_done(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Take the buffers that the disk is done with."""
     p = v.partition_row(m, sp.number)
     while sp.served.head > 0:
         own = buffer_at(m, sp.served.head)
-        if own.round > now:
+        if own.round > m.now:
             wake(m, p.task, own.round)
             return
         pointer = pop(m, sp.served)
@@ -184,18 +184,18 @@ def _hear_done(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
             p.is_stopped = 0
 
 
-def finish_writing(m: KernelMemory, sp: s.SpillingPartition, now: int) -> None:
+def finish_writing(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Tell the consumers of a partition when it is finished and all of it is written."""
     if sp.closed != 1 or sp.writing > 0:
         return
     sp.closed = 2
-    sp.done_at = now
+    sp.done_at = m.now
     if k.waits_for_producers(v.partition_row(m, sp.number).kind) == 0:
         return
     region = region_of(m, sp)
     region.left -= 1
     if region.left > 0:
         return
-    region.start = now + 1
+    region.start = m.now + 1
     for i in range(region.count):
-        wake(m, v.partition_row(m, m[sp.region + REGION_CELLS + i]).task, now + 1)
+        wake(m, v.partition_row(m, m[sp.region + REGION_CELLS + i]).task, m.now + 1)

@@ -13,8 +13,8 @@ from flowcontrol.protocol.windows.keeping import ENTRY, FURTHER, put_entries
 from flowcontrol.protocol.windows.states import ColumnValues
 from flowcontrol.virtual.ages import push_mark, push_run
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.task_views import kernel_window, windows_of
 from flowcontrol.virtual.views import out_row, task_row
-from flowcontrol.virtual.windowed_worker import kernel_window, windows_of
 
 
 class CutLogs:

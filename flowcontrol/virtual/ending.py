@@ -4,15 +4,13 @@ A task ends when its source has ended, or its inputs are read to the end; a whol
 nothing in it is left to do.
 """
 
+from flowcontrol.operators.checkpointing import may_finish
+from flowcontrol.operators.event_time import end_time
+from flowcontrol.operators.output import outputs_available, write_pending
 from flowcontrol.operators.pacing import skip_due
 from flowcontrol.operators.source_log import append_up_to, lag, unread
-from flowcontrol.operators.task import (
-    BLOCKED,
-    CAPACITY,
-    emit_some,
-    outputs_available,
-    write_pending,
-)
+from flowcontrol.operators.task import BLOCKED, CAPACITY, emit_some
+from flowcontrol.operators.windowing import waits_for_batches
 from flowcontrol.protocol.checkpoints.barriers import FINISHED
 from flowcontrol.protocol.events import finish_partition, finish_task
 from flowcontrol.protocol.partition_kinds import PIPELINED
@@ -22,9 +20,7 @@ from flowcontrol.systems.throttles.throttled_source import after_emitting, hold,
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import peek_run, push_run, run_length, take_run
-from flowcontrol.virtual.barriers import may_end
 from flowcontrol.virtual.cells import rows
-from flowcontrol.virtual.checkpoint_worker import event_partition, log_report
 from flowcontrol.virtual.disk import finish_writing
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import LOGS, SPILLS, THROTTLES
@@ -32,73 +28,69 @@ from flowcontrol.virtual.reading import arrivals_of
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.spilling import close_partition
-from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.timed_worker import end_times
+from flowcontrol.virtual.task import KernelWorker
 from flowcontrol.virtual.wheel import wake
-from flowcontrol.virtual.windowed_worker import waits_for_batches
+from flowcontrol.virtual.writing import event_partition
 
 
-def finish_when_over(
-    m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int, now: int
-) -> None:
+def finish_when_over(m: KernelMemory, worker: KernelWorker) -> None:
     """Finish a task that has nothing more to do: close its outputs, and queue their ends."""
+    task = worker.task
     if task.kind == f.SOURCE and task.open_inputs > 0:
-        _end_source(m, number, task, phases, end_us)
+        _end_source(m, worker)
     elif m.has_readers == 1 and task.kind == f.READER and task.open_inputs > 0:
-        _end_reader(m, number, task, end_us)
+        _end_reader(m, worker)
     if task.is_timed == 1:
-        end_times(m, worker_of(m, number, task))
-    if task.has_window == 1 and waits_for_batches(m, worker_of(m, number, task)) == 1:
+        end_time(worker, task)
+    if task.has_window == 1 and waits_for_batches(worker, task) == 1:
         return
-    if m.has_checkpoints == 1 and may_end(m, worker_of(m, number, task)) == 0:
+    if m.has_checkpoints == 1 and may_finish(worker, task) == 0:
         return
     if task.is_pending == 1 or finish_task(task) == 0:
         return
     for i in range(task.partitions):
         p = v.partition_row(m, task.first_partition + i)
         if p.kind > PIPELINED:
-            _write_rest(m, task.first_partition + i, now)
+            _write_rest(m, task.first_partition + i)
         finish_partition(event_partition(m, task.first_partition + i))
     if m.has_checkpoints == 1:
-        log_report(m, number, task, FINISHED, 0, 0)
+        worker.report(FINISHED, 0, 0)
 
 
 @part_of(LOGS)
-def _end_reader(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> int:
+def _end_reader(m: KernelMemory, worker: KernelWorker) -> None:
     """Note that nothing will wait in a log any more, or have it looked at when that may be."""
-    log = v.source_log(m, task.log)
-    arrivals = arrivals_of(m, log)
-    if has_ended(arrivals, end_us, task.taken, task.limit) == 0:
-        _look_at_end(m, number, arrivals, end_us)
-    elif unread(log) == 0:
+    log = v.source_log(m, worker.task.log)
+    if _is_over(m, worker, arrivals_of(m, log)) == 1 and unread(log) == 0:
+        worker.task.open_inputs = 0
+
+
+def _end_source(m: KernelMemory, worker: KernelWorker) -> None:
+    """Note that nothing falls due at a source any more, or have it looked at when that may be."""
+    task = worker.task
+    if _is_over(m, worker, worker.service_phases()) == 0:
+        return
+    if task.throttle == 0 or waits_at_source(m, task) == 0:
         task.open_inputs = 0
+
+
+def _is_over(m: KernelMemory, worker: KernelWorker, phases: Rows) -> int:
+    """Tell whether a schedule has ended: 1 if so; else have the task looked at when it may have."""
+    end_us = (m.now + 1) * m.round_us
+    if has_ended(phases, end_us, worker.task.taken, worker.task.limit) == 1:
+        return 1
+    last, whole = phases[len(phases) - 1][PHASE_START], m.round_us
+    if end_us < last:
+        wake(m, worker.number, max(m.now + 1, (last + whole - 1) // whole - 1))
     return 0
 
 
-def _end_source(
-    m: KernelMemory, number: int, task: f.KernelTask, phases: Rows, end_us: int
-) -> None:
-    """Note that nothing falls due at a source any more, or have it looked at when that may be."""
-    if has_ended(phases, end_us, task.taken, task.limit) == 1:
-        if task.throttle == 0 or waits_at_source(m, task) == 0:
-            task.open_inputs = 0
-        return
-    _look_at_end(m, number, phases, end_us)
-
-
-def _look_at_end(m: KernelMemory, number: int, phases: Rows, end_us: int) -> None:
-    """Have a task looked at when the last rate of a schedule begins."""
-    last, whole = phases[len(phases) - 1][PHASE_START], m.round_us
-    if end_us < last:
-        wake(m, number, max(m.now + 1, (last + whole - 1) // whole - 1))
-
-
 @part_of(SPILLS)
-def _write_rest(m: KernelMemory, number: int, now: int) -> None:
+def _write_rest(m: KernelMemory, number: int) -> None:
     """Have a partition that spills write what it still holds."""
     sp = spill_row(m, v.partition_row(m, number))
     close_partition(m, sp)
-    finish_writing(m, sp, now)
+    finish_writing(m, sp)
 
 
 @part_of(THROTTLES)

@@ -11,7 +11,7 @@ from flowcontrol.virtual.wheel import wake
 
 
 @part_of(FAILURES)
-def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def lose_arrivals(m: KernelMemory, task: f.KernelTask) -> None:
     """Lose the messages and the credit that reach a task that is not deployed."""
     for i in range(task.gates):
         g = v.gate_row(m, task.first_gate + i)
@@ -19,7 +19,7 @@ def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while channel >= 0:
             queue = v.wire_queue(m, g.first_channel + channel)
             while queue.ends.count > 0:
-                if queue.slots[queue.ends.head].round > now:
+                if queue.slots[queue.ends.head].round > m.now:
                     wake(m, g.task, queue.slots[queue.ends.head].round)
                     break
                 drop(queue)
@@ -30,18 +30,18 @@ def lose_arrivals(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         p = v.partition_row(m, task.first_partition + i)
         place = v.next_bit(m, p.credited, p.channels, -1)
         while place >= 0:
-            lose_credit(m, p.task, v.out_row(m, p.first_channel + place), now)
+            lose_credit(m, p.task, v.out_row(m, p.first_channel + place))
             place = v.next_bit(m, p.credited, p.channels, place)
 
 
-def lose_credit(m: KernelMemory, task: int, out: f.KernelSubpartition, now: int) -> None:
+def lose_credit(m: KernelMemory, task: int, out: f.KernelSubpartition) -> None:
     """Lose the credit that has reached a channel of a task that is not deployed."""
     into = v.in_row(m, out.input)
     if into.credits_most == 0:
         return
     credits = v.credit_queue(m, into.credits, into.credits_most)
     while credits.ends.count > 0:
-        if credits.slots[credits.ends.head].round > now:
+        if credits.slots[credits.ends.head].round > m.now:
             wake(m, task, credits.slots[credits.ends.head].round)
             return
         drop(credits)

@@ -255,7 +255,7 @@ def in_order(m: KernelMemory, active: w.Row, count: int) -> None:
 
 
 @part_of(JOBS)
-def serve_waiting(m: KernelMemory, now: int) -> None:
+def serve_waiting(m: KernelMemory) -> None:
     """Let pools without a free segment fetch one that others gave back in this round.
 
     ``LocalBufferPool.onGlobalPoolAvailable``: partitions first, then gates. A partition that is
@@ -265,7 +265,7 @@ def serve_waiting(m: KernelMemory, now: int) -> None:
         p = partition_row(m, i)
         got = fetch_segment(p.pool, global_pool(m, p.global_at))
         if got == 1 and task_row(m, p.task).status != f.ABSENT:
-            wake(m, p.task, now + 1)
+            wake(m, p.task, m.now + 1)
     for i in range(m.gates):
         g = gate_row(m, i)
         fetch_segment(g.pool, global_pool(m, g.global_at))

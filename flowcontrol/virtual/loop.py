@@ -1,13 +1,76 @@
-"""The loop over rounds: which tasks are looked at, in what order, and what a round does to one."""
+"""The rounds: which tasks have something to do, and what each does, phase by phase.
+
+**Theory of operation.** A round is a stretch of time, some milliseconds. What a task does in it to
+another one (a message, a credit, a buffer that is let go of) reaches that one in the next round at
+the earliest: it stands on the wire, or a cursor moves that the other reads a round later. So the
+order of tasks within a round does not matter, a round may run in several processes, each with some
+of the tasks (:mod:`flowcontrol.replicas`), and a task with nothing to do sleeps: the wheel
+(:mod:`.wheel`) has the tasks of each round, and a round without any costs nothing.
+
+:func:`_advance` goes from round to round. Each is two passes over its tasks, and one over what they
+share:
+
+1. :func:`run_tasks` has *every* task take in what has reached it, before any of them works:
+
+   - ``settle`` counts the rounds that it slept as what it was found to be last (idle, busy ...);
+   - ``receive_all`` puts messages from the wire into the queues of its input channels
+     (``RemoteInputChannel.onBuffer``); barriers that overtake go to the mailbox besides;
+   - ``read_credits`` reads what its receivers have announced (``addCredit``,
+     ``notifyNewBufferSize``, ``resumeConsumption``), and takes back what local ones have recycled.
+
+   None of it works. It is a pass of its own as a local channel reads its sender's counters: these
+   must be those of the round before for all.
+
+2. Then each task works, in :func:`step`. A phase may change the task itself, its gates and its
+   partitions. What is another's it may only wake, or put something on the wire for.
+
+   1. ``allow_work`` says how much: what its rate allows from the start to the end of the round,
+      less while it waits for a processor or while its task manager uploads. Emissions that fell
+      due while a source was blocked are dropped here, before a snapshot puts any off.
+   2. ``process_mail`` is the mailbox of a ``StreamTask``: barriers that overtake, triggers, and
+      timers, if the task is between two records. It comes before the input since Flink looks at
+      the mailbox before each record.
+   3. ``process_input`` is ``StreamTask.processInput``: take records up, run the operators, write
+      to result partitions, until the rate, the input or an output stops it. It says which. Events
+      are polled in their turn, buffers are recycled as soon as their last record is read.
+   4. ``account_time`` shares the round out over busy, idle and back-pressured: by what stopped the
+      task and whether its outputs are available now, so before buffers leave again. Then what a
+      task was not allowed to do is lost (``lose_work``), and gates measure their throughput.
+   5. ``finish_when_over`` closes the outputs of a task whose inputs have ended: behind all that it
+      has written, before the last of it is sent.
+   6. ``flush_outputs`` is the ``OutputFlusher``: it makes what was written available, though its
+      buffer is not full, so it comes before sending.
+   7. ``send`` puts on the wire what credit allows (``PartitionRequestQueue``), and returns the
+      segments of sent buffers to the pool. A barrier that has left may complete a checkpoint.
+   8. ``announce_all`` (``grant_all`` where records are counted) announces the credit that its
+      channels have gained from recycled buffers (``notifyCreditAvailable``). It comes last, as
+      any phase before may recycle one.
+   9. ``plan`` puts the task on the wheel again: it reads what the round has left and decides when
+      the task could do something by itself, and what the rounds until then count as. Whoever
+      sends it anything wakes it besides. It may be early at no price but time, and never late.
+
+3. :func:`serve_machines` is about what tasks share: connections and disks give each waiting channel
+   its turn, pools without a segment get what others gave back, processors are shared out. It comes
+   behind all tasks, for it depends on what each of them wants.
+
+The kernel stops, with a flag, where somebody outside must look (:mod:`.header`): a log is half
+full, the coordinator has news, a throttle waits until the job is empty. Then all tasks, asleep or
+not, are brought to that round (:func:`settle_until`), as a sample reads them all.
+"""
 
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from flowcontrol.operators.checkpointing import after_sending, note_writing
+from flowcontrol.operators.event_time import probe_generator
+from flowcontrol.operators.marking import emit_latency_marker
+from flowcontrol.operators.output import outputs_available
 from flowcontrol.operators.pacing import let_pass
-from flowcontrol.operators.snapshots import forgo
-from flowcontrol.operators.task import CAPACITY, account, emit, outputs_available, serve
+from flowcontrol.operators.snapshots import lose_work
+from flowcontrol.operators.task import CAPACITY, account, emit, serve
+from flowcontrol.operators.windowing import on_processing_time
 from flowcontrol.protocol.rounds import flush
 from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.service import NEVER, stands_still, work_by
@@ -16,20 +79,17 @@ from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.barriers import (
-    look_at_events,
-    may_do,
-    note_records,
-    note_sent,
-    stands_still_for_snapshot,
+    deliver_orders,
+    process_checkpoint_mail,
     synced_for,
-    take_orders,
+    upload_slowed,
 )
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.computing import claim, share_round, waits_for, work_until
 from flowcontrol.virtual.connections import carry, transmit
 from flowcontrol.virtual.credits import announce_all, grant_all, read_credits
-from flowcontrol.virtual.debloat import debloat_gates, measure_gates, note_waiting
+from flowcontrol.virtual.debloat import debloat_gates, note_waiting
 from flowcontrol.virtual.disk import note_disk, serve_disk
 from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
 from flowcontrol.virtual.failing import fill_log, lose_arrivals
@@ -43,16 +103,14 @@ from flowcontrol.virtual.header import (
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import EVENT_TIME, EVERYTHING, THROTTLES
-from flowcontrol.virtual.planning import is_nothing_queued, plan
+from flowcontrol.virtual.planning import is_nothing_queued, note_pause, plan
 from flowcontrol.virtual.putting_aside import take_written
 from flowcontrol.virtual.reading import append_until, read
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.spilling import note_memory, note_waits, send_spilled
-from flowcontrol.virtual.task import KernelWorker, worker_of
-from flowcontrol.virtual.timed_worker import mark_time, note_pause, probe
+from flowcontrol.virtual.task import KernelWorker, RoundWork, round_work, worker_of
 from flowcontrol.virtual.turns import close, serve_now
 from flowcontrol.virtual.wheel import collect, next_round, wake_at
-from flowcontrol.virtual.windowed_worker import look_at_timers
 
 PARTS = EVERYTHING
 """What of the kernel is there; a compiled one finds its own parts here."""
@@ -68,7 +126,7 @@ def _advance(memory: Any, end: int) -> int:
         m.flags |= FLAG_PARTS
         return m.flags
     if m.has_checkpoints == 1:
-        take_orders(m)
+        deliver_orders(m)
     now = next_round(m, m.round, end)
     while now < end:
         m.now = now
@@ -76,14 +134,11 @@ def _advance(memory: Any, end: int) -> int:
         active = row(m, m.active, 2 * m.tasks)
         if m.is_ordered == 1:
             in_order(m, active, count)
-        run_tasks(m, active, count, now)
-        serve_machines(m, active, count, now)
+        run_tasks(m, active, count)
+        serve_machines(m, active, count)
         if m.flags != 0:
             return m.flags
-        if m.is_watched == 1 and is_empty(m, now) == 1:
-            m.flags |= FLAG_EMPTY
-        if m.has_checkpoints == 1 and has_news(m) == 1:
-            m.flags |= FLAG_REPORTS
+        note_news(m)
         if m.flags != 0:
             end = now + 1  # all is accounted for, as this may be a sample's last round
             break
@@ -94,65 +149,18 @@ def _advance(memory: Any, end: int) -> int:
     m.round = end
     m.now = end - 1
     if m.parts & THROTTLES != 0:
-        m.is_empty = is_empty(m, end - 1)
+        m.is_empty = is_empty(m, m.now)
     for i in range(m.tasks):
-        task = v.task_row(m, i)
-        slept = end - task.last - 1
-        settle(m, task, end)
-        catch_up(m, i, task, end, slept)
+        settle_until(m, i, end)
     return m.flags
 
 
-def run_tasks(m: KernelMemory, active: Row, count: int, now: int) -> None:
-    """Have tasks take in what has reached them, and then each do its round."""
-    for i in range(count):
-        task = v.task_row(m, active[i])
-        if task.kind == f.CONNECTION or task.kind == f.DISK:
-            serve_now(m, active[i])
-        elif m.may_fail == 1 and task.status == f.ABSENT:
-            lose_arrivals(m, task, now)
-        else:
-            settle(m, task, now)
-            receive_all(m, task, now)
-            read_credits(m, task, now)
-            if m.debloat_us > 0:
-                note_waiting(m, task)
-            if task.kinds > 0:
-                note_disk(m, task, now)
-    for i in range(count):
-        task = v.task_row(m, active[i])
-        if task.kind == f.CONNECTION or task.kind == f.DISK:
-            continue
-        if m.may_fail == 1 and task.status == f.ABSENT:
-            continue
-        step(m, active[i], now)
-
-
-def serve_machines(m: KernelMemory, active: Row, count: int, now: int) -> None:
-    """Have what tasks share do its round, behind those that were active: connections, disks, ...
-
-    Parameters
-    ----------
-    active : row of int
-        The tasks; behind all tasks, what is to be served.
-    count : int
-        How many were active.
-    """
-    if m.is_ordered == 1:
-        in_order(m, row(m, m.active + m.tasks, m.tasks), m.served)
-    for i in range(m.served):
-        number = active[m.tasks + i]
-        if v.task_row(m, number).kind == f.DISK:
-            serve_disk(m, number, now)
-        elif m.is_tcp == 1:
-            carry(m, number, now)
-        else:
-            transmit(m, number, now)
-    m.served = 0
-    if m.is_shared == 1:
-        serve_waiting(m, now)
-    if m.has_processors == 1:
-        share_round(m, active, count, now)
+def note_news(m: KernelMemory) -> None:
+    """Raise the flags of what somebody outside must look at: reports, a job that is empty."""
+    if m.is_watched == 1 and is_empty(m, m.now) == 1:
+        m.flags |= FLAG_EMPTY
+    if m.has_checkpoints == 1 and has_news(m) == 1:
+        m.flags |= FLAG_REPORTS
 
 
 def has_news(m: KernelMemory) -> int:
@@ -171,8 +179,87 @@ def is_half_full(m: KernelMemory) -> int:
     return 0
 
 
-def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int, slept: int) -> None:
-    """Let the work of a task that slept so many rounds be forgone, as when one finds it asleep."""
+def run_tasks(m: KernelMemory, active: Row, count: int) -> None:
+    """Have tasks take in what has reached them, and then each do its round."""
+    for i in range(count):
+        task = v.task_row(m, active[i])
+        if task.kind == f.CONNECTION or task.kind == f.DISK:
+            serve_now(m, active[i])
+        elif m.may_fail == 1 and task.status == f.ABSENT:
+            lose_arrivals(m, task)
+        else:
+            settle(m, task, m.now)
+            receive_all(m, task)
+            read_credits(m, task)
+            if m.debloat_us > 0:
+                note_waiting(m, task)
+            if task.kinds > 0:
+                note_disk(m, task)
+    for i in range(count):
+        task = v.task_row(m, active[i])
+        if task.kind == f.CONNECTION or task.kind == f.DISK:
+            continue
+        if m.may_fail == 1 and task.status == f.ABSENT:
+            continue
+        step(m, active[i])
+
+
+def serve_machines(m: KernelMemory, active: Row, count: int) -> None:
+    """Have what tasks share do its round, behind those that were active: connections, disks, ...
+
+    Parameters
+    ----------
+    active : row of int
+        The tasks; behind all tasks, what is to be served.
+    count : int
+        How many were active.
+    """
+    if m.is_ordered == 1:
+        in_order(m, row(m, m.active + m.tasks, m.tasks), m.served)
+    for i in range(m.served):
+        number = active[m.tasks + i]
+        if v.task_row(m, number).kind == f.DISK:
+            serve_disk(m, number)
+        elif m.is_tcp == 1:
+            carry(m, number)
+        else:
+            transmit(m, number)
+    m.served = 0
+    if m.is_shared == 1:
+        serve_waiting(m)
+    if m.has_processors == 1:
+        share_round(m, active, count)
+
+
+# ---- rounds slept through
+
+
+def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+    """Account for the rounds before ``now`` in which a task slept, as what it was found to be."""
+    slept_us = (now - task.last - 1) * m.round_us
+    if slept_us <= 0:
+        return
+    if task.status == f.IDLE:
+        task.idle += slept_us
+        if task.is_aligned == 1:
+            note_pause(m, task, slept_us)
+    elif task.status == f.BUSY:
+        task.busy += slept_us
+    elif task.status == f.BLOCKED:
+        task.blocked += slept_us
+    else:
+        task.absent += slept_us
+    task.last = now - 1
+
+
+def settle_until(m: KernelMemory, number: int, end: int) -> None:
+    """Bring a task to the beginning of a round, asleep or not; what it slept through is lost work.
+
+    As when a round finds it asleep.
+    """
+    task = v.task_row(m, number)
+    has_slept = end - task.last > 1
+    settle(m, task, end)
     if task.kind != f.SOURCE and task.kind != f.SERVER and task.kind != f.READER:
         return
     if m.may_fail == 1 and task.status == f.ABSENT:
@@ -184,125 +271,117 @@ def catch_up(m: KernelMemory, number: int, task: f.KernelTask, end: int, slept: 
         append_until(m, task, end * m.round_us)
     if task.kind != f.SOURCE:
         task.ready = max(task.ready, start)
-    else:
-        is_over = task.taken == task.limit or task.open_inputs == 0
-        if is_over and slept == 0:
-            return
-        if not is_over and task.is_pending == 0:
-            start = work_by(phases, end * m.round_us)
-        let_pass(worker_of(m, number, task), task, start)
+        return
+    is_over = task.taken == task.limit or task.open_inputs == 0
+    if is_over and not has_slept:
+        return
+    if not is_over and task.is_pending == 0:
+        start = work_by(phases, end * m.round_us)
+    let_pass(worker_of(m, number, task), task, start)
 
 
-def count_time(task: f.KernelTask, time_us: int) -> None:
-    """Count time as what a task was found to be last."""
-    if task.status == f.IDLE:
-        task.idle += time_us
-    elif task.status == f.BUSY:
-        task.busy += time_us
-    elif task.status == f.BLOCKED:
-        task.blocked += time_us
-    else:
-        task.absent += time_us
+# ---- the phases of a task's round
 
 
-def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
-    """Account for the rounds before ``now`` in which a task was not looked at."""
-    slept = now - task.last - 1
-    if slept > 0:
-        count_time(task, slept * m.round_us)
-        if task.is_aligned == 1 and task.status == f.IDLE:
-            note_pause(m, task, slept * m.round_us)
-        task.last = now - 1
-
-
-def step(m: KernelMemory, number: int, now: int) -> None:
-    """A task's round after it has heard its neighbours."""
+def step(m: KernelMemory, number: int) -> None:
+    """Do a task's round, after it has taken in what has reached it."""
     task = v.task_row(m, number)
-    task.last = now
-    task.has_sent = 0
-    start_us = now * m.round_us
-    end_us = start_us + m.round_us
-    phases = rows(m, task.phases, task.phase_count, 3)
-    start = end = 0
-    if task.kind != f.RELAY:
-        start = work_by(phases, start_us)
-        end = work_by(phases, end_us)
-    before, busy = task.taken, task.busy
     worker = worker_of(m, number, task)
-    gates, union = v.gates_of(m, task.first_gate), v.union_of(m, task)
+    task.last = m.now
+    task.has_sent = 0
+    taken, busy = task.taken, task.busy
     if m.is_tcp == 1:
-        take_written(m, worker, gates)
-    still = NEVER
-    if task.stall_count > 0:
-        still = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
-    if task.kind == f.SOURCE:
-        let_pass(worker, task, start)  # before a snapshot puts off what falls due
-    allowed, stands = end, 0
-    if m.has_processors == 1 and task.processor > 0:
-        end = work_until(m, task, start, end)
-    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
-        end = may_do(m, worker, start, end)
-        if still == NEVER:
-            look_at_events(m, worker, start, end)
-        stands = stands_still_for_snapshot(m, worker)
-    if task.is_timed == 1 and stands == 0:
-        look_at_times(m, worker, start, end, still)
-    if task.kind == f.SOURCE:
-        if task.throttle > 0:
-            reason = emit_throttled(m, worker, end)
-        else:
-            task.emitted = now
-            reason = emit(worker, task, end)
-    elif m.has_readers == 1 and task.kind == f.READER:
-        task.ready = max(task.ready, start)
-        reason = read(m, worker, end, end_us)
-    elif still != NEVER:
-        reason = CAPACITY
-        wake_at(m, number, still + m.round_us)
-    elif stands == 1:
-        reason = CAPACITY
-    else:
-        task.ready = max(task.ready, start)
-        reason = serve(worker, task, gates, union, end)
-    share_out(m, worker, start, end, allowed, task.taken - before, reason)
-    if m.has_checkpoints == 1 and m.has_looks == 1 and task.taken > before:
-        note_records(m, worker, before)
-    if end < allowed:
-        forgo(task, end, allowed)
-        end = allowed
+        take_written(m, worker, v.gates_of(m, task.first_gate))
+    work = allow_work(m, worker)
+    is_held = process_mail(m, worker, work)
+    reason = process_input(m, worker, work, is_held)
+    account_time(m, worker, work, task.taken - taken, reason)
+    if m.has_checkpoints == 1 and m.has_looks == 1 and task.taken > taken:
+        note_writing(worker, task, taken)
+    if work.until < work.end:
+        lose_work(task, work.until, work.end)
     if m.debloat_us > 0:
-        worked = task.busy - busy
-        if task.kind == f.RELAY and task.taken > before:
-            worked = m.round_us  # finer than a round is not known
-        measure_gates(m, task, start_us, worked)
-        debloat_gates(m, number, task, end_us, now)
+        debloat_gates(m, worker, task.taken - taken, task.busy - busy)
     if task.is_finished == 0 and (task.open_inputs == 0 or task.may_end == 1):
-        finish_when_over(m, number, task, phases, end_us, now)
+        finish_when_over(m, worker)
     if task.kinds > 0:
         note_memory(m, task)
-    flush_all(m, task, start_us, end_us)
-    send(m, task, now)
-    if task.kinds > 0:
-        send_spilled(m, task, now)
-    if m.has_checkpoints == 1 and task.attention == 1:
-        note_sent(m, worker)
+    flush_outputs(m, task)
+    send_outputs(m, worker)
     if m.counts_records == 1:
-        grant_all(m, number, task, now)
+        grant_all(m, number, task)
     else:
-        announce_all(m, task, now)
-    plan(m, worker, phases, reason, end, end_us, now)
+        announce_all(m, task)
+    plan(m, worker, work.end, reason)
     if task.kinds > 0:
-        note_waits(m, task, now)
+        note_waits(m, task)
 
 
-def share_out(
-    m: KernelMemory,
-    worker: KernelWorker,
-    start: int,
-    end: int,
-    allowed: int,
-    done: int,
-    reason: int,
+def allow_work(m: KernelMemory, worker: KernelWorker) -> RoundWork:
+    """Return the work that a task may do in the round; what a source was blocked in is lost."""
+    task, start, end = worker.task, 0, 0
+    start_us = m.now * m.round_us
+    if task.kind != f.RELAY:
+        phases = worker.service_phases()
+        start = work_by(phases, start_us)
+        end = work_by(phases, start_us + m.round_us)
+    stall = NEVER
+    if task.stall_count > 0:
+        stall = stands_still(rows(m, task.stalls, task.stall_count, 2), start_us)
+    if task.kind == f.SOURCE:
+        let_pass(worker, task, start)
+    until = end
+    if m.has_processors == 1 and task.processor > 0:
+        until = work_until(m, task, start, end)
+    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
+        until = upload_slowed(m, worker, start, until)
+    return round_work(start, until, end, stall)
+
+
+def process_mail(m: KernelMemory, worker: KernelWorker, work: RoundWork) -> int:
+    """Act on what does not wait for its turn; return 1 if a snapshot then holds the task up."""
+    task, is_held = worker.task, 0
+    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
+        is_held = process_checkpoint_mail(m, worker, work)
+    if task.is_timed == 1 and is_held == 0:
+        fire_timers(m, worker, work)
+    return is_held
+
+
+@part_of(EVENT_TIME)
+def fire_timers(m: KernelMemory, worker: KernelWorker, work: RoundWork) -> None:
+    """Have a source probe its generator and mark the time, and windows fire by the clock."""
+    task = worker.task
+    probe_generator(worker, task, work.start, work.until)
+    if task.has_markers == 1:
+        emit_latency_marker(worker, task, work.start, work.until)
+    if task.has_window == 1 and work.stall == NEVER:
+        on_processing_time(worker, task, work.start, work.until)
+
+
+def process_input(m: KernelMemory, worker: KernelWorker, work: RoundWork, is_held: int) -> int:
+    """Emit, or take records up and write what they yield; return why the task stopped."""
+    task = worker.task
+    if task.kind == f.SOURCE:
+        if task.throttle > 0:
+            return emit_throttled(m, worker, work.until)
+        task.emitted = m.now
+        return emit(worker, task, work.until)
+    if m.has_readers == 1 and task.kind == f.READER:
+        task.ready = max(task.ready, work.start)
+        return read(m, worker, work.until)
+    if work.stall != NEVER:
+        wake_at(m, worker.number, work.stall + m.round_us)
+        return CAPACITY
+    if is_held == 1:
+        return CAPACITY
+    task.ready = max(task.ready, work.start)
+    gates, union = v.gates_of(m, task.first_gate), v.union_of(m, task)
+    return serve(worker, task, gates, union, work.until)
+
+
+def account_time(
+    m: KernelMemory, worker: KernelWorker, work: RoundWork, done: int, reason: int
 ) -> None:
     """Share the round out over busy, idle and back-pressured, and note what of it was a pause.
 
@@ -313,30 +392,22 @@ def share_out(
     if m.has_checkpoints == 1 and task.attention == 1:
         syncing = synced_for(m, worker)
     if m.has_processors == 1 and task.processor > 0:
-        waits = waits_for(m, task, start, allowed)
+        waits = waits_for(m, task, work.start, work.end)
         task.busy += waits
         syncing = min(syncing, m.round_us - waits)
     blocked = task.blocked
-    account(task, m.round_us - waits, start, end, done, reason, available, syncing)
+    whole_us = m.round_us - waits
+    account(task, whole_us, work.start, work.until, done, reason, available, syncing)
     if m.has_processors == 1 and task.processor > 0:
-        claim(m, worker, start, end, allowed, task.blocked - blocked)
+        claim(m, worker, work, task.blocked - blocked)
     if task.is_aligned == 1:
         note_pause(m, task, task.idle - idle)
 
 
-@part_of(EVENT_TIME)
-def look_at_times(m: KernelMemory, worker: KernelWorker, start: int, end: int, still: int) -> None:
-    """Have a source probe its generator, and a task with windows look at its timers."""
-    probe(m, worker, start, end)
-    if worker.task.has_markers == 1:
-        mark_time(m, worker, start, end)
-    if worker.task.has_window == 1 and still == NEVER:
-        look_at_timers(m, worker, start, end)
-
-
-def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -> None:
+def flush_outputs(m: KernelMemory, task: f.KernelTask) -> None:
     """Let the flushers run whose time has come."""
-    interval = m.flush_us
+    interval, start_us = m.flush_us, m.now * m.round_us
+    end_us = start_us + m.round_us
     for i in range(task.partitions):
         number = task.first_partition + i
         p = v.partition_row(m, number)
@@ -354,6 +425,19 @@ def flush_all(m: KernelMemory, task: f.KernelTask, start_us: int, end_us: int) -
                     v.set_bit(m, p.dirty, place)
         if interval > 0:
             p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
+
+
+def send_outputs(m: KernelMemory, worker: KernelWorker) -> None:
+    """Send what credit and the disk allow; a barrier that has left may complete a checkpoint."""
+    task = worker.task
+    send(m, task)
+    if task.kinds > 0:
+        send_spilled(m, task)
+    if m.has_checkpoints == 1 and task.attention == 1:
+        after_sending(worker, task)
+
+
+# ---- the entry
 
 
 @cache

@@ -44,9 +44,10 @@ from flowcontrol.virtual.lowered_state import (
     typed_as,
 )
 from flowcontrol.virtual.parts import transport_kinds
-from flowcontrol.virtual.registry import PLACED
-from flowcontrol.virtual.task import KernelWorker, mix_bits, mix_modulo, uniform, worker_of
+from flowcontrol.virtual.registry import PARTS, PLACED
+from flowcontrol.virtual.task import KernelWorker, RoundWork, round_work, worker_of
 from flowcontrol.virtual.views import GateList, gate_of, gates_of, whole
+from flowcontrol.virtual.writing import mix_bits, mix_modulo, uniform
 
 # ---- rows
 
@@ -82,10 +83,10 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
 
     @overload(function, jit_options=options, strict=False)
     def present(*values: Any) -> Any:
-        return function if values[0].parts & part else None
+        return function if _parts_of(values[0]) & part else None
 
     def absent(typing: Any, m: Any, *values: Any) -> Any:
-        if m.parts & part:
+        if _parts_of(m) & part:
             return None
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -94,6 +95,11 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
         return types.int64(m, *values), code
 
     in_place(function)(typed_as(function, absent))
+
+
+def _parts_of(kind: Any) -> int:
+    """Return the parts of a kernel, given the type of its memory, or of what has that: a worker."""
+    return int(dict(kind.fields)["m"].parts if isinstance(kind, _ObjectType) else kind.parts)
 
 
 def register_plain(function: Any, plain: Any, options: dict[str, Any]) -> None:
@@ -172,6 +178,7 @@ def register_choice(function: Any, options: dict[str, Any]) -> None:
 
 gate_list = _object_of(gates_of, GateList)
 worker = _object_of(worker_of, KernelWorker)
+_object_of(round_work, RoundWork)
 
 
 @overload(operator.getitem, strict=False)
@@ -183,15 +190,19 @@ def _get(gates: Any, index: Any) -> Any:
 
 def register_methods(options_of: Callable[[str], dict[str, Any]]) -> None:
     """Have the methods of a worker compiled as they stand; the options are by module."""
-    for cls in KernelWorker.__mro__[:-1]:
-        for name, method in vars(cls).items():
-            if not name.startswith("_"):
-                _register_method(name, method, options_of(cls.__module__))
+    options = options_of(KernelWorker.__module__)
+    for name, method in vars(KernelWorker).items():
+        if not name.startswith("_"):
+            _register_method(name, method, options)
 
 
 def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
+    parameters = ", ".join(inspect.signature(method).parameters)
+    absent = eval(f"lambda {parameters}: 0")  # numba compares their names
+    part = PARTS.get(method, 0)
+
     def found(*values: Any) -> Any:
-        return method
+        return method if part == 0 or _parts_of(values[0]) & part else absent
 
     found.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     overload_method(worker, name, jit_options=options)(found)

@@ -16,7 +16,7 @@ from flowcontrol.virtual.turns import enqueue, poll
 from flowcontrol.virtual.wheel import wake
 
 
-def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def receive_all(m: KernelMemory, task: f.KernelTask) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
     union = v.union_of(m, task)
     for i in range(task.gates):
@@ -32,7 +32,7 @@ def receive_all(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             queue = v.wire_queue(m, g.first_channel + channel)
             nbytes = 0
             while queue.ends.count > 0:
-                if queue.slots[queue.ends.head].round > now:
+                if queue.slots[queue.ends.head].round > m.now:
                     wake(m, g.task, queue.slots[queue.ends.head].round)
                     break
                 message = drop(queue)
@@ -94,7 +94,7 @@ def is_withheld(m: KernelMemory, into: f.KernelInputChannel) -> int:
     return v.aligned_channel(m, into.aligned).is_withheld
 
 
-def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def send(m: KernelMemory, task: f.KernelTask) -> None:
     """Send what credit allows; hand a local consumer what its queue may hold."""
     for i in range(task.partitions):
         number = task.first_partition + i
@@ -107,19 +107,17 @@ def send(m: KernelMemory, task: f.KernelTask, now: int) -> None:
         while place >= 0:
             v.clear_bit(m, bits, place)
             if m.counts_records == 1:
-                task.has_sent |= _send_records(m, p, partition, place, now)
+                task.has_sent |= _send_records(m, p, partition, place)
             else:
-                task.has_sent |= _send_buffers(m, p, partition, place, now)
+                task.has_sent |= _send_buffers(m, p, partition, place)
             place = v.next_bit(m, bits, count, place)
 
 
 @part_of(RECORDS)
-def _send_records(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
-) -> int:
+def _send_records(m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int) -> int:
     """Send what a channel of records may: 1 if there was anything."""
     out = v.out_row(m, p.first_channel + place)
-    queue, at = wire_of(m, out), now + (1 if out.is_local == 1 else m.latency)
+    queue, at = wire_of(m, out), m.now + (1 if out.is_local == 1 else m.latency)
     before = queue.ends.count
     message = next_slot(queue)
     while send_counted(m, partition, place, p.record_bytes, message) > 0:
@@ -132,19 +130,17 @@ def _send_records(
 
 
 @part_of(BUFFERS)
-def _send_buffers(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int, now: int
-) -> int:
+def _send_buffers(m: KernelMemory, p: f.KernelPartition, partition: Partition, place: int) -> int:
     """Send the buffers that a channel may: 1 if any is free again, also one that had nothing."""
     out = v.out_row(m, p.first_channel + place)
     local = out.is_local
     if out.initial == 0 and m.is_tcp == 0:
         event = head_is_event(out, partition.queues[place])
-        send_backlog_announcement(m, out, channel_backlog(out), event, now)
+        send_backlog_announcement(m, out, channel_backlog(out), event)
     if out.connection >= 0:
         enqueue(m, p.first_channel + place)
         return 0
-    queue, at = wire_of(m, out), now + (1 if local == 1 else m.latency)
+    queue, at = wire_of(m, out), m.now + (1 if local == 1 else m.latency)
     before, held = queue.ends.count, out.buffers
     message = next_slot(queue)
     while _take(m, partition, place, local, message) > 0:
@@ -174,11 +170,11 @@ def _take(
 
 
 def send_backlog_announcement(
-    m: KernelMemory, out: f.KernelSubpartition, backlog: int, event: int, now: int
+    m: KernelMemory, out: f.KernelSubpartition, backlog: int, event: int
 ) -> None:
     """Announce a backlog to a receiver without exclusive buffers, if there is need to."""
     if announce_backlog(out, backlog, event, next_message(m, out)) == 1:
-        put(m, out, now + m.latency)
+        put(m, out, m.now + m.latency)
 
 
 def wire_of(m: KernelMemory, out: f.KernelSubpartition) -> Queue[f.KernelMessage]:

@@ -6,6 +6,7 @@ from flowcontrol.job.batch_settings import has_batches
 from flowcontrol.job.job import Job
 from flowcontrol.job.timed_settings import has_markers, is_timed
 from flowcontrol.job.window_settings import has_windows
+from flowcontrol.operators import aligning, checkpointing, event_time, marking, windowing
 from flowcontrol.operators.selectivity import SELECTIVITY
 from flowcontrol.operators.states import Operator
 from flowcontrol.protocol.partition_kinds import BOUNDED
@@ -21,6 +22,7 @@ from flowcontrol.virtual.fields import (
     Run,
 )
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.registry import needs
 from flowcontrol.virtual.spill_memory import kinds_of
 
 TCP = 1
@@ -139,6 +141,16 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
 }
 """Fields that have one value in every job that a kernel without a part runs, by class: the part and
 the value. One of a class is constant wherever states of that class are."""
+
+needs(CHECKPOINTS, checkpointing.after_sending, checkpointing.may_finish, event_time.count_mark)
+needs(CHECKPOINTS, checkpointing.note_writing)
+needs(EVENT_TIME, event_time.begin_event, event_time.end_event, event_time.end_time)
+needs(EVENT_TIME, event_time.on_mark, event_time.probe_generator, event_time.stop_time)
+needs(EVENT_TIME, event_time.next_probe_us)
+needs(MARKERS, marking.emit_latency_marker, marking.pass_marker)
+needs(WINDOWS, windowing.fire_next, windowing.on_processing_time, windowing.process_watermark)
+needs(WINDOWS, windowing.waits_for_batches)
+needs(ALIGNMENT, aligning.is_paused)
 
 EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1
 

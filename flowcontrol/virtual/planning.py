@@ -1,81 +1,89 @@
 """When a task is looked at again, and what the rounds until then count as."""
 
-from flowcontrol.operators.task import BLOCKED, CAPACITY, outputs_available, waiting_at_reader
-from flowcontrol.protocol.rows import Rows
+from flowcontrol.operators.aligning import is_paused, note_idle
+from flowcontrol.operators.event_time import next_probe_us
+from flowcontrol.operators.output import outputs_available
+from flowcontrol.operators.task import BLOCKED, CAPACITY, waiting_at_reader
+from flowcontrol.operators.windowing import NEVER_MS, next_timer_ms
 from flowcontrol.protocol.service import first_us_at, first_us_beyond, phase_at, work_by
 from flowcontrol.protocol.times import next_flush_us
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.barriers import holds_events, plan_mail
 from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.parts import BUFFERS, EVENT_TIME
+from flowcontrol.virtual.parts import ALIGNMENT, BUFFERS, EVENT_TIME, WINDOWS
 from flowcontrol.virtual.reading import is_reading, next_arrival_us
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.task import KernelWorker
-from flowcontrol.virtual.timed_worker import is_paused, next_probe_us
+from flowcontrol.virtual.task_views import kernel_time
 from flowcontrol.virtual.wheel import wake, wake_at
-from flowcontrol.virtual.windowed_worker import plan_timers
 
 
-def plan(
-    m: KernelMemory,
-    worker: KernelWorker,
-    phases: Rows,
-    reason: int,
-    end: int,
-    end_us: int,
-    now: int,
-) -> None:
-    """Decide when a task is looked at again, and what the rounds until then count as."""
+def plan(m: KernelMemory, worker: KernelWorker, end: int, reason: int) -> None:
+    """Decide when a task is looked at again, and what the rounds until then count as.
+
+    Parameters
+    ----------
+    end : int
+        Work that its rate allows by the end of the round, units.
+    reason : int
+        Why it stopped.
+    """
     number, task = worker.number, worker.task
     available = outputs_available(worker, task)
-    if reason == BLOCKED and task.has_sent == 1:
-        wake(m, number, now + 1)
-    plan_flush(m, number, task, end_us)
-    if task.throttle > 0:
-        wake(m, number, now + 1)
+    if (reason == BLOCKED and task.has_sent == 1) or task.throttle > 0:
+        wake(m, number, m.now + 1)
+    plan_flush(m, number, task)
     if task.kind == f.SOURCE:
-        task.status = f.IDLE if available == 1 else f.BLOCKED
-        if available == 1 and task.taken != task.limit and task.open_inputs > 0:
-            if task.is_pending == 1:
-                wake(m, number, now + 1)
-            if task.is_aligned == 1 and is_paused(m, task) == 1:
-                pass  # it is woken when it may go on
-            elif work_by(phases, end_us + m.round_us) >= task.ready:
-                wake(m, number, now + 1)  # the usual case, without a division
-            else:
-                wake_at(m, number, first_us_at(phases, task.ready, end_us))
+        plan_source(m, worker, available)
     elif task.kind == f.RELAY:
-        task.status = f.IDLE
-        if task.queued > task.withheld or task.is_firing == 1:
-            task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
-        for i in range(task.stall_count):
-            begin = m[task.stalls + 2 * i]
-            if begin > end_us - m.round_us:  # it counts from the next round that begins
-                wake_at(m, number, begin + m.round_us)
-                break
+        plan_relay(m, worker, reason)
     else:
-        plan_server(m, number, task, phases, reason, available, end, end_us)
+        plan_server(m, worker, end, reason, available)
     if m.has_checkpoints == 1 and task.attention == 1:
-        plan_mail(m, worker, now)
+        plan_mail(m, worker)
     if task.is_timed == 1:
         plan_probe(m, worker, available)
     if task.has_window == 1:
         plan_timers(m, worker)
 
 
+def plan_source(m: KernelMemory, worker: KernelWorker, available: int) -> None:
+    """Decide it for a source that makes its records up: the next one falls due."""
+    number, task = worker.number, worker.task
+    task.status = f.IDLE if available == 1 else f.BLOCKED
+    if available == 0 or task.taken == task.limit or task.open_inputs == 0:
+        return
+    if task.is_pending == 1:
+        wake(m, number, m.now + 1)
+    if task.is_aligned == 1 and is_paused(worker) == 1:
+        return  # it is woken when it may go on
+    phases, end_us = worker.service_phases(), (m.now + 1) * m.round_us
+    if work_by(phases, end_us + m.round_us) >= task.ready:
+        wake(m, number, m.now + 1)  # the usual case, without a division
+    else:
+        wake_at(m, number, first_us_at(phases, task.ready, end_us))
+
+
+def plan_relay(m: KernelMemory, worker: KernelWorker, reason: int) -> None:
+    """Decide it for a task that works in no time: a standstill begins."""
+    task = worker.task
+    task.status = f.IDLE
+    if task.queued > task.withheld or task.is_firing == 1:
+        task.status = f.BLOCKED if reason == BLOCKED else f.BUSY
+    for i in range(task.stall_count):
+        begin = m[task.stalls + 2 * i]
+        if begin > m.now * m.round_us:  # it counts from the next round that begins
+            wake_at(m, worker.number, begin + m.round_us)
+            return
+
+
 def plan_server(
-    m: KernelMemory,
-    number: int,
-    task: f.KernelTask,
-    phases: Rows,
-    reason: int,
-    available: int,
-    end: int,
-    end_us: int,
+    m: KernelMemory, worker: KernelWorker, end: int, reason: int, available: int
 ) -> None:
-    """Decide the same for a stage with a rate."""
-    ready = task.ready
+    """Decide it for a stage with a rate, or a source that reads a log: it may begin a record."""
+    number, task, ready = worker.number, worker.task, worker.task.ready
+    phases, end_us = worker.service_phases(), (m.now + 1) * m.round_us
     waiting = task.queued - task.withheld + waiting_at_reader(task) + task.is_pending
     waiting += task.is_firing
     if m.has_readers == 1 and task.kind == f.READER and task.due == 0:
@@ -90,23 +98,40 @@ def plan_server(
     following = phase_at(phases, end_us - 1) + 1
     if following < len(phases):  # a rate of nothing begins or ends there
         wake_at(m, number, phases[following][0] + 1)
-    if reason == CAPACITY:
-        if work_by(phases, end_us + m.round_us) > ready:
-            wake(m, number, m.now + 1)
-        elif task.is_pending + task.goes_on > 0 or is_in_hand(m, task) == 1:
-            wake_at(m, number, first_us_at(phases, ready, end_us))
-        else:
-            wake_at(m, number, first_us_beyond(phases, ready, end_us))
+    if reason != CAPACITY:
+        return
+    if work_by(phases, end_us + m.round_us) > ready:
+        wake(m, number, m.now + 1)
+    elif task.is_pending + task.goes_on > 0 or is_in_hand(m, task) == 1:
+        wake_at(m, number, first_us_at(phases, ready, end_us))
+    else:
+        wake_at(m, number, first_us_beyond(phases, ready, end_us))
 
 
 @part_of(EVENT_TIME)
 def plan_probe(m: KernelMemory, worker: KernelWorker, available: int) -> None:
     """Have a source looked at when it is probed, and one that has ended until all is written."""
-    task, probe_us = worker.task, next_probe_us(m, worker)
+    task, probe_us = worker.task, next_probe_us(worker, worker.task)
     if probe_us >= 0:
         wake(m, worker.number, max(m.now + 1, (probe_us + m.round_us - 1) // m.round_us))
     if task.open_inputs == 0 and task.is_pending == 1 and available == 1:
         wake(m, worker.number, m.now + 1)
+
+
+@part_of(WINDOWS)
+def plan_timers(m: KernelMemory, worker: KernelWorker) -> None:
+    """Have a task looked at when its next timer of processing time is due."""
+    task, due_ms = worker.task, next_timer_ms(worker)
+    if task.is_firing == 1 or task.open_inputs == 0 or due_ms >= NEVER_MS:
+        return
+    if due_ms < m.rounds * m.round_us // 1000 + 1:
+        wake(m, worker.number, max(m.now + 1, (due_ms * 1000 + m.round_us - 1) // m.round_us))
+
+
+@part_of(ALIGNMENT)
+def note_pause(m: KernelMemory, task: f.KernelTask, idle_us: int) -> None:
+    """Count the time for which a source was idle, microseconds, if it is paused."""
+    note_idle(kernel_time(m, task.time).own, idle_us)
 
 
 def is_in_hand(m: KernelMemory, task: f.KernelTask) -> int:
@@ -124,9 +149,9 @@ def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:
 
 
 @part_of(BUFFERS)
-def plan_flush(m: KernelMemory, number: int, task: f.KernelTask, end_us: int) -> None:
+def plan_flush(m: KernelMemory, number: int, task: f.KernelTask) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
-    interval = m.flush_us
+    interval, end_us = m.flush_us, (m.now + 1) * m.round_us
     if interval <= 0:
         return
     for i in range(task.partitions):

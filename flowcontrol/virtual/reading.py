@@ -27,10 +27,10 @@ def append_until(m: KernelMemory, task: f.KernelTask, us: int) -> int:
 
 
 @part_of(LOGS)
-def read(m: KernelMemory, worker: KernelWorker, end: int, end_us: int) -> int:
+def read(m: KernelMemory, worker: KernelWorker, end: int) -> int:
     """Read what waits in the log, as far as rate and command allow; return why the task stopped."""
     task = worker.task
-    append_until(m, task, end_us)
+    append_until(m, task, (m.now + 1) * m.round_us)
     log = v.source_log(m, task.log)
     before = begun(log)
     reason = read_log(worker, task, log, end, permitted_now(m, task))

@@ -43,8 +43,9 @@ def found_once(function: F) -> F:
 def part_of(part: int) -> Callable[[F], F]:
     """Mark a function of the kernel that only jobs with a part need (:mod:`.parts`).
 
-    Its first parameter is the memory. In a kernel without the part a call of it is 0, and nothing
-    that only it calls is compiled; a job that needs the part is refused before its first round.
+    Its first parameter is the memory, or a subtask in it. In a kernel without the part a call of it
+    is 0, and nothing that only it calls is compiled; a job that needs the part is refused before
+    its first round.
     """
 
     def mark(function: F) -> F:
@@ -52,6 +53,11 @@ def part_of(part: int) -> Callable[[F], F]:
         return function
 
     return mark
+
+
+def needs(part: int, *rules: Callable[..., Any]) -> None:
+    """Mark rules likewise that stand in packages below this one."""
+    PARTS.update(dict.fromkeys(rules, part))
 
 
 def placed(function: F, form: str, cls: type[Any], owner: type[Any] | None = None) -> F:

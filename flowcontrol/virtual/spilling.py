@@ -64,7 +64,7 @@ def note_memory(m: KernelMemory, task: f.KernelTask) -> None:
 
 
 @part_of(SPILLS)
-def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def note_waits(m: KernelMemory, task: f.KernelTask) -> None:
     """Note how long a task waits for its partitions: as long as it counts as back-pressured."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
@@ -72,13 +72,13 @@ def note_waits(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             continue
         sp = spill_row(m, p)
         if sp.since >= 0:
-            sp.waited += now - sp.since
+            sp.waited += m.now - sp.since
         waits = task.status == f.BLOCKED and is_stopped(p) == 1
-        sp.since = now if waits else -1
+        sp.since = m.now if waits else -1
 
 
 @part_of(SPILLS)
-def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def send_spilled(m: KernelMemory, task: f.KernelTask) -> None:
     """Send what can be sent of a task's spilling partitions, and have the rest written."""
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
@@ -89,14 +89,14 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             _write_region(m, sp)
         count, bits = p.channels, p.dirty
         region = region_of(m, sp)
-        starts = region.left == 0 and region.start <= now
+        starts = region.left == 0 and region.start <= m.now
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             clear_bit(m, bits, place)
             if p.kind != k.SORTED:
                 gather(m, sp, place)
             if starts:
-                _send_lane(m, task, sp, place, now)
+                _send_lane(m, task, sp, place)
             place = next_bit(m, bits, count, place)
         if sp.has_changed == 1:
             sp.has_changed = 0
@@ -105,7 +105,7 @@ def send_spilled(m: KernelMemory, task: f.KernelTask, now: int) -> None:
             elif p.kind == k.FULL:
                 _release_some(m, sp)
                 _spill_all(m, sp)
-        ask_disk(m, sp, now)
+        ask_disk(m, sp)
 
 
 def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
@@ -156,15 +156,13 @@ def _evict(m: KernelMemory, sp: s.SpillingPartition, pointer: int, spills: int) 
         pointer = own.next
 
 
-def _send_lane(
-    m: KernelMemory, task: f.KernelTask, sp: s.SpillingPartition, place: int, now: int
-) -> None:
+def _send_lane(m: KernelMemory, task: f.KernelTask, sp: s.SpillingPartition, place: int) -> None:
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
     out, lane = out_of(m, sp, place), lane_of(m, sp, place)
     kind, local = partition_row(m, sp.number).kind, out.is_local
-    at = now + (1 if local == 1 else m.latency)
+    at = m.now + (1 if local == 1 else m.latency)
     if out.initial == 0:
-        send_backlog_announcement(m, out, _lane_backlog(kind, out, lane), 0, now)
+        send_backlog_announcement(m, out, _lane_backlog(kind, out, lane), 0)
     while lane.next > 0:
         limit = out.consumed + sp.local if local == 1 else out.announced
         own = buffer_at(m, lane.next)
@@ -187,7 +185,7 @@ def _send_lane(
         put(m, out, at)
         task.has_sent = 1
         if sp.first < 0:
-            sp.first = now
+            sp.first = m.now
     queue = partition_of(m, sp.number).queues[place]
     if lane.next == 0 and head_is_event(out, queue) == 1:
         poll_queue(out, queue, next_message(m, out))

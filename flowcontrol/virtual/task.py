@@ -1,47 +1,71 @@
-"""A subtask of the kernel, as the loop of :mod:`flowcontrol.operators.task` sees it."""
+"""A subtask of the kernel: what the rules of :mod:`flowcontrol.operators` ask of one."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.job import work
-from flowcontrol.job.routing import mix
-from flowcontrol.operators.source_log import written_by, written_round
+from flowcontrol.operators.checkpointing import on_event
+from flowcontrol.operators.source_log import written_by, written_round, written_us
 from flowcontrol.operators.states import TASK_INPUT, Operator
-from flowcontrol.protocol.partition_kinds import SORTED
-from flowcontrol.protocol.partitioners import count_share, next_by_share
-from flowcontrol.protocol.rounds import (
-    next_input,
-    write_broadcast,
-    write_bytes,
-    write_whole_records,
-)
+from flowcontrol.operators.timed_states import TaskTime
+from flowcontrol.operators.window_states import WindowTask
+from flowcontrol.operators.windowing import take_element
+from flowcontrol.protocol.event_time.states import ValveChannel
+from flowcontrol.protocol.queues import Queue
+from flowcontrol.protocol.rounds import next_input
+from flowcontrol.protocol.rows import Row, Rows
 from flowcontrol.protocol.service import LOGNORMAL, service_work
-from flowcontrol.protocol.sides import Partition
-from flowcontrol.systems.transports.record_rounds import write_records
+from flowcontrol.protocol.sides import Gate, Partition
+from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
+from flowcontrol.protocol.states import (
+    AlignedChannel,
+    Alignment,
+    CoordinatorMessage,
+    TaskCheckpoint,
+    TrackedCheckpoint,
+)
+from flowcontrol.protocol.windows.states import Windows
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import task_views as t
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import (
+    drop_mark,
     first_run,
+    log_age,
     log_put_out,
+    push_mark,
     push_run,
+    records_before_mark,
     run_length,
     take_ages,
     take_run,
 )
 from flowcontrol.virtual.cells import row, rows
-from flowcontrol.virtual.checkpoint_worker import keep_cut
-from flowcontrol.virtual.cut_logs import log_channels, record_element
-from flowcontrol.virtual.header import KernelMemory
-from flowcontrol.virtual.journal import ROUTED, TAKEN, note_move
-from flowcontrol.virtual.parts import BUFFERS, RECORDS
-from flowcontrol.virtual.putting_aside import next_of_old
+from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
+from flowcontrol.virtual.cut_logs import keep_cut, log_channels, record_element
+from flowcontrol.virtual.header import FLAG_WINDOWS, KernelMemory
+from flowcontrol.virtual.journal import LATE, ROUTED, TAKEN, note_move
+from flowcontrol.virtual.parts import CHECKPOINTS, JOURNAL, WINDOWS
+from flowcontrol.virtual.putting_aside import act_on_old, next_of_old
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.spilled import quota_of
-from flowcontrol.virtual.spilling import is_stopped, stop
-from flowcontrol.virtual.windowed_worker import WindowedKernelWorker, channel_of_stamp, log_windows
+from flowcontrol.virtual.reports import log_report, log_writing
+from flowcontrol.virtual.spilling import is_stopped
+from flowcontrol.virtual.window_fields import KernelKeys, KernelWindow
+from flowcontrol.virtual.window_logs import log_result, log_windows
+from flowcontrol.virtual.writing import (
+    channel_of_stamp,
+    event_partition,
+    mix_bits,
+    next_channel,
+    note_barriers_of,
+    uniform,
+    write_counted,
+    write_to,
+    write_together,
+)
 
 
-class KernelWorker(WindowedKernelWorker):
-    """A subtask in the kernel's memory: a ``Worker`` of :mod:`flowcontrol.operators.worker`.
+class KernelWorker:
+    """A subtask in the kernel's memory.
 
     Attributes
     ----------
@@ -55,6 +79,8 @@ class KernelWorker(WindowedKernelWorker):
 
     def __init__(self, m: KernelMemory, number: int, task: f.KernelTask) -> None:
         self.m, self.number, self.task = m, number, task
+
+    # ---- records
 
     def operator(self, number: int) -> Operator:
         """Return an operator of the chain."""
@@ -75,25 +101,12 @@ class KernelWorker(WindowedKernelWorker):
         return 0 if is_stopped(writer) == 1 and waits else 1
 
     def write(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
-        """Write bytes of a record; return those left over."""
-        m = self.m
-        partition = v.partition_at(m, writer)
-        v.set_bit(m, writer.dirty, channel)
-        if writer.is_broadcast == 1:
-            for other in range(writer.channels):
-                v.set_bit(m, writer.dirty, other)
-        if m.counts_records == 1:
-            return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
-        return write_buffers(m, writer, partition, channel, nbytes, 0)
+        """Write bytes of a record to a channel, or to all; return those left over."""
+        return write_to(self.m, writer, channel, nbytes, 0)
 
     def write_mark(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
-        """Write bytes of a watermark or a status; return those left over."""
-        m = self.m
-        v.set_bit(m, writer.dirty, channel)
-        if writer.is_broadcast == 1:
-            for other in range(writer.channels):
-                v.set_bit(m, writer.dirty, other)
-        return write_buffers(m, writer, v.partition_at(m, writer), channel, nbytes, 1)
+        """Write bytes of a watermark, a status or a latency marker likewise."""
+        return write_to(self.m, writer, channel, nbytes, 1)
 
     def write_whole(self, writer: f.KernelPartition, most: int) -> int:
         """Write all that fit into the one open buffer without filling it; return how many."""
@@ -147,13 +160,6 @@ class KernelWorker(WindowedKernelWorker):
             return next_of_old(self.m, self, gates, union)
         return next_input(self.task, gates, union)
 
-    def snapshot(self, checkpoint: int) -> None:
-        """Take the state: what an attempt begins from after a failure."""
-        keep_cut(self.m, self.held(), checkpoint)
-        if self.m.may_fail == 1 and self.task.is_timed == 1:
-            log_channels(self.m, self.task, checkpoint)
-            log_windows(self.m, self, checkpoint)
-
     def note_taken(self, count: int) -> None:
         """Note the ages of the records taken up; those of a sink are logged.
 
@@ -202,83 +208,262 @@ class KernelWorker(WindowedKernelWorker):
         end_us = (task.emitted + 1) * m.round_us
         return min(most, written_by(arrivals, log.unit, end_us) - log.position)
 
+    # ---- checkpoints
+
+    def held(self) -> KernelCheckpoints:
+        """Return what it holds of them, and where the rest is."""
+        return t.kernel_checkpoints(self.m, self.task.checkpoints)
+
+    def checkpoint_state(self) -> TaskCheckpoint:
+        """Return what the task knows of checkpoints."""
+        return t.kernel_checkpoints(self.m, self.task.checkpoints).own
+
+    def alignment(self) -> Alignment:
+        """Return its alignment."""
+        return t.kernel_checkpoints(self.m, self.task.checkpoints).alignment
+
+    def aligned(self) -> Sequence[AlignedChannel]:
+        """Return the channels of that, those of all gates in order."""
+        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
+        return t.aligned_channels(self.m, held.channels, held.channel_count)
+
+    def tracked(self) -> Queue[TrackedCheckpoint]:
+        """Return the checkpoints that an at-least-once task counts."""
+        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
+        return t.tracked_queue(self.m, held.tracked, held.tracked_most)
+
+    def triggers(self) -> Queue[CoordinatorMessage]:
+        """Return the checkpoints that a source has been asked for, oldest first."""
+        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
+        return t.coordinator_queue(self.m, held.triggers, held.messages_most)
+
+    def aborted(self) -> Queue[CoordinatorMessage]:
+        """Return the checkpoints that the coordinator has aborted, oldest first."""
+        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
+        return t.coordinator_queue(self.m, held.aborted, held.messages_most)
+
+    def input_gates(self) -> Sequence[Gate]:
+        """Return its gates."""
+        gates: Any = v.gates_of(self.m, self.task.first_gate)
+        return gates
+
+    def gate_record_bytes(self, number: int) -> int:
+        """Return the size of a gate's records, bytes."""
+        return v.gate_row(self.m, self.task.first_gate + number).record_bytes
+
+    def gates_with_data(self) -> Row:
+        """Return its queue of gates with data."""
+        union: Row = v.union_of(self.m, self.task)
+        return union
+
+    def event_partition(self, number: int) -> Partition:
+        """Return a result partition, into which an event is going to be put."""
+        return event_partition(self.m, self.task.first_partition + number)
+
+    def note_barrier(self, number: int) -> None:
+        """Have the task wait while a barrier in a result partition has no permit."""
+        if self.m.counts_records == 1:
+            note_barriers_of(self.m, v.partition_of(self.m, self.task.first_partition + number))
+
+    def is_forced(self, number: int) -> int:
+        """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
+        return v.partition_row(self.m, self.task.first_partition + number).is_forced
+
+    def round_number(self) -> int:
+        """Return the round."""
+        return self.m.now
+
+    def now_us(self) -> int:
+        """Return the start of the round, microseconds of the run."""
+        return self.m.now * self.m.round_us
+
+    def service_phases(self) -> Rows:
+        """Return its rate, as rows of work; none of a task that works in no time."""
+        phases: Rows = rows(self.m, self.task.phases, self.task.phase_count, 3)
+        return phases
+
+    def snapshot(self, checkpoint: int) -> None:
+        """Take the state, from which an attempt begins after a failure."""
+        keep_cut(self.m, self.held(), checkpoint)
+        if self.m.may_fail == 1 and self.task.is_timed == 1:
+            log_channels(self.m, self.task, checkpoint)
+            log_windows(self.m, self, checkpoint)
+
+    def report(self, kind: int, checkpoint: int, reason: int) -> None:
+        """Tell the coordinator what has become of a checkpoint, with what was measured."""
+        log_report(self.m, self.number, self.task, kind, checkpoint, reason)
+
+    def report_writing(self, before: int) -> None:
+        """Say that the task takes up records in this round, behind so many before it."""
+        log_writing(self.m, self.number, before)
+
+    @part_of(CHECKPOINTS)
+    def on_event(self) -> int:
+        """Act on the event that the task has polled in its turn; return 1 if it then stands still.
+
+        Called where there are checkpoints.
+        """
+        self.task.attention = 1
+        if self.m.is_tcp == 1 and self.held().aside > 0:
+            return act_on_old(self.m, self)
+        return on_event(self, self.task)
+
+    # ---- event time
+
+    def task_time(self) -> TaskTime:
+        """Return what it holds of event time."""
+        return t.kernel_time(self.m, self.task.time).own
+
+    def valve_channels(self) -> Sequence[ValveChannel]:
+        """Return the channels of its valve, those of all gates in order."""
+        held = t.kernel_time(self.m, self.task.time)
+        return t.valve_channel_rows(self.m, held.channels, held.channel_count)
+
+    def valve_place(self) -> int:
+        """Return the place among those of the channel whose buffer it has in hand."""
+        place = self.task.channel
+        for i in range(self.task.gate):
+            place += v.gate_row(self.m, self.task.first_gate + i).channels
+        return place
+
+    def runs_in_hand(self) -> f.RunList:
+        """Return what is in the channel whose buffer it has in hand."""
+        g = v.gate_row(self.m, self.task.first_gate + self.task.gate)
+        return v.out_row(self.m, v.in_row(self.m, g.first_channel + self.task.channel).out).runs
+
+    def before_mark(self, most: int) -> int:
+        """Return how many of the next records, at most ``most``, come before the next mark."""
+        return records_before_mark(self.m, self.runs_in_hand(), most)
+
+    def first_mark(self) -> f.Run:
+        """Return the next mark of the buffer in hand: its kind, and its watermark as the stamp."""
+        return first_run(self.m, self.runs_in_hand())
+
+    def drop_mark(self) -> None:
+        """Take it out of the channel."""
+        drop_mark(self.m, self.runs_in_hand())
+
+    def report_latency(self, marked_us: int) -> None:
+        """Log how old a latency marker is that its operators have seen, behind all tasks' ages."""
+        m = self.m
+        log_age(m, m.tasks + self.number, m.now - marked_us // m.round_us, 1)
+
+    def note_mark(self, writer: f.KernelPartition, channel: int, kind: int, watermark: int) -> None:
+        """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
+        last = writer.channels - 1 if writer.is_broadcast == 1 else channel
+        for each in range(channel, last + 1):
+            out = v.out_row(self.m, writer.first_channel + each)
+            push_mark(self.m, out.runs, kind, watermark)
+            if v.in_row(self.m, out.input).recorded > 0:
+                number = writer.first_channel + each
+                record_element(self.m, self.task, number, 0, watermark, kind)
+
+    def written_apart(self, writer: f.KernelPartition) -> int:
+        """Return to how many channels a mark is written one by one; 1 of a broadcast."""
+        return 1 if writer.is_broadcast == 1 else writer.channels
+
+    def born_ms(self) -> int:
+        """Return when the record that is being emitted came to be, ms of the run.
+
+        The start of the round, or when it was written to the log that the source reads.
+        """
+        m, task = self.m, self.task
+        if m.has_readers == 1 and task.kind == f.READER:
+            log = v.source_log(m, task.log)
+            arrivals = rows(m, log.arrivals, log.arrival_count, 3)
+            return written_us(arrivals, log.unit, task.taken - 1) // 1000
+        return task.emitted * m.round_us // 1000
+
+    def stamp_of_row(self, number: int) -> int:
+        """Return the stamp of a replayed row, the ``number``-th of this source."""
+        return self.m[t.kernel_time(self.m, self.task.time).stamps + number]
+
+    # ---- windows
+
+    def window_held(self) -> KernelWindow:
+        """Return where what it holds of its windows is."""
+        return t.kernel_window(self.m, self.task.window)
+
+    def window_task(self) -> WindowTask:
+        """Return what it holds of its windows besides them."""
+        return t.kernel_window(self.m, self.task.window).own
+
+    def windows(self) -> Windows:
+        """Return its windows."""
+        return t.windows_of(self.m, self.window_held())
+
+    def watermark_operators(self) -> Sequence[WatermarkOperator]:
+        """Return what it has seen of each input, a gate each; of a job with Spark's time."""
+        held = self.window_held()
+        return t.watermark_operators(self.m, held.operators, held.operator_count)
+
+    def gate_keys(self, gate: int) -> KernelKeys:
+        """Return the keys of the records of a gate."""
+        return t.key_rows(self.m, self.window_held().keys, self.task.gates)[gate]
+
+    def first_ids(self, gate: int) -> Any:
+        """Return the first id of each key of the records of a gate; empty: keys are alike."""
+        keys = self.gate_keys(gate)
+        return row(self.m, keys.firsts, keys.first_count)
+
+    def keys_of_ids(self, gate: int) -> Any:
+        """Return the key of each id of the records of a gate; empty: they are made."""
+        keys = self.gate_keys(gate)
+        return row(self.m, keys.numbers, keys.number_count)
+
+    def values_of_ids(self) -> Any:
+        """Return the value of each id in the first column; empty: records are counted alone."""
+        held = self.window_held()
+        return row(self.m, held.values, held.value_count)
+
+    def make_room(self) -> None:
+        """Have the run begin again with room for more windows."""
+        self.m.flags |= FLAG_WINDOWS
+
+    def note_result(self) -> None:
+        """Log the result that the windows' store has."""
+        log_result(self.m, self)
+
+    @part_of(WINDOWS)
+    def take_element(self, may_write: int) -> None:
+        """Put the record that has been taken up into its windows, and put out what that causes.
+
+        Called where the first operator is a window.
+        """
+        late = late_so_far(self.m, self.window_held())
+        take_element(self, self.task, may_write)
+        if late_so_far(self.m, self.window_held()) > late:
+            note_move(self.m, self.number, LATE, 0, 0, self.task.taken)
+
+
+@part_of(JOURNAL)
+def late_so_far(m: KernelMemory, held: KernelWindow) -> int:
+    """Return how many records came too late for every window."""
+    return held.store.late
+
+
+class RoundWork:
+    """The work that a task may do in a round, units.
+
+    Attributes
+    ----------
+    start, end : int
+        What its rate allows by the start and by the end of the round.
+    until : int
+        What it may do by the end: less if it waits for a processor, or its manager uploads.
+    stall : int
+        When the standstill of a RELAY ends that the round falls into, microseconds; or NEVER.
+    """
+
+    def __init__(self, start: int, until: int, end: int, stall: int) -> None:
+        self.start, self.until, self.end, self.stall = start, until, end, stall
+
+
+def round_work(start: int, until: int, end: int, stall: int) -> RoundWork:
+    """Return the work that a task may do in a round."""
+    return RoundWork(start, until, end, stall)
+
 
 def worker_of(m: KernelMemory, number: int, task: f.KernelTask) -> KernelWorker:
     """Return a task as a worker."""
     return KernelWorker(m, number, task)
-
-
-@part_of(BUFFERS)
-def write_buffers(
-    m: KernelMemory,
-    writer: f.KernelPartition,
-    partition: Partition,
-    channel: int,
-    nbytes: int,
-    is_mark: int,
-) -> int:
-    """Write bytes of a record, or of a mark, into buffers; return those left over."""
-    if writer.is_broadcast == 1:
-        return write_broadcast(partition, nbytes, m.quota, m.segment_bytes, is_mark)
-    if writer.is_stopped == 1:
-        return nbytes
-    left = write_bytes(partition, channel, nbytes, quota_of(m, writer), m.segment_bytes, is_mark)
-    if left > 0 and writer.kind == SORTED:
-        stop(m, writer)
-    return left
-
-
-@part_of(BUFFERS)
-def write_together(m: KernelMemory, partition: Partition, nbytes: int, most: int) -> int:
-    """Write records of so many bytes to the one open buffer without filling it; return how many."""
-    return write_whole_records(partition, 0, nbytes, most)
-
-
-@part_of(RECORDS)
-def write_counted(
-    m: KernelMemory, partition: Partition, channel: int, nbytes: int, most: int
-) -> int:
-    """Write records of so many bytes to a subpartition; return how many there was room for."""
-    return write_records(v.transport_of(m), partition, channel, nbytes, most)
-
-
-def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
-    """Return the channel of the next record of a partition.
-
-    Notes
-    -----
-    Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
-    else they are worked out record by record.
-    """
-    kind = p.route
-    channel = 0
-    if kind == f.ROUTE_CYCLE:
-        channel = p.cursor
-        p.cursor = channel + 1 if channel + 1 < p.channels else 0
-    elif kind == f.ROUTE_TABLE:
-        place = p.cursor
-        channel = m[p.table + place]
-        p.cursor = place + 1 if place + 1 < p.table_length else 0
-    elif kind == f.ROUTE_SHUFFLE:
-        channel = mix_modulo(m.seed, p.stream, p.emitted, p.channels)
-    elif kind == f.ROUTE_SHARES:
-        width = p.channels
-        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
-        channel = next_by_share(behind, shares)
-        count_share(behind, shares, p.table_length, channel)
-    return channel
-
-
-def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
-    """Return a well-mixed number from 0 to ``width`` - 1."""
-    return mix(int(seed), int(stream), int(number)) % int(width)
-
-
-def mix_bits(seed: int, stream: int, number: int) -> int:
-    """Return 63 well-mixed bits."""
-    return mix(int(seed), int(stream), int(number)) >> 1
-
-
-def uniform(seed: int, stream: int, number: int) -> float:
-    """Return a number uniform in [0, 1)."""
-    return work.uniform(int(seed), int(stream), int(number))

@@ -10,7 +10,12 @@ import pytest
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.operators.aligning import hear_allowed, look_at_watermark, note_idle, reported
+from flowcontrol.operators.aligning import (
+    check_watermark_alignment,
+    note_idle,
+    reported,
+    update_max_desired_watermark,
+)
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.event_time.output_rules import IDLE, WATERMARK
@@ -153,25 +158,25 @@ def times(watermark: int) -> TaskTime:
 
 def test_it_pauses_beyond_what_is_allowed_and_not_at_it() -> None:
     time = times(1_000)
-    assert (hear_allowed(time, 1_000), time.aligned.is_paused) == (0, 0)
-    assert (hear_allowed(time, 999), time.aligned.is_paused) == (1, 1)
-    assert (hear_allowed(time, 999), time.aligned.is_paused) == (0, 1)
-    assert (hear_allowed(time, 1_000), time.aligned.is_paused) == (1, 0)
+    assert (update_max_desired_watermark(time, 1_000), time.aligned.is_paused) == (0, 0)
+    assert (update_max_desired_watermark(time, 999), time.aligned.is_paused) == (1, 1)
+    assert (update_max_desired_watermark(time, 999), time.aligned.is_paused) == (0, 1)
+    assert (update_max_desired_watermark(time, 1_000), time.aligned.is_paused) == (1, 0)
 
 
 def test_it_looks_at_its_own_watermarks() -> None:
     time = times(1_001)
     time.aligned.allowed = 1_000
-    look_at_watermark(time, IDLE)
+    check_watermark_alignment(time, IDLE)
     assert time.aligned.is_paused == 0
-    look_at_watermark(time, WATERMARK)
+    check_watermark_alignment(time, WATERMARK)
     assert time.aligned.is_paused == 1
 
 
 def test_one_that_has_ended_waits_for_nobody() -> None:
     time = times(MAX_TIME)
     time.has_ended = 1
-    assert (hear_allowed(time, 5), time.aligned.is_paused) == (0, 0)
+    assert (update_max_desired_watermark(time, 5), time.aligned.is_paused) == (0, 0)
     assert reported(time) == MAX_TIME
 
 

@@ -53,7 +53,7 @@ def run(made: Job) -> tuple[list[RoundState], list[dict[tuple[str, int], list[in
     tasks = [(plan.name, i) for plan in made.stages for i in range(plan.stage.parallelism)]
     heard: list[dict[tuple[str, int], list[int]]] = []
     own = watched_runs.WatchedRun(made)
-    own.watch("hear_marker", lambda worker, us: heard[-1][tasks[worker.number]].append(us))
+    own.watch("report_latency", lambda worker, us: heard[-1][tasks[worker.number]].append(us))
     heard.append({task: [] for task in tasks})
     for _ in own.rounds():
         heard.append({task: [] for task in tasks})

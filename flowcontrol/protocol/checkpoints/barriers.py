@@ -157,7 +157,7 @@ def count_persisted(channel: AlignedChannel) -> int:
 # ---- what the coordinator says
 
 
-def hear_completed(state: TaskCheckpoint, checkpoint: int, arrives: int) -> int:
+def notify_checkpoint_complete(state: TaskCheckpoint, checkpoint: int, arrives: int) -> int:
     """Note that a task hears in a round that a checkpoint is complete: 1 if it may finish then."""
     if state.final == 0 or checkpoint < state.final or state.finishes >= 0:
         return 0

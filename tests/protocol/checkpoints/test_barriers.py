@@ -108,7 +108,7 @@ def test_data_in_the_slot_of_a_barrier_belongs_to_no_checkpoint() -> None:
     message = Message()
     assert r.poll_queue(own, queue, message) == r.EVENT
     assert (message.checkpoint, message.created) == (7, 99)
-    r.hear_resumed(own, 1)
+    r.on_resume_consumption(own, 1)
     r.open_buffer(own, 100)
     r.append_bytes(own, 100, 0)
     r.finish_buffer(own, queue)
@@ -200,12 +200,12 @@ def test_a_subpartition_is_blocked_while_it_has_sent_more_than_was_resumed() -> 
     assert r.poll_queue(own, queue, message) == r.EVENT
     assert (own.blocks, own.is_blocked) == (1, 1)
     assert r.poll_queue(own, queue, message) == r.NOTHING
-    r.hear_resumed(own, 0)
+    r.on_resume_consumption(own, 0)
     assert own.is_blocked == 1
-    r.hear_resumed(own, 1)
+    r.on_resume_consumption(own, 1)
     assert own.is_blocked == 0
     assert r.poll_queue(own, queue, message) == r.EVENT
-    r.hear_resumed(own, 1)  # the same word again resumes nothing
+    r.on_resume_consumption(own, 1)  # the same word again resumes nothing
     assert (own.blocks, own.is_blocked, message.checkpoint) == (2, 1, 2)
 
 
@@ -232,9 +232,9 @@ def test_an_aborted_checkpoint_is_known_from_its_round_on_until_it_is_passed() -
 
 def test_a_task_finishes_with_a_checkpoint_that_it_took_since_its_end() -> None:
     state = TaskCheckpoint()
-    assert b.hear_completed(state, 9, 20) == 0  # it has taken none since
+    assert b.notify_checkpoint_complete(state, 9, 20) == 0  # it has taken none since
     state.final = 5
-    assert b.hear_completed(state, 4, 20) == 0
-    assert b.hear_completed(state, 5, 21) == 1
-    assert b.hear_completed(state, 6, 30) == 0  # the first word counts
+    assert b.notify_checkpoint_complete(state, 4, 20) == 0
+    assert b.notify_checkpoint_complete(state, 5, 21) == 1
+    assert b.notify_checkpoint_complete(state, 6, 30) == 0  # the first word counts
     assert state.finishes == 21

@@ -1,0 +1,140 @@
+"""How a task's records find their channels, and how bytes are written to them."""
+
+from flowcontrol.job import work
+from flowcontrol.job.routing import mix
+from flowcontrol.protocol.event_time.stamps import id_of
+from flowcontrol.protocol.partition_kinds import SORTED
+from flowcontrol.protocol.partitioners import count_share, next_by_share
+from flowcontrol.protocol.rounds import write_broadcast, write_bytes, write_whole_records
+from flowcontrol.protocol.sides import Partition
+from flowcontrol.protocol.windows.keys import key_of
+from flowcontrol.systems.transports.record_rounds import close_records, note_barriers, write_records
+from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
+from flowcontrol.virtual.cells import row
+from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.parts import BUFFERS, RECORDS, WINDOWS
+from flowcontrol.virtual.registry import part_of
+from flowcontrol.virtual.spilled import quota_of
+from flowcontrol.virtual.spilling import stop
+from flowcontrol.virtual.task_views import kernel_keys
+
+
+def write_to(
+    m: KernelMemory, writer: f.KernelPartition, channel: int, nbytes: int, is_mark: int
+) -> int:
+    """Write bytes of a record, or of a mark, to a channel, or to all; return those left over."""
+    partition = v.partition_at(m, writer)
+    v.set_bit(m, writer.dirty, channel)
+    if writer.is_broadcast == 1:
+        for other in range(writer.channels):
+            v.set_bit(m, writer.dirty, other)
+    if m.counts_records == 1:
+        return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
+    return write_buffers(m, writer, partition, channel, nbytes, is_mark)
+
+
+@part_of(BUFFERS)
+def write_buffers(
+    m: KernelMemory,
+    writer: f.KernelPartition,
+    partition: Partition,
+    channel: int,
+    nbytes: int,
+    is_mark: int,
+) -> int:
+    """Write bytes of a record, or of a mark, into buffers; return those left over."""
+    if writer.is_broadcast == 1:
+        return write_broadcast(partition, nbytes, m.quota, m.segment_bytes, is_mark)
+    if writer.is_stopped == 1:
+        return nbytes
+    left = write_bytes(partition, channel, nbytes, quota_of(m, writer), m.segment_bytes, is_mark)
+    if left > 0 and writer.kind == SORTED:
+        stop(m, writer)
+    return left
+
+
+@part_of(BUFFERS)
+def write_together(m: KernelMemory, partition: Partition, nbytes: int, most: int) -> int:
+    """Write records of so many bytes to the one open buffer without filling it; return how many."""
+    return write_whole_records(partition, 0, nbytes, most)
+
+
+@part_of(RECORDS)
+def write_counted(
+    m: KernelMemory, partition: Partition, channel: int, nbytes: int, most: int
+) -> int:
+    """Write records of so many bytes to a subpartition; return how many there was room for."""
+    return write_records(v.transport_of(m), partition, channel, nbytes, most)
+
+
+def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
+    """Return the channel of the next record of a partition.
+
+    Notes
+    -----
+    Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
+    else they are worked out record by record.
+    """
+    kind = p.route
+    channel = 0
+    if kind == f.ROUTE_CYCLE:
+        channel = p.cursor
+        p.cursor = channel + 1 if channel + 1 < p.channels else 0
+    elif kind == f.ROUTE_TABLE:
+        place = p.cursor
+        channel = m[p.table + place]
+        p.cursor = place + 1 if place + 1 < p.table_length else 0
+    elif kind == f.ROUTE_SHUFFLE:
+        channel = mix_modulo(m.seed, p.stream, p.emitted, p.channels)
+    elif kind == f.ROUTE_SHARES:
+        width = p.channels
+        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
+        channel = next_by_share(behind, shares)
+        count_share(behind, shares, p.table_length, channel)
+    return channel
+
+
+def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
+    """Return a well-mixed number from 0 to ``width`` - 1."""
+    return mix(int(seed), int(stream), int(number)) % int(width)
+
+
+def mix_bits(seed: int, stream: int, number: int) -> int:
+    """Return 63 well-mixed bits."""
+    return mix(int(seed), int(stream), int(number)) >> 1
+
+
+def uniform(seed: int, stream: int, number: int) -> float:
+    """Return a number uniform in [0, 1)."""
+    return work.uniform(int(seed), int(stream), int(number))
+
+
+@part_of(WINDOWS)
+def channel_of_stamp(m: KernelMemory, writer: f.KernelPartition, stamp: int) -> int:
+    """Return the channel of a record that is routed by its key."""
+    keys = kernel_keys(m, writer.keys)
+    return m[keys.owners + key_of(id_of(stamp), keys.keys, row(m, keys.firsts, keys.first_count))]
+
+
+def event_partition(m: KernelMemory, number: int) -> Partition:
+    """Return a result partition, which has to be sent, to put an event into it."""
+    p = v.partition_row(m, number)
+    for place in range(p.channels):
+        v.set_bit(m, p.dirty, place)
+    partition = v.partition_at(m, p)
+    if m.counts_records == 1:
+        close_counted(m, partition, p.record_bytes)
+    return partition
+
+
+@part_of(RECORDS)
+def close_counted(m: KernelMemory, partition: Partition, record_bytes: int) -> None:
+    """Queue the records that are written so far: an event comes behind them."""
+    close_records(partition, record_bytes)
+
+
+@part_of(RECORDS)
+def note_barriers_of(m: KernelMemory, partition: Partition) -> None:
+    """Have a task wait while a barrier in a result partition has no permit."""
+    note_barriers(v.transport_of(m), partition)
