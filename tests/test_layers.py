@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from flowcontrol.virtual.compiled import KERNEL, RULES
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
@@ -79,6 +81,9 @@ FILE_LINES = 500
 FUNCTION_LINES = 80
 LONG_FUNCTION_LINES = 45
 LONG_FUNCTION_SHARE = 1 / 20
+# Of functions that the kernel compiles.
+COMPLEXITY = 15
+PARAMETERS = 8
 PIPELINE_LINES = 100
 PUBLIC_NAMES = 25
 
@@ -332,6 +337,40 @@ def test_no_function_is_too_long():
     assert {name: lines for name, lines in found.items() if lines > FUNCTION_LINES} == {}
     long = {name: lines for name, lines in found.items() if lines > LONG_FUNCTION_LINES}
     assert len(long) <= LONG_FUNCTION_SHARE * len(found), long
+
+
+def complexity(node: ast.AST) -> int:
+    """Return the cyclomatic complexity of a function, as ruff's C901 counts it."""
+    branches = ast.If | ast.For | ast.While | ast.comprehension | ast.ExceptHandler | ast.Match
+    return 1 + sum(isinstance(found, branches) for found in ast.walk(node))
+
+
+def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    own = node.args
+    return len(own.posonlyargs) + len(own.args) + len(own.kwonlyargs)
+
+
+def test_functions_of_the_kernel_are_simple():
+    """Those of every module that numba is handed, of its rules and of its own."""
+    kernel = [PACKAGE / "virtual" / f"{name}.py" for name in KERNEL.split()]
+    for package, names in RULES.items():
+        kernel += [PACKAGE / package.replace(".", "/") / f"{name}.py" for name in names.split()]
+    kernel += (PACKAGE / "systems" / "transports").glob("*.py")
+    found = {
+        f"{parse(path).name}:{node.name}": (complexity(node), parameters(node))
+        for path in kernel
+        for node in functions(parse(path).tree)
+    }
+    assert len(found) > 500
+    complex_ones = {name: n for name, (n, _) in found.items() if n > COMPLEXITY}
+    wide_ones = {name: n for name, (_, n) in found.items() if n > PARAMETERS}
+    assert (complex_ones, wide_ones) == ({}, {})
+
+
+def test_a_complex_function_is_seen():
+    source = "def f(a, b, *, c):\n    if a:\n        return [x for x in b]\n    while c:\n        c -= 1"
+    [found] = functions(ast.parse(source))
+    assert (complexity(found), parameters(found)) == (4, 3)
 
 
 def test_pipelines_hold_no_logic():

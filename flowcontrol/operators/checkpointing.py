@@ -13,30 +13,11 @@ from flowcontrol.operators.output import is_between
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
 from flowcontrol.operators.states import READER, StreamTask, Worker
 from flowcontrol.operators.windowing import end_burst
+from flowcontrol.protocol import events as e
+from flowcontrol.protocol import queues as q
 from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints import tracker
-from flowcontrol.protocol.events import (
-    END_OF_DATA_BYTES,
-    broadcast_event,
-    holds_barrier,
-    lose_turn,
-    overtake_partition,
-    polled_event,
-    take_event,
-)
-from flowcontrol.protocol.queues import (
-    CANCEL_MARKER,
-    END_OF_DATA,
-    END_OF_PARTITION,
-    SAVEPOINT_BARRIER,
-    TIMEOUTABLE_BARRIER,
-    UNALIGNED_BARRIER,
-    bytes_before,
-    drop,
-    find_kind,
-    message_at,
-)
 from flowcontrol.protocol.rows import add_all_members
 from flowcontrol.protocol.states import CoordinatorMessage, TaskCheckpoint
 from flowcontrol.protocol.withholding import follow_alignment
@@ -75,9 +56,9 @@ def process_mail(worker: Worker, task: StreamTask, start: int, end: int) -> None
         if worker.task.gates > 0 and task.open_inputs > 0:
             break  # all that its senders have put out must be processed first
         if task.is_finished == 1:
-            drop(triggers)
+            q.drop(triggers)
             continue
-        _trigger_source(worker, task, drop(triggers))
+        _trigger_source(worker, task, q.drop(triggers))
 
 
 def has_mail(worker: Worker, task: StreamTask) -> int:
@@ -119,13 +100,13 @@ def is_between_records(worker: Worker, task: StreamTask, start: int, end: int) -
 
 def on_event(worker: Worker, task: StreamTask) -> int:
     """Act on the event that the task has polled in its turn; return 1 if it then stands still."""
-    message = polled_event(task, worker.input_gates())
+    message = e.polled_event(task, worker.input_gates())
     return act_on(worker, task, message.kind, message.checkpoint, message.created)
 
 
 def act_on(worker: Worker, task: StreamTask, kind: int, checkpoint: int, created: int) -> int:
     """Act on an event of the channel that the task has polled; return 1 if it then stands still."""
-    if kind == END_OF_DATA:
+    if kind == q.END_OF_DATA:
         state = worker.checkpoint_state()
         state.data_open -= 1
         if state.data_open == 0:
@@ -170,7 +151,7 @@ def _end_data(worker: Worker, task: StreamTask) -> None:
     state.has_ended = 1
     state.data_open = 0
     for i in range(task.partitions):
-        broadcast_event(worker.event_partition(i), END_OF_DATA, END_OF_DATA_BYTES, 0, 0)
+        e.broadcast_event(worker.event_partition(i), q.END_OF_DATA, e.END_OF_DATA_BYTES, 0, 0)
     worker.report(b.ENDED, 0, 0)
 
 
@@ -180,7 +161,7 @@ def after_sending(worker: Worker, task: StreamTask) -> None:
     if state.waits_outputs == 0:
         return
     for i in range(task.partitions):
-        if holds_barrier(worker.event_partition(i), state.pending) == 1:
+        if e.holds_barrier(worker.event_partition(i), state.pending) == 1:
             return
     state.waits_outputs = 0
     state.deadline = -1
@@ -206,7 +187,7 @@ def overtake_outputs(worker: Worker, task: StreamTask) -> None:
     state = worker.checkpoint_state()
     state.deadline = -1
     for i in range(task.partitions):
-        state.persisted += overtake_partition(worker.event_partition(i), state.handled)
+        state.persisted += e.overtake_partition(worker.event_partition(i), state.handled)
     if state.waits_outputs == 1:
         state.waits_outputs = 0
         _acknowledge(worker)
@@ -220,7 +201,7 @@ def _trigger_source(worker: Worker, task: StreamTask, message: CoordinatorMessag
     state = worker.checkpoint_state()
     if message.checkpoint <= state.handled:
         return
-    state.kind = SAVEPOINT_BARRIER if message.is_savepoint > 0 else 0
+    state.kind = q.SAVEPOINT_BARRIER if message.is_savepoint > 0 else 0
     state.start_delay = max(0, worker.now_us() - message.created)
     if message.is_savepoint == b.STOPS:
         _stop_source(state, task, message.checkpoint)
@@ -253,13 +234,13 @@ def _look_at_channels(worker: Worker, task: StreamTask) -> None:
         gate = worker.input_gates()[number]
         for channel in range(len(gate.channels)):
             queue = gate.queues[channel]
-            place = find_kind(queue, UNALIGNED_BARRIER)
+            place = q.find_kind(queue, q.UNALIGNED_BARRIER)
             while place >= 0:
                 _take_before_turn(worker, task, number, channel, place)
-                place = find_kind(queue, UNALIGNED_BARRIER)
-            place = find_kind(queue, TIMEOUTABLE_BARRIER)
+                place = q.find_kind(queue, q.UNALIGNED_BARRIER)
+            place = q.find_kind(queue, q.TIMEOUTABLE_BARRIER)
             if place >= 0:
-                found = message_at(queue, place)
+                found = q.message_at(queue, place)
                 aligned = worker.aligned()[index]
                 was_known = aligned.is_announced + aligned.is_overtaken
                 done = a.on_announcement(
@@ -273,7 +254,7 @@ def _look_at_channels(worker: Worker, task: StreamTask) -> None:
                 )
                 is_new = aligned.is_announced + aligned.is_overtaken > was_known
                 if is_new and gate.channels[channel].initial >= 0:  # no local channel announces
-                    lose_turn(gate, worker.gates_with_data(), number, channel)
+                    e.lose_turn(gate, worker.gates_with_data(), number, channel)
                 _act(worker, task, done)
             index += 1
 
@@ -288,7 +269,7 @@ def _pull(worker: Worker, task: StreamTask) -> None:
             for channel in range(len(gate.channels)):
                 aligned = worker.aligned()[index]
                 if aligned.is_overtaken == 1 and aligned.has_delivered == 0:
-                    place = find_kind(gate.queues[channel], TIMEOUTABLE_BARRIER)
+                    place = q.find_kind(gate.queues[channel], q.TIMEOUTABLE_BARRIER)
                     if place >= 0:
                         _take_before_turn(worker, task, number, channel, place)
                         is_done = 0
@@ -300,10 +281,10 @@ def _take_before_turn(
 ) -> None:
     """Deliver a barrier that stands behind ``place`` messages of a channel, before them."""
     gate = worker.input_gates()[number]
-    message = message_at(gate.queues[channel], place)
+    message = q.message_at(gate.queues[channel], place)
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
-    nbytes = bytes_before(gate.queues[channel], place)
-    take_event(gate, worker.gates_with_data(), number, channel, place)
+    nbytes = q.bytes_before(gate.queues[channel], place)
+    e.take_event(gate, worker.gates_with_data(), number, channel, place)
     _deliver(worker, task, number, channel, kind, checkpoint, created, nbytes)
 
 
@@ -354,9 +335,9 @@ def _align(worker: Worker, index: int, kind: int, checkpoint: int, created: int)
     if b.is_barrier(kind) == 1:
         found = b.alignment_kind(kind)
         return a.on_barrier(alignment, channels, index, now, checkpoint, created, found)
-    if kind == CANCEL_MARKER:
+    if kind == q.CANCEL_MARKER:
         return a.on_cancel(alignment, channels, index, checkpoint)
-    if kind == END_OF_PARTITION:
+    if kind == q.END_OF_PARTITION:
         return a.on_end_of_partition(alignment, channels, index, now)
     return 0
 
@@ -366,9 +347,9 @@ def _track(worker: Worker, index: int, kind: int, checkpoint: int, created: int)
     pending = worker.tracked()
     if b.is_barrier(kind) == 1:
         return tracker.track_barrier(alignment, channels, pending, index, now, checkpoint, created)
-    if kind == CANCEL_MARKER:
+    if kind == q.CANCEL_MARKER:
         return tracker.track_cancel(alignment, channels, pending, index, checkpoint)
-    if kind == END_OF_PARTITION:
+    if kind == q.END_OF_PARTITION:
         return tracker.track_end_of_partition(alignment, channels, pending, index, now)
     return 0
 
@@ -416,7 +397,7 @@ def _abort(worker: Worker, task: StreamTask, checkpoint: int, reason: int) -> No
 
 def _broadcast_cancel(worker: Worker, task: StreamTask, checkpoint: int) -> None:
     for i in range(task.partitions):
-        broadcast_event(worker.event_partition(i), CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
+        e.broadcast_event(worker.event_partition(i), q.CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
 
 
 def _take(
@@ -450,13 +431,13 @@ def _take(
     state.waits_inputs = waits_inputs
     state.waits_outputs = 0
     state.deadline = -1
-    is_savepoint = 1 if state.kind == SAVEPOINT_BARRIER else 0
+    is_savepoint = 1 if state.kind == q.SAVEPOINT_BARRIER else 0
     for i in range(task.partitions):
         kind = b.outgoing_kind(state.mode, is_savepoint, worker.is_forced(i), is_unaligned)
         part = worker.event_partition(i)
-        state.persisted += broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
+        state.persisted += e.broadcast_event(part, kind, b.BARRIER_BYTES, checkpoint, created)
         worker.note_barrier(i)
-        if kind == TIMEOUTABLE_BARRIER:
+        if kind == q.TIMEOUTABLE_BARRIER:
             state.waits_outputs = 1
             state.deadline = created + state.timeout
     begin_cut(worker, is_unaligned)

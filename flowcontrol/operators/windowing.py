@@ -16,15 +16,8 @@ from flowcontrol.protocol.event_time.output_rules import ACTIVE, WATERMARK
 from flowcontrol.protocol.event_time.stamps import id_of, stamp_of, time_of
 from flowcontrol.protocol.spark_time.answering import next_answer
 from flowcontrol.protocol.spark_time.grouping import take_row
+from flowcontrol.protocol.windows import firing
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.protocol.windows.firing import (
-    FULL,
-    RESTING,
-    next_result,
-    on_clock,
-    on_element,
-    on_watermark,
-)
 from flowcontrol.protocol.windows.keys import id_of_key, key_by_table
 
 MS = 1000
@@ -52,7 +45,7 @@ def take_element(worker: Worker, task: StreamTask, may_write: int) -> None:
         take_into_batch(worker, task, key, value)
         return
     now = worker.now_us() // MS
-    while on_element(windows, key, time_of(task.stamp), value, now) == FULL:
+    while firing.on_element(windows, key, time_of(task.stamp), value, now) == firing.FULL:
         if make_room(worker) == 0:
             return
         windows = worker.windows()
@@ -65,7 +58,7 @@ def take_into_batch(worker: Worker, task: StreamTask, key: int, value: int) -> N
     """Put the record that has been taken up into the groups of the batch; nothing comes of it."""
     windows, batch = worker.windows(), worker.window_task().batch
     operators, ms = worker.watermark_operators(), time_of(task.stamp)
-    while take_row(windows, batch, operators, task.gate, key, ms, value) == FULL:
+    while take_row(windows, batch, operators, task.gate, key, ms, value) == firing.FULL:
         if make_room(worker) == 0:
             return
         windows = worker.windows()
@@ -82,7 +75,7 @@ def fire_next(worker: Worker, task: StreamTask, may_write: int) -> int:
     """Go on with a burst: put one result out, or pass on what has caused it; 0: it is over."""
     windows, held = worker.windows(), worker.window_task()
     is_batched = held.batch.is_batched
-    found = next_answer(windows, held.batch) if is_batched == 1 else next_result(windows)
+    found = next_answer(windows, held.batch) if is_batched == 1 else firing.next_result(windows)
     if found == 1:
         store = windows.store
         firsts, numbers = worker.first_ids(0), worker.keys_of_ids(0)
@@ -92,7 +85,7 @@ def fire_next(worker: Worker, task: StreamTask, may_write: int) -> int:
         operator.records_out += 1
         worker.note_put_out(0, 1)
         worker.note_result()
-        task.is_firing = 1 if windows.store.phase != RESTING or held.to_give > 0 else 0
+        task.is_firing = 1 if windows.store.phase != firing.RESTING or held.to_give > 0 else 0
         put_out(worker, task, may_write)
         return 1
     done, held.to_give, task.is_firing, task.yields = held.to_give, 0, 0, 0
@@ -133,7 +126,7 @@ def process_watermark(worker: Worker, task: StreamTask, done: int) -> None:
     if done & ACTIVE:
         emit_marks(worker, task, ACTIVE, 0)
     rest = done & ~ACTIVE
-    if done & WATERMARK and on_watermark(worker.windows(), time.valve.watermark) == 1:
+    if done & WATERMARK and firing.on_watermark(worker.windows(), time.valve.watermark) == 1:
         held.to_give, task.is_firing, task.yields = rest, 1, held.yields
     elif rest > 0:
         emit_marks(worker, task, rest, time.valve.watermark)
@@ -160,7 +153,7 @@ def on_processing_time(worker: Worker, task: StreamTask, start: int, end: int) -
     if task.is_firing == 1 or task.open_inputs == 0 or next_timer_ms(worker) > now:
         return
     if is_between(worker, task, start, end) == 1:
-        task.is_firing = on_clock(worker.windows(), now)
+        task.is_firing = firing.on_clock(worker.windows(), now)
 
 
 NEVER_MS = 1 << 62

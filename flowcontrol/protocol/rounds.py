@@ -9,13 +9,10 @@ buffers, flush, release, send, announce. Gates, channels and partitions in decla
 
 from collections.abc import Sequence
 
-from flowcontrol.protocol.channel_rules import (
-    announce,
-    on_backlog,
-    recycle_exclusive,
-    recycle_floating,
-    take_buffer,
-)
+from flowcontrol.protocol import channel_rules as c
+from flowcontrol.protocol import queues as q
+from flowcontrol.protocol import rows as r
+from flowcontrol.protocol import subpartition_rules as s
 from flowcontrol.protocol.debloating import usable_bytes
 from flowcontrol.protocol.pool_rules import (
     note_quota,
@@ -23,47 +20,10 @@ from flowcontrol.protocol.pool_rules import (
     recycle_segment,
     request_segment,
 )
-from flowcontrol.protocol.queues import (
-    BACKLOG_ANNOUNCEMENT,
-    END_OF_PARTITION,
-    SPANNING_DATA,
-    append,
-    carry,
-    drop,
-    is_event,
-    is_full,
-    is_urgent,
-    next_slot,
-)
-from flowcontrol.protocol.rows import (
-    FIFO_COUNT,
-    FIFO_SLOTS,
-    TAKEN_EXCLUSIVE,
-    TAKEN_NONE,
-    Row,
-    add_all_members,
-    add_member,
-    fifo_drop,
-    fifo_first,
-    fifo_pop,
-    fifo_push,
-    fifo_rotate,
-)
+from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sender_rules import credit_of
 from flowcontrol.protocol.sides import KIND_LOCAL, KIND_RECORDS, Gate, Partition
 from flowcontrol.protocol.states import LocalPool, Message, Subpartition, Task
-from flowcontrol.protocol.subpartition_rules import (
-    BUFFER,
-    EMPTY,
-    EVENT,
-    NOTHING,
-    append_bytes,
-    finish_buffer,
-    flush_queue,
-    is_available,
-    open_buffer,
-    poll_queue,
-)
 
 
 def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message) -> int:
@@ -93,21 +53,21 @@ def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, messa
     (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10); an event
     takes none either, and the cursors do not count it.
     """
-    if message.kind == BACKLOG_ANNOUNCEMENT:
+    if message.kind == q.BACKLOG_ANNOUNCEMENT:
         _receive_backlog(gate, channel, message.backlog)
         return 1
-    if is_full(gate.queues[channel]) == 1:
+    if q.is_full(gate.queues[channel]) == 1:
         return 0
     local = gate.channels[channel].initial < 0
-    buffer = TAKEN_NONE
-    if is_event(message) == 0:
-        buffer = KIND_LOCAL if local else take_buffer(gate.channels[channel])
-        if buffer == TAKEN_NONE:
+    buffer = r.TAKEN_NONE
+    if q.is_event(message) == 0:
+        buffer = KIND_LOCAL if local else c.take_buffer(gate.channels[channel])
+        if buffer == r.TAKEN_NONE:
             return 0
         task.queued += message.records
         gate.channels[channel].arrived += 1
     else:
-        task.mail += is_urgent(message.kind)
+        task.mail += q.is_urgent(message.kind)
     enqueue_message(gate, union, number, channel, message, buffer)
     if not local:
         _receive_backlog(gate, channel, message.backlog)
@@ -119,43 +79,43 @@ def enqueue_message(
 ) -> None:
     """Queue a message that has its buffer; wake the gate if the channel's queue was empty."""
     queue = gate.queues[channel]
-    slot = next_slot(queue)
-    carry(slot, message)
+    slot = q.next_slot(queue)
+    q.carry(slot, message)
     slot.buffer = buffer
-    append(queue)
+    q.append(queue)
     if queue.ends.count == 1:
-        fifo_push(gate.order, channel)
-        if gate.order[FIFO_COUNT] == 1:
-            fifo_push(union, number)
+        r.fifo_push(gate.order, channel)
+        if gate.order[r.FIFO_COUNT] == 1:
+            r.fifo_push(union, number)
 
 
 def _receive_backlog(gate: Gate, channel: int, backlog: int) -> None:
     """Act on a backlog, of a message or announced by itself (reference section 1.3)."""
-    add_member(gate.dirty_channels, channel)
-    on_backlog(gate, channel, backlog)
+    r.add_member(gate.dirty_channels, channel)
+    c.on_backlog(gate, channel, backlog)
 
 
 def recycle(gate: Gate, channel: int, buffer: int) -> None:
     """Recycle the buffer, of a kind, of a consumed message (reference section 1.5)."""
-    add_member(gate.dirty_channels, channel)
+    r.add_member(gate.dirty_channels, channel)
     if buffer >= KIND_RECORDS:
         return
-    if buffer == TAKEN_EXCLUSIVE:
-        waiting = gate.waiting[FIFO_COUNT]
-        if recycle_exclusive(gate, channel) == 0 and waiting > 0:
+    if buffer == r.TAKEN_EXCLUSIVE:
+        waiting = gate.waiting[r.FIFO_COUNT]
+        if c.recycle_exclusive(gate, channel) == 0 and waiting > 0:
             # somebody who waited may have got a floating buffer
-            add_all_members(gate.dirty_channels)
+            r.add_all_members(gate.dirty_channels)
     elif buffer != KIND_LOCAL:
-        accepted = recycle_floating(gate)
+        accepted = c.recycle_floating(gate)
         if accepted >= 0:
-            add_member(gate.dirty_channels, accepted)
+            r.add_member(gate.dirty_channels, accepted)
     gate.channels[channel].consumed += 1
 
 
 def announce_credit(gate: Gate, channel: int) -> None:
     """Announce all credit that a channel has gained (reference section 1.6)."""
     if gate.channels[channel].initial >= 0:
-        gate.channels[channel].announced += announce(gate.channels[channel])
+        gate.channels[channel].announced += c.announce(gate.channels[channel])
 
 
 NO_INPUT = 0
@@ -184,14 +144,14 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
     """
     while task.left + task.marks == 0:
         read_to_end(task, gates)
-        number = fifo_first(union)
+        number = r.fifo_first(union)
         if number < 0:
             return NO_INPUT
         gate = gates[number]
         channel = take_turn(gate, union)
-        message = drop(gate.queues[channel])
-        if is_event(message) == 1:
-            if message.kind == END_OF_PARTITION:
+        message = q.drop(gate.queues[channel])
+        if q.is_event(message) == 1:
+            if message.kind == q.END_OF_PARTITION:
                 task.open_inputs -= 1
             if task.has_checkpoints == 1:
                 task.gate = number
@@ -205,7 +165,7 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
             task.channel = channel
             task.buffer = message.buffer
             task.left = message.records
-            if message.kind == SPANNING_DATA:
+            if message.kind == q.SPANNING_DATA:
                 task.goes_on = 1
             if message.marks > 0:
                 task.marks = message.marks
@@ -241,15 +201,15 @@ def take_turn(gate: Gate, union: Row) -> int:
     int
         The channel; its oldest message is the caller's to drop.
     """
-    channel = fifo_first(gate.order)
+    channel = r.fifo_first(gate.order)
     if gate.queues[channel].ends.count > 1:
-        fifo_rotate(gate.order)
+        r.fifo_rotate(gate.order)
     else:
-        fifo_drop(gate.order)
-    if gate.order[FIFO_COUNT] > 0:
-        fifo_rotate(union)
+        r.fifo_drop(gate.order)
+    if gate.order[r.FIFO_COUNT] > 0:
+        r.fifo_rotate(union)
     else:
-        fifo_drop(union)
+        r.fifo_drop(union)
     return channel
 
 
@@ -269,7 +229,7 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
     gate.channels[channel].processed += count
     if task.buffer == KIND_RECORDS:
         gate.channels[channel].consumed += count
-        add_member(gate.dirty_channels, channel)
+        r.add_member(gate.dirty_channels, channel)
     if task.left + task.marks + task.goes_on == 0:
         recycle(gate, channel, task.buffer)
 
@@ -317,12 +277,12 @@ def write_bytes(
             if request_segment(partition.pool, partition.segments) == 0:
                 return nbytes
             note_quota(partition.pool, partition.counts, channel, 1, quota)
-            open_buffer(own, usable_bytes(own.desired_buffer_size, nbytes, buffer_bytes))
+            s.open_buffer(own, usable_bytes(own.desired_buffer_size, nbytes, buffer_bytes))
         part = _room(partition.pool, own, nbytes, buffer_bytes)
         nbytes -= part
-        append_bytes(own, part, nbytes, is_mark)
+        s.append_bytes(own, part, nbytes, is_mark)
         if own.filled == own.limit:
-            finish_buffer(own, partition.queues[channel], nbytes)
+            s.finish_buffer(own, partition.queues[channel], nbytes)
     return 0
 
 
@@ -349,15 +309,15 @@ def write_broadcast(
             note_quota(partition.pool, partition.counts, 0, 1, quota)
             limit = usable_bytes(first.desired_buffer_size, nbytes, buffer_bytes)
             for channel in range(len(partition.channels)):
-                open_buffer(partition.channels[channel], limit)
+                s.open_buffer(partition.channels[channel], limit)
         part = _room(partition.pool, first, nbytes, buffer_bytes)
         nbytes -= part
         for channel in range(len(partition.channels)):
             own = partition.channels[channel]
             own.limit = first.limit
-            append_bytes(own, part, nbytes, is_mark)
+            s.append_bytes(own, part, nbytes, is_mark)
             if own.filled == own.limit:
-                finish_buffer(own, partition.queues[channel], nbytes)
+                s.finish_buffer(own, partition.queues[channel], nbytes)
     return 0
 
 
@@ -389,7 +349,7 @@ def write_whole_records(partition: Partition, channel: int, record_bytes: int, m
 
 def flush(partition: Partition, channel: int) -> None:
     """Flush a subpartition (the periodic flusher's ``flushAll`` on one of them, section 2.5)."""
-    flush_queue(partition.channels[channel], partition.queues[channel])
+    s.flush_queue(partition.channels[channel], partition.queues[channel])
 
 
 def send_message(
@@ -426,11 +386,11 @@ def send_message(
     own, held = partition.channels[channel], partition.held[channel]
     credit = credit_of(own.announced, own.sent)
     if is_local == 1:
-        if partition.queues[channel].ends.count == 0 and held[FIFO_COUNT] > 0:
-            return NOTHING
-        credit = len(held) - FIFO_SLOTS - held[FIFO_COUNT]
-    if is_available(own, partition.queues[channel], credit) == 0:
-        return NOTHING
+        if partition.queues[channel].ends.count == 0 and held[r.FIFO_COUNT] > 0:
+            return s.NOTHING
+        credit = len(held) - r.FIFO_SLOTS - held[r.FIFO_COUNT]
+    if s.is_available(own, partition.queues[channel], credit) == 0:
+        return s.NOTHING
     return send_next(partition, channel, quota, is_local, message)
 
 
@@ -440,12 +400,12 @@ def send_next(
     """Send a subpartition's next message as :func:`send_message` does: its reader is available."""
     own, held = partition.channels[channel], partition.held[channel]
     while True:
-        found = poll_queue(own, partition.queues[channel], message)
-        if found == EMPTY or (found == BUFFER and is_local == 0):
+        found = s.poll_queue(own, partition.queues[channel], message)
+        if found == s.EMPTY or (found == s.BUFFER and is_local == 0):
             let_go(partition, channel, quota)
-        elif is_local == 1 and 0 < found < EVENT:
-            fifo_push(held, 1 if found == BUFFER else 0)
-        if found != EMPTY:
+        elif is_local == 1 and 0 < found < s.EVENT:
+            r.fifo_push(held, 1 if found == s.BUFFER else 0)
+        if found != s.EMPTY:
             return found
 
 
@@ -454,7 +414,7 @@ def free_local(partition: Partition, channel: int, consumed: int, quota: int) ->
     own = partition.channels[channel]
     while own.consumed < consumed:
         own.consumed += 1
-        if fifo_pop(partition.held[channel]) == 1:
+        if r.fifo_pop(partition.held[channel]) == 1:
             let_go(partition, channel, quota)
 
 

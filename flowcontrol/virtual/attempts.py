@@ -25,6 +25,7 @@ from flowcontrol.protocol.states import Message
 from flowcontrol.systems.barrier_buffer import forget
 from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.ages import free_runs, push_run
 from flowcontrol.virtual.areas import areas_of_task
 from flowcontrol.virtual.cells import view
@@ -37,17 +38,6 @@ from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.putting_aside import aside_of
 from flowcontrol.virtual.spilled import spill_row
 from flowcontrol.virtual.task_views import aligned_channels, kernel_checkpoints, kernel_time
-from flowcontrol.virtual.views import (
-    channel_grants,
-    gate_of,
-    in_row,
-    out_row,
-    partition_row,
-    source_log,
-    task_row,
-    transport_of,
-    union_of,
-)
 from flowcontrol.virtual.wheel import wake
 
 KEPT = ("wake", "next", "previous", "last", "busy", "idle", "blocked", "absent", "draws")
@@ -110,10 +100,10 @@ class KernelAttempts:
 
     def source(self, task: int) -> tuple[int, int]:
         """Return how far a source is, and how many records wait in its log; -1: it has none."""
-        row = task_row(self._memory.head, task)
+        row = v.task_row(self._memory.head, task)
         if row.log == 0:
             return int(row.taken), -1
-        log = source_log(self._memory.head, row.log)
+        log = v.source_log(self._memory.head, row.log)
         return int(log.position), int(lag(log))
 
     def position(self, task: int, checkpoint: int) -> int:
@@ -238,7 +228,7 @@ class KernelAttempts:
         """Have a task wait no more for the memory of its partitions that note it."""
         head = self._memory.head
         for number in self._partitions(task):
-            row = partition_row(head, number)
+            row = v.partition_row(head, number)
             if row.kind >= PIPELINED:
                 own = spill_row(head, row)
                 own.waited += head.round - own.since if own.since >= 0 else 0
@@ -313,7 +303,7 @@ class KernelAttempts:
         for name, value in kept.items():
             memory.tasks[name][task] = value
         if row["log"] > 0:  # what is in it stays, the record that was being read is read again
-            source_log(memory.head, int(row["log"])).reading = 0
+            v.source_log(memory.head, int(row["log"])).reading = 0
         for number in self._gates(task):
             memory.gates[number] = image.gates[number]
             own = self._channels(memory.gates[number])
@@ -321,7 +311,7 @@ class KernelAttempts:
         for number in self._partitions(task):
             own = self._channels(memory.partitions[number])
             for out in range(own.start, own.stop):
-                free_runs(memory.head, out_row(memory.head, out).runs)
+                free_runs(memory.head, v.out_row(memory.head, out).runs)
             memory.partitions[number] = image.partitions[number]
             _begin_anew(memory.outs[own], image.outs[own], ("finished",))
 
@@ -333,10 +323,10 @@ class KernelAttempts:
     def _begin_counting(self, gate: int, place: int, channel: int) -> None:
         """Have both sides of a channel of records go on behind what was written to it."""
         head, row = self._memory.head, self._memory.gates[gate]
-        transport, nbytes = transport_of(head), int(row["record_bytes"])
-        into = in_row(head, channel)
-        out = out_row(head, into.out)
-        state = channel_grants(head, int(row["grants"]), int(row["channels"]))[place]
+        transport, nbytes = v.transport_of(head), int(row["record_bytes"])
+        into = v.in_row(head, channel)
+        out = v.out_row(head, into.out)
+        state = v.channel_grants(head, int(row["grants"]), int(row["channels"]))[place]
         begin_sender(transport, out, nbytes)
         begin_receiver(transport, state, into, out.written, nbytes)
 
@@ -345,14 +335,14 @@ class KernelAttempts:
 
         As :func:`flowcontrol.job.cuts.put_in_flight` does; the ages count from the trigger.
         """
-        head, row = self._memory.head, task_row(self._memory.head, task)
+        head, row = self._memory.head, v.task_row(self._memory.head, task)
         first, emitted = 0, self._began.get(checkpoint, 0)
         for index, number in enumerate(self._gates(task)):
-            gate = gate_of(head, number)
+            gate = v.gate_of(head, number)
             own = self._channels(self._memory.gates[number])
             for place, channel in enumerate(range(own.start, own.stop)):
-                into = in_row(head, channel)
-                out = out_row(head, into.out)
+                into = v.in_row(head, channel)
+                out = v.out_row(head, into.out)
                 into.processed = min(out.written, into.processed)
                 record_bytes = int(self._memory.gates["record_bytes"][number])
                 if head.counts_records == 1:
@@ -363,7 +353,7 @@ class KernelAttempts:
                     aligned = aligned_channels(head, held.channels, held.channel_count)
                     own_place = aligned[first + place]
                     if row.is_timed == 1:
-                        given = kernel_time(head, task_row(head, out.sender).time).own.marks
+                        given = kernel_time(head, v.task_row(head, out.sender).time).own.marks
                         own_place.marks = min(given, own_place.marks)
                         marks = given - own_place.marks
                         counts = records, marks
@@ -374,7 +364,7 @@ class KernelAttempts:
                     row.queued += records
                     nbytes += records * record_bytes
                     message = Message(DATA, records, nbytes, marks=marks)
-                    union = union_of(head, row)
+                    union = v.union_of(head, row)
                     enqueue_message(gate, union, index, place, message, KIND_RESTORED)
                     if row.is_timed == 0:
                         push_run(head, out.runs, emitted, records)

@@ -10,16 +10,9 @@ from flowcontrol.operators.snapshots import slowed_end, stands_in_sync, syncing_
 from flowcontrol.protocol.checkpoints.barriers import is_past, notify_checkpoint_complete
 from flowcontrol.protocol.queues import append, next_slot
 from flowcontrol.protocol.service import NEVER
+from flowcontrol.virtual import checkpoint_fields as c
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.cells import rows_of
-from flowcontrol.virtual.checkpoint_fields import (
-    ABORTED,
-    COMPLETED,
-    RELIEVED,
-    SLOWED,
-    TO_TAKE,
-    KernelOrder,
-)
 from flowcontrol.virtual.header import FLAG_PROTOCOL, KernelMemory
 from flowcontrol.virtual.parts import CHECKPOINTS
 from flowcontrol.virtual.registry import part_of
@@ -27,7 +20,7 @@ from flowcontrol.virtual.task_views import coordinator_queue, kernel_checkpoints
 from flowcontrol.virtual.views import out_row, task_row
 from flowcontrol.virtual.wheel import wake
 
-order_rows = rows_of(KernelOrder)
+order_rows = rows_of(c.KernelOrder)
 
 
 @part_of(CHECKPOINTS)
@@ -38,19 +31,19 @@ def deliver_orders(m: KernelMemory) -> None:
         order = orders[i]
         task = task_row(m, order.task)
         held = kernel_checkpoints(m, task.checkpoints)
-        if order.kind == SLOWED or order.kind == RELIEVED:
-            held.own.is_slowed = 1 if order.kind == SLOWED else 0
+        if order.kind == c.SLOWED or order.kind == c.RELIEVED:
+            held.own.is_slowed = 1 if order.kind == c.SLOWED else 0
             task.attention = 1
             wake(m, order.task, order.arrives)
             continue
-        if order.kind == COMPLETED:
+        if order.kind == c.COMPLETED:
             if notify_checkpoint_complete(held.own, order.checkpoint, order.arrives) == 1:
                 task.attention = 1
                 wake(m, order.task, order.arrives)
             continue
-        if order.kind == ABORTED and is_past(held.own, order.checkpoint) == 1:
+        if order.kind == c.ABORTED and is_past(held.own, order.checkpoint) == 1:
             continue
-        at = held.aborted if order.kind == ABORTED else held.triggers
+        at = held.aborted if order.kind == c.ABORTED else held.triggers
         queue = coordinator_queue(m, at, held.messages_most)
         if queue.ends.count == held.messages_most:
             m.flags |= FLAG_PROTOCOL
@@ -61,7 +54,7 @@ def deliver_orders(m: KernelMemory) -> None:
         message.is_savepoint = order.is_savepoint
         message.arrives = order.arrives
         append(queue)
-        if order.kind == TO_TAKE:
+        if order.kind == c.TO_TAKE:
             task.attention = 1
             wake(m, order.task, order.arrives)
     m.orders_count = 0

@@ -7,13 +7,7 @@ task that may claim something is looked at in every round.
 from typing import Any
 
 from flowcontrol.operators.computing import computes_next, has_nothing_to_emit
-from flowcontrol.protocol.processors import (
-    claim_processor,
-    computes_until,
-    cpu_at,
-    share_processors,
-    waiting_us,
-)
+from flowcontrol.protocol import processors as p
 from flowcontrol.protocol.ratios import proportion
 from flowcontrol.protocol.service import work_by
 from flowcontrol.virtual import fields as f
@@ -33,13 +27,13 @@ manager_rows = rows_of(KernelProcessors)
 @part_of(CORES)
 def work_until(m: KernelMemory, task: f.KernelTask, start: int, end: int) -> int:
     """Return the work that a task may do by the end of a round, as it waits for a processor."""
-    return computes_until(kernel_processor(m, task.processor), start, end)
+    return p.computes_until(kernel_processor(m, task.processor), start, end)
 
 
 @part_of(CORES)
 def waits_for(m: KernelMemory, task: f.KernelTask, start: int, end: int) -> int:
     """Return for how long of the round it waits for a processor, microseconds."""
-    return waiting_us(kernel_processor(m, task.processor), start, end, m.round_us)
+    return p.waiting_us(kernel_processor(m, task.processor), start, end, m.round_us)
 
 
 @part_of(CORES)
@@ -53,13 +47,13 @@ def claim(m: KernelMemory, worker: Any, allowed: Any, blocked_us: int) -> None:
     work = min(task.ready, allowed.until) - allowed.start
     if task.kind == f.SOURCE:
         work = allowed.until - allowed.start
-        free_us = m.round_us - waiting_us(state, allowed.start, allowed.end, m.round_us)
+        free_us = m.round_us - p.waiting_us(state, allowed.start, allowed.end, m.round_us)
         if free_us > 0 and blocked_us > 0:
             work = proportion(work, max(0, free_us - blocked_us), free_us)
         if has_nothing_to_emit(worker, task) == 1:
             work = 0
-    cpu = cpu_at(rows(m, state.shares, state.share_count, 2), m.now * m.round_us)
-    claim_processor(state, cpu, max(0, work), allowed.end - allowed.start)
+    cpu = p.cpu_at(rows(m, state.shares, state.share_count, 2), m.now * m.round_us)
+    p.claim_processor(state, cpu, max(0, work), allowed.end - allowed.start)
 
 
 @part_of(CORES)
@@ -76,7 +70,7 @@ def share_round(m: KernelMemory, active: Any, count: int) -> None:
     managers = manager_rows(m, m.managers_at, m.managers)
     for i in range(m.managers):
         own = managers[i]
-        share_processors(own.own, processor_rows(m, own.first, own.count))
+        p.share_processors(own.own, processor_rows(m, own.first, own.count))
     for i in range(count):
         number = active[i]
         task = v.task_row(m, number)

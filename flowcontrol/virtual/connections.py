@@ -12,20 +12,12 @@ there, and a task takes up what it has got in the next round, as it does under c
 
 from collections.abc import Sequence
 
+from flowcontrol.protocol import rows as r
 from flowcontrol.protocol.frames import HEADER_BYTES as FRAMES
 from flowcontrol.protocol.frames import Frame
 from flowcontrol.protocol.queues import is_event, next_slot
 from flowcontrol.protocol.ratios import capped
 from flowcontrol.protocol.rounds import receive, send_next
-from flowcontrol.protocol.rows import (
-    FIFO_COUNT,
-    FIFO_SLOTS,
-    fifo_drop,
-    fifo_first,
-    fifo_pop,
-    fifo_push,
-    fifo_rotate,
-)
 from flowcontrol.protocol.state import width
 from flowcontrol.systems import tcp_connection as t
 from flowcontrol.systems.tcp_buffers import poll_closed
@@ -54,13 +46,13 @@ def transmit(m: KernelMemory, number: int) -> None:
     """Send what the wire takes in a round, a message of each channel in turn."""
     connection = v.task_row(m, number)
     connection.has_sent = 0
-    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
+    queue = row(m, connection.union, r.FIFO_SLOTS + connection.gates)
     round_ns = m.round_us * 1000
     first_after_ns = (m.now + 1) * round_ns
-    unseen = queue[FIFO_COUNT]  # those behind them were found sendable here, after they had sent
+    unseen = queue[r.FIFO_COUNT]  # those behind them were found sendable here, after they had sent
     arrives, until_ns, nbytes, took_ns = m.now, 0, -1, 0
-    while queue[FIFO_COUNT] > 0 and connection.ready < first_after_ns:
-        out = v.out_row(m, fifo_first(queue))
+    while queue[r.FIFO_COUNT] > 0 and connection.ready < first_after_ns:
+        out = v.out_row(m, r.fifo_first(queue))
         unseen -= 1
         wire = wire_of(m, out)
         message, found = next_slot(wire), 0
@@ -81,11 +73,11 @@ def transmit(m: KernelMemory, number: int) -> None:
             if unseen >= 0:
                 wake(m, out.sender, m.now + 1)
         if found > 0 and is_sendable(m, out) == 1:
-            fifo_rotate(queue)
+            r.fifo_rotate(queue)
         else:
             out.is_queued = 0
-            fifo_drop(queue)
-    if queue[FIFO_COUNT] > 0:
+            r.fifo_drop(queue)
+    if queue[r.FIFO_COUNT] > 0:
         wake(m, number, max(m.now + 1, connection.ready // (m.round_us * 1000)))
 
 
@@ -142,13 +134,13 @@ def _write_next(
     m: KernelMemory, connection: f.KernelTask, wire: t.TcpConnection, ring: Sequence[t.TcpMessage]
 ) -> int:
     """Write a message of the channel whose turn it is: 1, or 0 if there is none."""
-    queue = row(m, connection.union, FIFO_SLOTS + connection.gates)
-    if queue[FIFO_COUNT] == 0:
+    queue = row(m, connection.union, r.FIFO_SLOTS + connection.gates)
+    if queue[r.FIFO_COUNT] == 0:
         return 0
     if t.has_room(wire, ring) == 0:
         m.flags |= FLAG_PROTOCOL
         return 0
-    channel = fifo_pop(queue)
+    channel = r.fifo_pop(queue)
     out = v.out_row(m, channel)
     partition = v.partition_of(m, out.partition)
     message = t.next_message(wire, ring)
@@ -158,7 +150,7 @@ def _write_next(
     wake(m, out.sender, m.now + 1)
     out.is_queued = may_be_served(m, out)
     if out.is_queued == 1:
-        fifo_push(queue, channel)
+        r.fifo_push(queue, channel)
     return 1
 
 

@@ -5,13 +5,7 @@ The rule itself is :mod:`flowcontrol.protocol.debloating`; here stands what it i
 
 from typing import Any
 
-from flowcontrol.protocol.debloating import (
-    buffers_in_use,
-    debloat,
-    is_announced,
-    rounded,
-    throughput,
-)
+from flowcontrol.protocol import debloating as d
 from flowcontrol.protocol.rows import FIFO_COUNT
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.credits import notify_sender
@@ -84,15 +78,15 @@ def _size(m: KernelMemory, g: f.KernelGate, end_us: int) -> None:
     if g.since >= 0:
         g.active_us += end_us - g.since
         g.since = end_us
-    speed = throughput(g.bytes_taken, g.active_us, g.throughput)
+    speed = d.throughput(g.bytes_taken, g.active_us, g.throughput)
     g.throughput = speed
     g.bytes_taken = g.active_us = g.bytes_seen = 0
     smallest, largest, before = m.min_segment_bytes, m.segment_bytes, g.size / PARTS
     target, samples = m.debloat_target_us, m.debloat_samples
-    size = debloat(before, speed, _in_use(m, g), target, samples, smallest, largest)
+    size = d.debloat(before, speed, _in_use(m, g), target, samples, smallest, largest)
     g.size = int(size * PARTS)
-    new, threshold = rounded(size), m.debloat_threshold
-    if is_announced(new, g.last_size, threshold, smallest, largest) == 1:
+    new, threshold = d.rounded(size), m.debloat_threshold
+    if d.is_announced(new, g.last_size, threshold, smallest, largest) == 1:
         g.last_size = new
         for channel in range(g.channels):
             _announce_size(m, g.first_channel + channel, new)
@@ -107,7 +101,7 @@ def _in_use(m: KernelMemory, g: f.KernelGate) -> int:
         if into.initial < 0:
             total += queued
         else:
-            total += buffers_in_use(queued, into.required, into.initial)
+            total += d.buffers_in_use(queued, into.required, into.initial)
     return total
 
 

@@ -10,22 +10,12 @@ from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, fifo_pop, fifo_pus
 from flowcontrol.protocol.state import width
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual import spilled
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.cells import row
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.spilled import (
-    buffer_at,
-    consume,
-    give_back,
-    lane_of,
-    out_of,
-    pop,
-    push,
-    region_of,
-    spill_row,
-)
 from flowcontrol.virtual.turns import serve_now
 from flowcontrol.virtual.wheel import wake
 
@@ -39,7 +29,7 @@ def ask_disk(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Have the disk serve a partition that has something to write or to read."""
     if sp.unwritten.head > 0:
         _enqueue(m, sp, _WRITES)
-    region = region_of(m, sp)
+    region = spilled.region_of(m, sp)
     if sp.unread == 0 or region.left > 0 or region.start > m.now:
         return
     if _next_lane(m, sp) >= 0:
@@ -70,10 +60,10 @@ def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
         place = sp.turn + 1 + i
         if place >= count:
             place -= count
-        lane = lane_of(m, sp, place)
+        lane = spilled.lane_of(m, sp, place)
         if lane.read == 0:
             continue
-        own = buffer_at(m, lane.read)
+        own = spilled.buffer_at(m, lane.read)
         if own.is_gone == 0 or own.spill != k.ON_DISK:
             continue
         if k.may_load(lane.read_at, lane.consumed_at, sp.ahead) == 0:
@@ -95,17 +85,17 @@ def serve_disk(m: KernelMemory, number: int) -> None:
     while queue[FIFO_COUNT] > 0 and disk.ready < start_ns + round_ns:
         item = fifo_pop(queue)
         p = v.partition_row(m, item // 2)
-        sp = spill_row(m, p)
+        sp = spilled.spill_row(m, p)
         sp.asked &= ~(1 << (item % 2))
         pointer = _begin(m, sp, item % 2)
         if pointer == 0:
             continue
-        own = buffer_at(m, pointer)
+        own = spilled.buffer_at(m, pointer)
         begun_ns = max(start_ns, disk.ready)
         disk.ready = begun_ns + k.disk_ns(own.nbytes, disk.cost_ns, disk.unit)
         seen = max(m.now + 1, (disk.ready + round_ns - 1) // round_ns)
         own.round = seen
-        push(m, sp.served, pointer)
+        spilled.push(m, sp.served, pointer)
         wake(m, p.task, seen)
         ask_disk(m, sp)
     if queue[FIFO_COUNT] > 0:
@@ -116,14 +106,14 @@ def serve_disk(m: KernelMemory, number: int) -> None:
 def _begin(m: KernelMemory, sp: s.SpillingPartition, way: int) -> int:
     """Take the next buffer that is written, or read; 0 if there is none any more."""
     if way == _WRITES:
-        return pop(m, sp.unwritten)
+        return spilled.pop(m, sp.unwritten)
     place = _next_lane(m, sp)
     if place < 0:
         return 0
     sp.turn = place
-    lane = lane_of(m, sp, place)
+    lane = spilled.lane_of(m, sp, place)
     pointer = lane.read
-    own = buffer_at(m, pointer)
+    own = spilled.buffer_at(m, pointer)
     own.loaded = 1
     lane.read = own.next
     lane.read_at += 1
@@ -140,7 +130,7 @@ def note_disk(m: KernelMemory, task: f.KernelTask) -> None:
         p = v.partition_row(m, task.first_partition + i)
         if p.kind <= k.PIPELINED:
             continue
-        sp = spill_row(m, p)
+        sp = spilled.spill_row(m, p)
         _hear_done(m, sp)
         count, bits = p.channels, p.dirty
         place = v.next_bit(m, bits, count, -1)
@@ -149,9 +139,9 @@ def note_disk(m: KernelMemory, task: f.KernelTask) -> None:
             if out.is_local == 1:
                 consumed = v.in_row(m, out.input).consumed
                 out.consumed = consumed
-                consume(m, sp, place, consumed)
+                spilled.consume(m, sp, place, consumed)
             place = v.next_bit(m, bits, count, place)
-        if region_of(m, sp).start == m.now:
+        if spilled.region_of(m, sp).start == m.now:
             for other in range(count):
                 v.set_bit(m, bits, other)
         finish_writing(m, sp)
@@ -161,25 +151,25 @@ def _hear_done(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Take the buffers that the disk is done with."""
     p = v.partition_row(m, sp.number)
     while sp.served.head > 0:
-        own = buffer_at(m, sp.served.head)
+        own = spilled.buffer_at(m, sp.served.head)
         if own.round > m.now:
             wake(m, p.task, own.round)
             return
-        pointer = pop(m, sp.served)
+        pointer = spilled.pop(m, sp.served)
         sp.has_changed = 1
         place = own.place
         v.set_bit(m, p.dirty, place)
         if own.loaded == 1:
             own.loaded = 2
-            lane_of(m, sp, place).readable += 1
+            spilled.lane_of(m, sp, place).readable += 1
             sp.bytes_read += own.nbytes
             continue
         own.spill = k.ON_DISK
         sp.writing -= 1
         sp.bytes_written += own.nbytes
-        if own.is_gone == 1 and own.index >= out_of(m, sp, place).sent:
+        if own.is_gone == 1 and own.index >= spilled.out_of(m, sp, place).sent:
             sp.unread += 1
-        give_back(m, sp, pointer)
+        spilled.give_back(m, sp, pointer)
         if sp.writing == 0:
             p.is_stopped = 0
 
@@ -192,7 +182,7 @@ def finish_writing(m: KernelMemory, sp: s.SpillingPartition) -> None:
     sp.done_at = m.now
     if k.waits_for_producers(v.partition_row(m, sp.number).kind) == 0:
         return
-    region = region_of(m, sp)
+    region = spilled.region_of(m, sp)
     region.left -= 1
     if region.left > 0:
         return

@@ -77,6 +77,7 @@ from flowcontrol.protocol.service import NEVER, stands_still, work_by
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import header as h
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.barriers import (
     deliver_orders,
@@ -93,13 +94,6 @@ from flowcontrol.virtual.debloat import debloat_gates, note_waiting
 from flowcontrol.virtual.disk import note_disk, serve_disk
 from flowcontrol.virtual.ending import emit_throttled, finish_when_over, is_empty
 from flowcontrol.virtual.failing import fill_log, lose_arrivals
-from flowcontrol.virtual.header import (
-    FLAG_DRAIN,
-    FLAG_EMPTY,
-    FLAG_PARTS,
-    FLAG_REPORTS,
-    KernelMemory,
-)
 from flowcontrol.virtual.jobs import in_order, serve_waiting
 from flowcontrol.virtual.messages import receive_all, send
 from flowcontrol.virtual.parts import EVENT_TIME, EVERYTHING, THROTTLES
@@ -123,7 +117,7 @@ def _advance(memory: Any, end: int) -> int:
     """
     m = v.whole(memory, PARTS)
     if m.parts & ~PARTS != 0:
-        m.flags |= FLAG_PARTS
+        m.flags |= h.FLAG_PARTS
         return m.flags
     if m.has_checkpoints == 1:
         deliver_orders(m)
@@ -144,7 +138,7 @@ def _advance(memory: Any, end: int) -> int:
             break
         if is_half_full(m) == 1:
             m.round = now + 1
-            return FLAG_DRAIN
+            return h.FLAG_DRAIN
         now = next_round(m, now + 1, end)
     m.round = end
     m.now = end - 1
@@ -155,22 +149,22 @@ def _advance(memory: Any, end: int) -> int:
     return m.flags
 
 
-def note_news(m: KernelMemory) -> None:
+def note_news(m: h.KernelMemory) -> None:
     """Raise the flags of what somebody outside must look at: reports, a job that is empty."""
     if m.is_watched == 1 and is_empty(m, m.now) == 1:
-        m.flags |= FLAG_EMPTY
+        m.flags |= h.FLAG_EMPTY
     if m.has_checkpoints == 1 and has_news(m) == 1:
-        m.flags |= FLAG_REPORTS
+        m.flags |= h.FLAG_REPORTS
 
 
-def has_news(m: KernelMemory) -> int:
+def has_news(m: h.KernelMemory) -> int:
     """Tell whether the coordinator has to look at the log of reports now: 1 if so."""
     if m.reports_count > m.reports_wanted or 2 * m.reports_count > m.reports_most:
         return 1
     return 0
 
 
-def is_half_full(m: KernelMemory) -> int:
+def is_half_full(m: h.KernelMemory) -> int:
     """Tell whether a log that is emptied on the way is half full: 1 if so."""
     if 2 * m.ages_count > m.ages_most or 2 * m.results_count > m.results_most:
         return 1
@@ -179,7 +173,7 @@ def is_half_full(m: KernelMemory) -> int:
     return 0
 
 
-def run_tasks(m: KernelMemory, active: Row, count: int) -> None:
+def run_tasks(m: h.KernelMemory, active: Row, count: int) -> None:
     """Have tasks take in what has reached them, and then each do its round."""
     for i in range(count):
         task = v.task_row(m, active[i])
@@ -204,7 +198,7 @@ def run_tasks(m: KernelMemory, active: Row, count: int) -> None:
         step(m, active[i])
 
 
-def serve_machines(m: KernelMemory, active: Row, count: int) -> None:
+def serve_machines(m: h.KernelMemory, active: Row, count: int) -> None:
     """Have what tasks share do its round, behind those that were active: connections, disks, ...
 
     Parameters
@@ -234,7 +228,7 @@ def serve_machines(m: KernelMemory, active: Row, count: int) -> None:
 # ---- rounds slept through
 
 
-def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
+def settle(m: h.KernelMemory, task: f.KernelTask, now: int) -> None:
     """Account for the rounds before ``now`` in which a task slept, as what it was found to be."""
     slept_us = (now - task.last - 1) * m.round_us
     if slept_us <= 0:
@@ -252,7 +246,7 @@ def settle(m: KernelMemory, task: f.KernelTask, now: int) -> None:
     task.last = now - 1
 
 
-def settle_until(m: KernelMemory, number: int, end: int) -> None:
+def settle_until(m: h.KernelMemory, number: int, end: int) -> None:
     """Bring a task to the beginning of a round, asleep or not; what it slept through is lost work.
 
     As when a round finds it asleep.
@@ -283,7 +277,7 @@ def settle_until(m: KernelMemory, number: int, end: int) -> None:
 # ---- the phases of a task's round
 
 
-def step(m: KernelMemory, number: int) -> None:
+def step(m: h.KernelMemory, number: int) -> None:
     """Do a task's round, after it has taken in what has reached it."""
     task = v.task_row(m, number)
     worker = worker_of(m, number, task)
@@ -317,7 +311,7 @@ def step(m: KernelMemory, number: int) -> None:
         note_waits(m, task)
 
 
-def allow_work(m: KernelMemory, worker: KernelWorker) -> RoundWork:
+def allow_work(m: h.KernelMemory, worker: KernelWorker) -> RoundWork:
     """Return the work that a task may do in the round; what a source was blocked in is lost."""
     task, start, end = worker.task, 0, 0
     start_us = m.now * m.round_us
@@ -338,7 +332,7 @@ def allow_work(m: KernelMemory, worker: KernelWorker) -> RoundWork:
     return round_work(start, until, end, stall)
 
 
-def process_mail(m: KernelMemory, worker: KernelWorker, work: RoundWork) -> int:
+def process_mail(m: h.KernelMemory, worker: KernelWorker, work: RoundWork) -> int:
     """Act on what does not wait for its turn; return 1 if a snapshot then holds the task up."""
     task, is_held = worker.task, 0
     if m.has_checkpoints == 1 and task.attention + task.mail > 0:
@@ -349,7 +343,7 @@ def process_mail(m: KernelMemory, worker: KernelWorker, work: RoundWork) -> int:
 
 
 @part_of(EVENT_TIME)
-def fire_timers(m: KernelMemory, worker: KernelWorker, work: RoundWork) -> None:
+def fire_timers(m: h.KernelMemory, worker: KernelWorker, work: RoundWork) -> None:
     """Have a source probe its generator and mark the time, and windows fire by the clock."""
     task = worker.task
     probe_generator(worker, task, work.start, work.until)
@@ -359,7 +353,7 @@ def fire_timers(m: KernelMemory, worker: KernelWorker, work: RoundWork) -> None:
         on_processing_time(worker, task, work.start, work.until)
 
 
-def process_input(m: KernelMemory, worker: KernelWorker, work: RoundWork, is_held: int) -> int:
+def process_input(m: h.KernelMemory, worker: KernelWorker, work: RoundWork, is_held: int) -> int:
     """Emit, or take records up and write what they yield; return why the task stopped."""
     task = worker.task
     if task.kind == f.SOURCE:
@@ -381,7 +375,7 @@ def process_input(m: KernelMemory, worker: KernelWorker, work: RoundWork, is_hel
 
 
 def account_time(
-    m: KernelMemory, worker: KernelWorker, work: RoundWork, done: int, reason: int
+    m: h.KernelMemory, worker: KernelWorker, work: RoundWork, done: int, reason: int
 ) -> None:
     """Share the round out over busy, idle and back-pressured, and note what of it was a pause.
 
@@ -404,7 +398,7 @@ def account_time(
         note_pause(m, task, task.idle - idle)
 
 
-def flush_outputs(m: KernelMemory, task: f.KernelTask) -> None:
+def flush_outputs(m: h.KernelMemory, task: f.KernelTask) -> None:
     """Let the flushers run whose time has come."""
     interval, start_us = m.flush_us, m.now * m.round_us
     end_us = start_us + m.round_us
@@ -427,7 +421,7 @@ def flush_outputs(m: KernelMemory, task: f.KernelTask) -> None:
             p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
 
 
-def send_outputs(m: KernelMemory, worker: KernelWorker) -> None:
+def send_outputs(m: h.KernelMemory, worker: KernelWorker) -> None:
     """Send what credit and the disk allow; a barrier that has left may complete a checkpoint."""
     task = worker.task
     send(m, task)
@@ -466,4 +460,4 @@ def advance(memory: Any, end: int) -> int:
     end : int
         Round before which to stop.
     """
-    return int(kernel_with(int(memory[cell(KernelMemory, "parts")]))(memory, end))
+    return int(kernel_with(int(memory[cell(h.KernelMemory, "parts")]))(memory, end))

@@ -24,25 +24,8 @@ from numba.extending import (
 from flowcontrol.operators.selectivity import Selectivity
 from flowcontrol.operators.table import as_selectivity
 from flowcontrol.systems.transports.rules import rules_of_kind
+from flowcontrol.virtual import lowered_state as low
 from flowcontrol.virtual.cells import lowest_bit, row, rows
-from flowcontrol.virtual.lowered_state import (
-    CELL,
-    LOWERED,
-    MemoryType,
-    QueueType,
-    StateType,
-    in_place,
-    int_rows_type,
-    ints_type,
-    made,
-    missing_of,
-    placed_at,
-    rings_type,
-    rows_type,
-    state_as,
-    state_type,
-    typed_as,
-)
 from flowcontrol.virtual.parts import transport_kinds
 from flowcontrol.virtual.registry import PARTS, PLACED
 from flowcontrol.virtual.task import KernelWorker, RoundWork, round_work, worker_of
@@ -51,11 +34,11 @@ from flowcontrol.virtual.writing import mix_bits, mix_modulo, uniform
 
 # ---- rows
 
-placed_at(row, lambda memory: ints_type)
-placed_at(rows, lambda memory: int_rows_type)
+low.placed_at(row, lambda memory: low.ints_type)
+low.placed_at(rows, lambda memory: low.int_rows_type)
 
 
-@in_place(lowest_bit)
+@low.in_place(lowest_bit)
 def _trailing(typing: Any, word: Any) -> Any:
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 0))
@@ -63,14 +46,14 @@ def _trailing(typing: Any, word: Any) -> Any:
     return types.int64(types.int64), code
 
 
-@in_place(whole, prefer_literal=True)
+@low.in_place(whole, prefer_literal=True)
 def _whole(typing: Any, memory: Any, parts: Any) -> Any:
-    kind = MemoryType(parts.literal_value)
+    kind = low.MemoryType(parts.literal_value)
 
     def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         given = context.make_array(memory)(context, builder, values[0])
         count = context.cast(builder, given.nitems, types.intp, types.int64)
-        return made(context, builder, kind, data=given.data, count=count)
+        return low.made(context, builder, kind, data=given.data, count=count)
 
     return kind(memory, parts), code
 
@@ -90,11 +73,11 @@ def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
             return None
 
         def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return ir.Constant(CELL, 0)
+            return ir.Constant(low.CELL, 0)
 
         return types.int64(m, *values), code
 
-    in_place(function)(typed_as(function, absent))
+    low.in_place(function)(low.typed_as(function, absent))
 
 
 def _parts_of(kind: Any) -> int:
@@ -138,11 +121,11 @@ def _object_of(make: Any, cls: type[Any]) -> Any:
 
         def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             members = map(partial(context.cast, builder), values, given, fields)
-            return made(context, builder, kind, **dict(zip(names, members, strict=True)))
+            return low.made(context, builder, kind, **dict(zip(names, members, strict=True)))
 
         return kind(*given), code
 
-    in_place(make)(typed_as(make, found))
+    low.in_place(make)(low.typed_as(make, found))
     return of_class
 
 
@@ -211,23 +194,23 @@ def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
 # ---- state
 
 _FORMS: dict[str, Callable[[type[Any], Any], Any]] = {
-    "state": lambda cls, memory: state_type(cls, missing_of(cls, memory.parts)),
-    "transport": lambda cls, memory: StateType(cls, tuple(transport_kinds(memory.parts))),
-    "rows": lambda cls, memory: rows_type(cls, missing_of(cls, memory.parts)),
-    "queue": lambda cls, memory: QueueType(cls, missing_of(cls, memory.parts)),
-    "ring": lambda cls, memory: QueueType(cls, missing_of(cls, memory.parts), is_ring=True),
+    "state": lambda cls, memory: low.state_type(cls, low.missing_of(cls, memory.parts)),
+    "transport": lambda cls, memory: low.StateType(cls, tuple(transport_kinds(memory.parts))),
+    "rows": lambda cls, memory: low.rows_type(cls, low.missing_of(cls, memory.parts)),
+    "queue": lambda cls, memory: low.QueueType(cls, low.missing_of(cls, memory.parts)),
+    "ring": lambda cls, memory: low.QueueType(cls, low.missing_of(cls, memory.parts), is_ring=True),
 }
 for _function, (_form, _class, _owner) in PLACED.items():
     if _owner is not None:
-        placed_at(_function, partial(rings_type, _class, _owner))
+        low.placed_at(_function, partial(low.rings_type, _class, _owner))
     else:
-        placed_at(_function, partial(_FORMS[_form], _class))
-state_as(as_selectivity, Selectivity)
+        low.placed_at(_function, partial(_FORMS[_form], _class))
+low.state_as(as_selectivity, Selectivity)
 
 
 # ---- random numbers
 
-LOWERED.update((mix_bits, mix_modulo, uniform))
+low.LOWERED.update((mix_bits, mix_modulo, uniform))
 
 ONE, K, S, M1, M2 = (
     np.uint64(value)

@@ -13,14 +13,7 @@ from flowcontrol.protocol.partition_kinds import BOUNDED
 from flowcontrol.protocol.spark_time.states import TaskBatch
 from flowcontrol.protocol.states import LocalPool, Message, ReceivedMessage
 from flowcontrol.systems.transports.rules import names
-from flowcontrol.virtual.fields import (
-    KernelInputChannel,
-    KernelMessage,
-    KernelPartition,
-    KernelSubpartition,
-    KernelTask,
-    Run,
-)
+from flowcontrol.virtual import fields as f
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.registry import needs
 from flowcontrol.virtual.spill_memory import kinds_of
@@ -108,7 +101,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("kept_most", "kept_count"), (EVENT_TIME, 0)),
         **dict.fromkeys(("kept_windows_most", "kept_windows_count"), (WINDOWS, 0)),
     },
-    KernelTask: {
+    f.KernelTask: {
         **dict.fromkeys(("has_checkpoints", "withheld"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing", "yields"), (WINDOWS, 0)),
@@ -117,26 +110,26 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         "processor": (CORES, 0),
         "kinds": (SPILLS, 0),
     },
-    KernelPartition: {
+    f.KernelPartition: {
         "is_broadcast": (BROADCASTS, 0),
         "kind": (SPILLS, BOUNDED),
         "is_stopped": (SPILLS, 0),
     },
-    KernelInputChannel: {"is_released": (NOBODY, 0), "recorded": (EVENT_TIME, 0)},
+    f.KernelInputChannel: {"is_released": (NOBODY, 0), "recorded": (EVENT_TIME, 0)},
     LocalPool: {"is_destroyed": (JOBS, 0)},
     TaskBatch: {"is_batched": (BATCHES, 0)},
     Operator: {"kind": (WINDOWS, SELECTIVITY)},
-    KernelSubpartition: {
+    f.KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("marks",), (EVENT_TIME, 0)),
     },
-    Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
+    f.Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
     **{
         message: {
             **dict.fromkeys(("checkpoint", "created"), (CHECKPOINTS, 0)),
             "marks": (EVENT_TIME, 0),
         }
-        for message in (Message, ReceivedMessage, KernelMessage)
+        for message in (Message, ReceivedMessage, f.KernelMessage)
     },
 }
 """Fields that have one value in every job that a kernel without a part runs, by class: the part and
@@ -168,39 +161,27 @@ def parts_of(job: Job) -> int:
     int
         A sum of the constants above; BUFFERS of a job under credits alone.
     """
-    scenario, parts = job.scenario, BUFFERS
-    if job.record_transport is not None:
-        parts = RECORDS | transport_part(job.record_transport.kind)
-    if scenario.system.transport == "tcp":
-        parts |= TCP | WIRES
-    if kinds_of(job):
-        parts |= SPILLS
-    if scenario.cluster.bandwidth_bytes_per_s is not None:
-        parts |= WIRES
-    if scenario.system.throttle != "none":
-        parts |= THROTTLES
-    if scenario.options.debloat_enabled:
-        parts |= DEBLOATING
-    if scenario.shares_memory:
-        parts |= JOBS
-    if any(stage.reads_log for stage in scenario.stages):
-        parts |= LOGS
-    if job.checkpoints is not None:
-        parts |= CHECKPOINTS
-    if job.faults is not None:
-        parts |= FAILURES
-    if is_timed(job):
-        parts |= EVENT_TIME
-    if has_windows(job):
-        parts |= WINDOWS
-    if scenario.alignment_groups:
-        parts |= ALIGNMENT
-    if has_markers(job):
-        parts |= MARKERS
-    if has_batches(scenario):
-        parts |= BATCHES
-    if scenario.counts_processors:
-        parts |= CORES
-    if any(edge.partitioner == "broadcast" for edge in scenario.edges):
-        parts |= BROADCASTS
+    scenario, own, parts = job.scenario, job.record_transport, BUFFERS
+    if own is not None:
+        parts = RECORDS | transport_part(own.kind)
+    needed = (
+        (TCP | WIRES, scenario.system.transport == "tcp"),
+        (SPILLS, bool(kinds_of(job))),
+        (WIRES, scenario.cluster.bandwidth_bytes_per_s is not None),
+        (THROTTLES, scenario.system.throttle != "none"),
+        (DEBLOATING, scenario.options.debloat_enabled),
+        (JOBS, scenario.shares_memory),
+        (LOGS, any(stage.reads_log for stage in scenario.stages)),
+        (CHECKPOINTS, job.checkpoints is not None),
+        (FAILURES, job.faults is not None),
+        (EVENT_TIME, is_timed(job)),
+        (WINDOWS, has_windows(job)),
+        (ALIGNMENT, bool(scenario.alignment_groups)),
+        (MARKERS, has_markers(job)),
+        (BATCHES, has_batches(scenario)),
+        (CORES, scenario.counts_processors),
+        (BROADCASTS, any(edge.partitioner == "broadcast" for edge in scenario.edges)),
+    )
+    for part, is_needed in needed:
+        parts |= part if is_needed else 0
     return parts

@@ -8,17 +8,7 @@ from typing import Any
 from flowcontrol.operators.checkpointing import act_on, give_up
 from flowcontrol.protocol.checkpoints.alignment import LIMIT_EXCEEDED
 from flowcontrol.protocol.rounds import NO_INPUT, next_input
-from flowcontrol.systems.barrier_buffer import (
-    LIMIT_REACHED,
-    NO_ROOM,
-    Aside,
-    AsideDisk,
-    AsideEntries,
-    AsideMessage,
-    BarrierBuffer,
-    next_unblocked,
-    recycle_written,
-)
+from flowcontrol.systems import barrier_buffer as b
 from flowcontrol.virtual.cells import rows_of, state_of
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.header import FLAG_ASIDE, KernelMemory
@@ -26,15 +16,15 @@ from flowcontrol.virtual.parts import CHECKPOINTS, TCP
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.wheel import wake
 
-barrier_buffer = state_of(BarrierBuffer)
-aside_disk = state_of(AsideDisk)
-aside_entries = state_of(AsideEntries)
-aside_messages = rows_of(AsideMessage)
+barrier_buffer = state_of(b.BarrierBuffer)
+aside_disk = state_of(b.AsideDisk)
+aside_entries = state_of(b.AsideEntries)
+aside_messages = rows_of(b.AsideMessage)
 
 
-def aside_of(m: KernelMemory, held: KernelCheckpoints) -> Aside:
+def aside_of(m: KernelMemory, held: KernelCheckpoints) -> b.Aside:
     """Return what a task has put aside."""
-    return Aside(
+    return b.Aside(
         barrier_buffer(m, held.aside),
         aside_disk(m, held.aside_disk),
         aside_entries(m, m.asides_free),
@@ -57,14 +47,14 @@ def _next_aligned(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
         return next_input(task, gates, union)
     aside = aside_of(m, held)
     while True:
-        found = next_unblocked(
+        found = b.next_unblocked(
             task, gates, union, aside, worker.alignment(), worker.aligned(), m.now
         )
-        if found == LIMIT_REACHED:
+        if found == b.LIMIT_REACHED:
             task.attention = 1
             give_up(worker, task, LIMIT_EXCEEDED)
             continue
-        if found == NO_ROOM:
+        if found == b.NO_ROOM:
             m.flags |= FLAG_ASIDE
             return NO_INPUT
         if found == NO_INPUT and aside.own.loading > 0:
@@ -98,6 +88,6 @@ def _recycle_written(m: KernelMemory, worker: Any, gates: Any) -> None:
     held = worker.held()
     if held.aside == 0 or barrier_buffer(m, held.aside).writing.head == 0:
         return
-    after = recycle_written(gates, aside_of(m, held), m.now)
+    after = b.recycle_written(gates, aside_of(m, held), m.now)
     if after >= 0:
         wake(m, worker.number, after)

@@ -9,23 +9,12 @@ from flowcontrol.protocol.queues import DATA
 from flowcontrol.protocol.subpartition_rules import head_is_event, poll_queue
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import spill_fields as s
+from flowcontrol.virtual import spilled
 from flowcontrol.virtual.disk import ask_disk
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.messages import next_message, put, send_backlog_announcement
 from flowcontrol.virtual.parts import SPILLS
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.spilled import (
-    buffer_at,
-    consume,
-    gather,
-    gather_all,
-    lane_of,
-    let_go_of,
-    out_of,
-    region_of,
-    spill_buffer,
-    spill_row,
-)
 from flowcontrol.virtual.views import clear_bit, next_bit, partition_of, partition_row
 
 
@@ -49,7 +38,7 @@ def stop(m: KernelMemory, p: f.KernelPartition) -> None:
     -----
     What is left of the record goes into the next region (``SortMergeResultPartition.emit``).
     """
-    spill_row(m, p).is_full = 1
+    spilled.spill_row(m, p).is_full = 1
     p.is_stopped = 1
 
 
@@ -59,7 +48,7 @@ def note_memory(m: KernelMemory, task: f.KernelTask) -> None:
     for i in range(task.partitions):
         p = partition_row(m, task.first_partition + i)
         if p.kind >= k.PIPELINED:
-            sp = spill_row(m, p)
+            sp = spilled.spill_row(m, p)
             sp.peak = max(sp.peak, p.pool.in_use)
 
 
@@ -70,7 +59,7 @@ def note_waits(m: KernelMemory, task: f.KernelTask) -> None:
         p = partition_row(m, task.first_partition + i)
         if p.kind < k.PIPELINED:
             continue
-        sp = spill_row(m, p)
+        sp = spilled.spill_row(m, p)
         if sp.since >= 0:
             sp.waited += m.now - sp.since
         waits = task.status == f.BLOCKED and is_stopped(p) == 1
@@ -84,17 +73,17 @@ def send_spilled(m: KernelMemory, task: f.KernelTask) -> None:
         p = partition_row(m, task.first_partition + i)
         if p.kind <= k.PIPELINED:
             continue
-        sp = spill_row(m, p)
+        sp = spilled.spill_row(m, p)
         if sp.is_full == 1:
             _write_region(m, sp)
         count, bits = p.channels, p.dirty
-        region = region_of(m, sp)
+        region = spilled.region_of(m, sp)
         starts = region.left == 0 and region.start <= m.now
         place = next_bit(m, bits, count, -1)
         while place >= 0:
             clear_bit(m, bits, place)
             if p.kind != k.SORTED:
-                gather(m, sp, place)
+                spilled.gather(m, sp, place)
             if starts:
                 _send_lane(m, task, sp, place)
             place = next_bit(m, bits, count, place)
@@ -118,7 +107,7 @@ def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """
     sp.is_full = 0
     for place in range(partition_row(m, sp.number).channels):
-        gather_all(m, sp, place)
+        spilled.gather_all(m, sp, place)
     if sp.writing > 0:
         sp.regions += 1
 
@@ -137,8 +126,8 @@ def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
         _write_region(m, sp)
         return
     for place in range(p.channels):
-        gather_all(m, sp, place)
-        lane = lane_of(m, sp, place)
+        spilled.gather_all(m, sp, place)
+        lane = spilled.lane_of(m, sp, place)
         if p.kind == k.FULL:
             _evict(m, sp, lane.head, 1)
         elif p.kind == k.SELECTIVE:
@@ -148,24 +137,24 @@ def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
 def _evict(m: KernelMemory, sp: s.SpillingPartition, pointer: int, spills: int) -> None:
     """Let go of the buffers from one on that are spilled; with ``spills`` spill the others."""
     while pointer > 0:
-        own = buffer_at(m, pointer)
+        own = spilled.buffer_at(m, pointer)
         if own.spill == k.KEPT and spills == 1:
-            spill_buffer(m, sp, pointer)
+            spilled.spill_buffer(m, sp, pointer)
         if own.spill != k.KEPT:
-            let_go_of(m, sp, pointer)
+            spilled.let_go_of(m, sp, pointer)
         pointer = own.next
 
 
 def _send_lane(m: KernelMemory, task: f.KernelTask, sp: s.SpillingPartition, place: int) -> None:
     """Send what credit and the disk allow; hand a local consumer what its queue may hold."""
-    out, lane = out_of(m, sp, place), lane_of(m, sp, place)
+    out, lane = spilled.out_of(m, sp, place), spilled.lane_of(m, sp, place)
     kind, local = partition_row(m, sp.number).kind, out.is_local
     at = m.now + (1 if local == 1 else m.latency)
     if out.initial == 0:
         send_backlog_announcement(m, out, _lane_backlog(kind, out, lane), 0)
     while lane.next > 0:
         limit = out.consumed + sp.local if local == 1 else out.announced
-        own = buffer_at(m, lane.next)
+        own = spilled.buffer_at(m, lane.next)
         loaded = 1 if own.loaded == 2 else 0
         if out.sent >= limit or k.is_readable(own.is_gone, loaded) == 0:
             break
@@ -192,7 +181,7 @@ def _send_lane(m: KernelMemory, task: f.KernelTask, sp: s.SpillingPartition, pla
         put(m, out, at)
         task.has_sent = 1
     if local == 0:
-        consume(m, sp, place, out.sent)
+        spilled.consume(m, sp, place, out.sent)
 
 
 def _lane_backlog(kind: int, out: f.KernelSubpartition, lane: s.SpillingSubpartition) -> int:
@@ -215,13 +204,13 @@ def _spill_all(m: KernelMemory, sp: s.SpillingPartition) -> None:
     if k.full_spill_is_due(sp.kept, p.pool.size) == 0:
         return
     for place in range(p.channels):
-        pointer, first = lane_of(m, sp, place).tail, 0
-        while pointer > 0 and buffer_at(m, pointer).spill == k.KEPT:
+        pointer, first = spilled.lane_of(m, sp, place).tail, 0
+        while pointer > 0 and spilled.buffer_at(m, pointer).spill == k.KEPT:
             first = pointer
-            pointer = buffer_at(m, pointer).previous
+            pointer = spilled.buffer_at(m, pointer).previous
         while first > 0:
-            spill_buffer(m, sp, first)
-            first = buffer_at(m, first).next
+            spilled.spill_buffer(m, sp, first)
+            first = spilled.buffer_at(m, first).next
 
 
 def _release_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
@@ -232,12 +221,12 @@ def _release_some(m: KernelMemory, sp: s.SpillingPartition) -> None:
         return
     most = k.buffers_to_evict(size)
     for place in range(p.channels):
-        lane = lane_of(m, sp, place)
+        lane = spilled.lane_of(m, sp, place)
         pointer = lane.head
         while pointer > 0 and pointer != lane.consumed:
-            own = buffer_at(m, pointer)
+            own = spilled.buffer_at(m, pointer)
             if own.spill != k.KEPT and own.is_gone == 0:
-                let_go_of(m, sp, pointer)
+                spilled.let_go_of(m, sp, pointer)
                 most -= 1
             pointer = own.next
     if most > 0:
@@ -248,7 +237,7 @@ def _evict_chosen(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int
     """Let go of so many buffers, those furthest from being sent; as :func:`_choose`."""
     _choose(m, sp, most, kept)
     for place in range(partition_row(m, sp.number).channels):
-        _evict(m, sp, lane_of(m, sp, place).chosen, kept)
+        _evict(m, sp, spilled.lane_of(m, sp, place).chosen, kept)
 
 
 def _choose(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> None:
@@ -270,32 +259,32 @@ def _choose(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> N
     """
     count = partition_row(m, sp.number).channels
     for place in range(count):
-        lane = lane_of(m, sp, place)
-        sent = out_of(m, sp, place).sent
+        lane = spilled.lane_of(m, sp, place)
+        sent = spilled.out_of(m, sp, place).sent
         lane.chosen = 0
         lane.cursor = _candidate(m, lane.tail, sent, kept)
     for _ in range(most):
         best, furthest = -1, -1
         for place in range(count):
-            pointer = lane_of(m, sp, place).cursor
+            pointer = spilled.lane_of(m, sp, place).cursor
             if pointer > 0:
-                sent = out_of(m, sp, place).sent
-                far = buffer_at(m, pointer).index - sent
+                sent = spilled.out_of(m, sp, place).sent
+                far = spilled.buffer_at(m, pointer).index - sent
                 if far > furthest:
                     best, furthest = place, far
         if best < 0:
             return
-        lane = lane_of(m, sp, best)
-        sent = out_of(m, sp, best).sent
+        lane = spilled.lane_of(m, sp, best)
+        sent = spilled.out_of(m, sp, best).sent
         lane.chosen = lane.cursor
-        before = buffer_at(m, lane.cursor).previous
+        before = spilled.buffer_at(m, lane.cursor).previous
         lane.cursor = _candidate(m, before, sent, kept)
 
 
 def _candidate(m: KernelMemory, pointer: int, sent: int, kept: int) -> int:
     """Last buffer up to ``pointer`` that can be chosen and has not been sent; 0: there is none."""
     while pointer > 0:
-        own = buffer_at(m, pointer)
+        own = spilled.buffer_at(m, pointer)
         if own.index < sent:
             return 0
         if own.is_gone == 0 and (own.spill == k.KEPT) == (kept == 1):

@@ -24,21 +24,11 @@ from flowcontrol.protocol.states import (
     TrackedCheckpoint,
 )
 from flowcontrol.protocol.windows.states import Windows
+from flowcontrol.virtual import ages
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import task_views as t
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.ages import (
-    drop_mark,
-    first_run,
-    log_age,
-    log_put_out,
-    push_mark,
-    push_run,
-    records_before_mark,
-    run_length,
-    take_ages,
-    take_run,
-)
+from flowcontrol.virtual import writing as w
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.checkpoint_fields import KernelCheckpoints
 from flowcontrol.virtual.cut_logs import keep_cut, log_channels, record_element
@@ -51,17 +41,6 @@ from flowcontrol.virtual.reports import log_report, log_writing
 from flowcontrol.virtual.spilling import is_stopped
 from flowcontrol.virtual.window_fields import KernelKeys, KernelWindow
 from flowcontrol.virtual.window_logs import log_result, log_windows
-from flowcontrol.virtual.writing import (
-    channel_of_stamp,
-    event_partition,
-    mix_bits,
-    next_channel,
-    note_barriers_of,
-    uniform,
-    write_counted,
-    write_to,
-    write_together,
-)
 
 
 class KernelWorker:
@@ -102,20 +81,20 @@ class KernelWorker:
 
     def write(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
         """Write bytes of a record to a channel, or to all; return those left over."""
-        return write_to(self.m, writer, channel, nbytes, 0)
+        return w.write_to(self.m, writer, channel, nbytes, 0)
 
     def write_mark(self, writer: f.KernelPartition, channel: int, nbytes: int) -> int:
         """Write bytes of a watermark, a status or a latency marker likewise."""
-        return write_to(self.m, writer, channel, nbytes, 1)
+        return w.write_to(self.m, writer, channel, nbytes, 1)
 
     def write_whole(self, writer: f.KernelPartition, most: int) -> int:
         """Write all that fit into the one open buffer without filling it; return how many."""
         m = self.m
         partition = v.partition_at(m, writer)
         if m.counts_records == 1:
-            count = write_counted(m, partition, 0, writer.record_bytes, most)
+            count = w.write_counted(m, partition, 0, writer.record_bytes, most)
         else:
-            count = write_together(m, partition, writer.record_bytes, most)
+            count = w.write_together(m, partition, writer.record_bytes, most)
         if count > 0:
             v.set_bit(m, writer.dirty, 0)
         return count
@@ -123,18 +102,17 @@ class KernelWorker:
     def next_channel(self, writer: f.KernelPartition) -> int:
         """Return the channel of the next record."""
         if self.task.is_timed == 1 and writer.route == f.ROUTE_KEY:
-            return channel_of_stamp(self.m, writer, self.task.stamp)
-        return next_channel(self.m, writer)
+            return w.channel_of_stamp(self.m, writer, self.task.stamp)
+        return w.next_channel(self.m, writer)
 
     def note_routed(self, writer: f.KernelPartition, channel: int, count: int) -> None:
         """Count records as routed, and have their ages follow them."""
         m = self.m
         note_move(m, self.number, ROUTED, writer.first_channel + channel, self.task.taken, count)
-        last = writer.channels - 1 if writer.is_broadcast == 1 else channel
-        for each in range(channel, last + 1):
+        for each in range(channel, w.last_written(writer, channel) + 1):
             m[writer.routed + each] += count
             out = v.out_row(m, writer.first_channel + each)
-            push_run(m, out.runs, self.task.emitted, count, self.task.stamp)
+            ages.push_run(m, out.runs, self.task.emitted, count, self.task.stamp)
             if v.in_row(m, out.input).recorded > 0:
                 stamp = self.task.stamp
                 record_element(m, self.task, writer.first_channel + each, count, stamp, 0)
@@ -144,15 +122,15 @@ class KernelWorker:
         m, task = self.m, self.task
         number = task.draws
         task.draws = number + 1
-        first = uniform(m.seed, task.stream, 2 * number)
+        first = w.uniform(m.seed, task.stream, 2 * number)
         second = 0.0
         if task.distribution == LOGNORMAL:
-            second = uniform(m.seed, task.stream, 2 * number + 1)
+            second = w.uniform(m.seed, task.stream, 2 * number + 1)
         return service_work(task.distribution, task.cv / 1000000.0, first, second, task.unit)
 
     def draw_bits(self, stream: int, number: int) -> int:
         """Return 63 well-mixed bits, the ``number``-th of a stream of random numbers."""
-        return mix_bits(self.m.seed, stream, number)
+        return w.mix_bits(self.m.seed, stream, number)
 
     def next_input(self, gates: Any, union: Any) -> int:
         """Make sure that the task has a record in hand, if there is one."""
@@ -172,16 +150,16 @@ class KernelWorker:
             g.bytes_taken += count * g.record_bytes
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.has_window == 1:
-            task.stamp = first_run(m, out.runs).stamp
+            task.stamp = ages.first_run(m, out.runs).stamp
         if task.partitions == 0 and task.sinks == 0:
-            take_ages(m, out, self.number, m.now, count)
+            ages.take_ages(m, out, self.number, m.now, count)
             m.arrived += count
             return
         if task.is_timed == 1 and task.partitions > 0:
-            task.stamp = first_run(m, out.runs).stamp
+            task.stamp = ages.first_run(m, out.runs).stamp
         while count > 0:
-            part = min(count, run_length(m, out.runs))
-            task.emitted = take_run(m, out.runs, part)
+            part = min(count, ages.run_length(m, out.runs))
+            task.emitted = ages.take_run(m, out.runs, part)
             self.note_emitted(part)
             count -= part
 
@@ -189,12 +167,12 @@ class KernelWorker:
         """Log the ages of records that reach a sink in this very task."""
         if self.task.sinks > 0:
             self.m.arrived += count
-            log_put_out(self.m, self.task, TASK_INPUT, count)
+            ages.log_put_out(self.m, self.task, TASK_INPUT, count)
 
     def note_put_out(self, operator: int, count: int) -> None:
         """Log the ages of records that an operator puts out to sinks in this very task."""
         if self.task.sinks > 0 and count > 0:
-            log_put_out(self.m, self.task, operator, count)
+            ages.log_put_out(self.m, self.task, operator, count)
 
     def of_one_time(self, most: int) -> int:
         """Say when the records were emitted that are read next; return how many there are of it."""
@@ -258,12 +236,12 @@ class KernelWorker:
 
     def event_partition(self, number: int) -> Partition:
         """Return a result partition, into which an event is going to be put."""
-        return event_partition(self.m, self.task.first_partition + number)
+        return w.event_partition(self.m, self.task.first_partition + number)
 
     def note_barrier(self, number: int) -> None:
         """Have the task wait while a barrier in a result partition has no permit."""
         if self.m.counts_records == 1:
-            note_barriers_of(self.m, v.partition_of(self.m, self.task.first_partition + number))
+            w.note_barriers_of(self.m, v.partition_of(self.m, self.task.first_partition + number))
 
     def is_forced(self, number: int) -> int:
         """Tell whether a partition's receivers align whatever the mode is: 1 if so."""
@@ -333,27 +311,26 @@ class KernelWorker:
 
     def before_mark(self, most: int) -> int:
         """Return how many of the next records, at most ``most``, come before the next mark."""
-        return records_before_mark(self.m, self.runs_in_hand(), most)
+        return ages.records_before_mark(self.m, self.runs_in_hand(), most)
 
     def first_mark(self) -> f.Run:
         """Return the next mark of the buffer in hand: its kind, and its watermark as the stamp."""
-        return first_run(self.m, self.runs_in_hand())
+        return ages.first_run(self.m, self.runs_in_hand())
 
     def drop_mark(self) -> None:
         """Take it out of the channel."""
-        drop_mark(self.m, self.runs_in_hand())
+        ages.drop_mark(self.m, self.runs_in_hand())
 
     def report_latency(self, marked_us: int) -> None:
         """Log how old a latency marker is that its operators have seen, behind all tasks' ages."""
         m = self.m
-        log_age(m, m.tasks + self.number, m.now - marked_us // m.round_us, 1)
+        ages.log_age(m, m.tasks + self.number, m.now - marked_us // m.round_us, 1)
 
     def note_mark(self, writer: f.KernelPartition, channel: int, kind: int, watermark: int) -> None:
         """Have a mark enter a channel, behind what was routed to it; one of a broadcast all."""
-        last = writer.channels - 1 if writer.is_broadcast == 1 else channel
-        for each in range(channel, last + 1):
+        for each in range(channel, w.last_written(writer, channel) + 1):
             out = v.out_row(self.m, writer.first_channel + each)
-            push_mark(self.m, out.runs, kind, watermark)
+            ages.push_mark(self.m, out.runs, kind, watermark)
             if v.in_row(self.m, out.input).recorded > 0:
                 number = writer.first_channel + each
                 record_element(self.m, self.task, number, 0, watermark, kind)

@@ -11,26 +11,15 @@ from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import AlignedChannel, GlobalPool, Message, ReceivedMessage
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
+from flowcontrol.virtual import cells as c
 from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.cells import (
-    lowest_bit,
-    queue_of,
-    ring_of,
-    rings_of,
-    row,
-    rows,
-    rows_of,
-    state_of,
-    view,
-    whole_view,
-)
 from flowcontrol.virtual.header import KernelMemory
 from flowcontrol.virtual.registry import found_once, placed
 
 
 def whole(memory: Any, parts: int) -> KernelMemory:
     """Return the whole memory; compiled, its type says which parts the kernel has."""
-    return whole_view(KernelMemory, memory)
+    return c.whole_view(KernelMemory, memory)
 
 
 @found_once
@@ -65,7 +54,7 @@ def out_row(m: KernelMemory, channel: int) -> f.KernelSubpartition:
 
 def union_of(m: KernelMemory, task: f.KernelTask) -> Any:
     """A task's queue of gates with data."""
-    return row(m, task.union, FIFO_SLOTS + max(1, task.gates))
+    return c.row(m, task.union, FIFO_SLOTS + max(1, task.gates))
 
 
 def transport_of(m: KernelMemory) -> RecordTransport:
@@ -81,29 +70,29 @@ FINISHED = cell(f.KernelSubpartition, "finished")
 """Where the rings of a channel are in its rows."""
 
 
-in_rows = rows_of(f.KernelInputChannel)
-out_rows = rows_of(f.KernelSubpartition)
-task_rows = rows_of(f.KernelTask)
-gate_rows = rows_of(f.KernelGate)
-partition_rows = rows_of(f.KernelPartition)
-run_rows = rows_of(f.Run)
-age_rows = rows_of(f.Age)
-chained_sinks = rows_of(f.ChainedSink)
-messages_under_way = ring_of(f.KernelMessage)
-credit_queue = queue_of(f.KernelCredit)
-finished_queues = rings_of(Message, f.KernelSubpartition)
-received_queues = rings_of(ReceivedMessage, f.KernelInputChannel)
-global_pool = state_of(GlobalPool)
-record_transport = placed(state_of(RecordTransport), "transport", RecordTransport)
-channel_grants = rows_of(ChannelGrant)
-throttled_source = state_of(ThrottledSource)
-source_log = state_of(f.KernelLog)
-aligned_channel = state_of(AlignedChannel)
+in_rows = c.rows_of(f.KernelInputChannel)
+out_rows = c.rows_of(f.KernelSubpartition)
+task_rows = c.rows_of(f.KernelTask)
+gate_rows = c.rows_of(f.KernelGate)
+partition_rows = c.rows_of(f.KernelPartition)
+run_rows = c.rows_of(f.Run)
+age_rows = c.rows_of(f.Age)
+chained_sinks = c.rows_of(f.ChainedSink)
+messages_under_way = c.ring_of(f.KernelMessage)
+credit_queue = c.queue_of(f.KernelCredit)
+finished_queues = c.rings_of(Message, f.KernelSubpartition)
+received_queues = c.rings_of(ReceivedMessage, f.KernelInputChannel)
+global_pool = c.state_of(GlobalPool)
+record_transport = placed(c.state_of(RecordTransport), "transport", RecordTransport)
+channel_grants = c.rows_of(ChannelGrant)
+throttled_source = c.state_of(ThrottledSource)
+source_log = c.state_of(f.KernelLog)
+aligned_channel = c.state_of(AlignedChannel)
 
 
 def operator_at(memory: Any, at: int) -> Operator:
     """An operator that stands at a place."""
-    return view(OPERATORS[memory[at + cell(Operator, "kind")]], memory, at)
+    return c.view(OPERATORS[memory[at + cell(Operator, "kind")]], memory, at)
 
 
 placed(operator_at, "state", Operator)
@@ -119,10 +108,10 @@ def gate_of(m: KernelMemory, number: int) -> Gate:
         in_rows(m, first, count),
         g.pool,
         global_pool(m, g.global_at),
-        row(m, g.waiting, FIFO_SLOTS + count),
-        row(m, g.order, FIFO_SLOTS + count),
+        c.row(m, g.waiting, FIFO_SLOTS + count),
+        c.row(m, g.order, FIFO_SLOTS + count),
         received_queues(m, first + RECEIVED, count, g.queue_most),
-        row(m, g.dirty_channels, count // WORD + 1),
+        c.row(m, g.dirty_channels, count // WORD + 1),
     )
 
 
@@ -142,8 +131,8 @@ def partition_at(m: KernelMemory, p: f.KernelPartition) -> Partition:
         global_pool(m, p.global_at),
         out_rows(m, first, count),
         finished_queues(m, first + FINISHED, count, p.queue_most),
-        rows(m, p.held, count, p.held_width),
-        row(m, p.counts, count),
+        c.rows(m, p.held, count, p.held_width),
+        c.row(m, p.counts, count),
         p.is_broadcast,
     )
 
@@ -189,10 +178,10 @@ def next_bit(m: KernelMemory, offset: int, count: int, after: int) -> int:
     last = (count - 1) >> WORD_BITS
     bits = m[offset + word] >> (index & (WORD - 1))
     if bits != 0:
-        return index + lowest_bit(bits)
+        return index + c.lowest_bit(bits)
     while word < last:
         word += 1
         bits = m[offset + word]
         if bits != 0:
-            return word * WORD + lowest_bit(bits)
+            return word * WORD + c.lowest_bit(bits)
     return -1

@@ -34,6 +34,11 @@ def write_to(
     return write_buffers(m, writer, partition, channel, nbytes, is_mark)
 
 
+def last_written(writer: f.KernelPartition, channel: int) -> int:
+    """Return the last of the channels, from one on, into which what is routed to that one goes."""
+    return writer.channels - 1 if writer.is_broadcast == 1 else channel
+
+
 @part_of(BUFFERS)
 def write_buffers(
     m: KernelMemory,
