@@ -243,15 +243,9 @@ def _look_at_channels(worker: Worker, task: StreamTask) -> None:
                 found = q.message_at(queue, place)
                 aligned = worker.aligned()[index]
                 was_known = aligned.is_announced + aligned.is_overtaken
-                done = a.on_announcement(
-                    worker.alignment(),
-                    worker.aligned(),
-                    index,
-                    worker.now_us(),
-                    found.checkpoint,
-                    found.created,
-                    a.TIMEOUTABLE,
-                )
+                own, channels, now = worker.alignment(), worker.aligned(), worker.now_us()
+                which, since = found.checkpoint, found.created
+                done = a.on_announcement(own, channels, index, now, which, since, a.TIMEOUTABLE)
                 is_new = aligned.is_announced + aligned.is_overtaken > was_known
                 if is_new and gate.channels[channel].initial >= 0:  # no local channel announces
                     e.lose_turn(gate, worker.gates_with_data(), number, channel)

@@ -40,8 +40,7 @@ RULES = {
     "protocol.event_time": "bounds states output_rules generator_rules valve_rules "
     "alignment_rules stamps marks",
     "operators": "task output checkpoint_bytes checkpointing snapshots pacing table selectivity "
-    "source_log reading aligning marking event_time window windowing "
-    "computing",
+    "source_log reading aligning marking event_time window windowing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
     "systems.transports": "record_rounds transport",

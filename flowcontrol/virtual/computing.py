@@ -1,12 +1,14 @@
 """Processors in a round of the kernel: what its tasks claim, and what they get.
 
-The rules are :mod:`flowcontrol.protocol.processors` and :mod:`flowcontrol.operators.computing`. A
-task that may claim something is looked at in every round.
+The rules are :mod:`flowcontrol.protocol.processors`. The thread of a server, or of a source that
+reads a log, works while it has a record; that of a source that makes its records up works at its
+rate while its output takes them. A thread runs all operators of a chain. A task without a rate
+works in no time, and takes no processor. One that may claim something is looked at in every round.
 """
 
 from typing import Any
 
-from flowcontrol.operators.computing import computes_next, has_nothing_to_emit
+from flowcontrol.operators.aligning import is_paused
 from flowcontrol.protocol import processors as p
 from flowcontrol.protocol.ratios import proportion
 from flowcontrol.protocol.service import work_by
@@ -79,3 +81,23 @@ def share_round(m: KernelMemory, active: Any, count: int) -> None:
             end = work_by(phases, (m.now + 1) * m.round_us)
             if computes_next(task, kernel_processor(m, task.processor), end) == 1:
                 wake(m, number, m.now + 1)
+
+
+def has_nothing_to_emit(worker: Any, task: f.KernelTask) -> int:
+    """Tell whether a source has ended, or is paused: 1 if so."""
+    if task.open_inputs == 0 or (task.limit >= 0 and task.taken >= task.limit):
+        return 1
+    return 1 if task.is_aligned == 1 and is_paused(worker) == 1 else 0
+
+
+def computes_next(task: f.KernelTask, state: KernelProcessor, end: int) -> int:
+    """Tell whether a task may have something to claim in the next round by itself: 1 if so.
+
+    Parameters
+    ----------
+    end : int
+        Work that its rate allows by the end of the round, units.
+    """
+    if state.behind > 0 or (task.kind == f.SOURCE and task.open_inputs > 0):
+        return 1
+    return 1 if task.kind != f.SOURCE and task.ready > end else 0

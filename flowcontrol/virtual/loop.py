@@ -284,7 +284,7 @@ def step(m: h.KernelMemory, number: int) -> None:
     task.last = m.now
     task.has_sent = 0
     taken, busy = task.taken, task.busy
-    if m.is_tcp == 1:
+    if m.is_tcp == 1 and m.has_checkpoints == 1:
         take_written(m, worker, v.gates_of(m, task.first_gate))
     work = allow_work(m, worker)
     is_held = process_mail(m, worker, work)

@@ -3,8 +3,8 @@
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import receive, send_message
-from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate, Partition
+from flowcontrol.protocol.states import Message
 from flowcontrol.protocol.subpartition_rules import announce_backlog, channel_backlog, head_is_event
 from flowcontrol.systems.transports.record_rounds import receive_records, send_records
 from flowcontrol.virtual import fields as f
@@ -18,7 +18,6 @@ from flowcontrol.virtual.wheel import wake
 
 def receive_all(m: KernelMemory, task: f.KernelTask) -> None:
     """Store the messages that have arrived, gate by gate, channel by channel."""
-    union = v.union_of(m, task)
     for i in range(task.gates):
         number = task.first_gate + i
         g = v.gate_row(m, number)
@@ -39,9 +38,9 @@ def receive_all(m: KernelMemory, task: f.KernelTask) -> None:
                 if is_event(message) == 0:
                     nbytes += message.nbytes
                 if m.counts_records == 1:
-                    receive_counted(m, task, gate, union, i, channel, message)
+                    receive_counted(m, task, gate, i, channel, message)
                 else:
-                    receive_buffer(m, task, gate, union, i, channel, message)
+                    receive_buffer(m, task, gate, i, channel, message)
             if m.has_checkpoints == 1:
                 count_bytes(m, into, nbytes)
             if queue.ends.count == 0:
@@ -51,16 +50,10 @@ def receive_all(m: KernelMemory, task: f.KernelTask) -> None:
 
 @part_of(BUFFERS)
 def receive_buffer(
-    m: KernelMemory,
-    task: f.KernelTask,
-    gate: Gate,
-    union: Row,
-    number: int,
-    channel: int,
-    message: f.KernelMessage,
+    m: KernelMemory, task: f.KernelTask, gate: Gate, number: int, channel: int, message: Message
 ) -> None:
     """Store a message that has arrived at a channel of a gate."""
-    if receive(task, gate, union, number, channel, message) == 0:
+    if receive(task, gate, v.union_of(m, task), number, channel, message) == 0:
         m.flags |= FLAG_PROTOCOL
 
 
@@ -72,20 +65,14 @@ def count_bytes(m: KernelMemory, into: f.KernelInputChannel, nbytes: int) -> Non
 
 @part_of(RECORDS)
 def receive_counted(
-    m: KernelMemory,
-    task: f.KernelTask,
-    gate: Gate,
-    union: Row,
-    number: int,
-    channel: int,
-    message: f.KernelMessage,
+    m: KernelMemory, task: f.KernelTask, gate: Gate, number: int, channel: int, message: Message
 ) -> None:
     """Store records that have arrived at a channel of a gate."""
     withheld = 0
     if m.has_checkpoints == 1:
         into = v.in_row(m, v.gate_row(m, task.first_gate + number).first_channel + channel)
         withheld = is_withheld(m, into)
-    receive_records(task, gate, union, number, channel, message, withheld)
+    receive_records(task, gate, v.union_of(m, task), number, channel, message, withheld)
 
 
 @part_of(CHECKPOINTS)
@@ -120,7 +107,8 @@ def _send_records(m: KernelMemory, p: f.KernelPartition, partition: Partition, p
     queue, at = wire_of(m, out), m.now + (1 if out.is_local == 1 else m.latency)
     before = queue.ends.count
     message = next_slot(queue)
-    while send_counted(m, partition, place, p.record_bytes, message) > 0:
+    transport = v.transport_of(m)
+    while send_records(transport, partition, place, p.record_bytes, message) > 0:
         depart(m, queue, message, at)
         message = next_slot(queue)
     if queue.ends.count == before:
@@ -150,14 +138,6 @@ def _send_buffers(m: KernelMemory, p: f.KernelPartition, partition: Partition, p
         return 1 if out.buffers < held else 0
     expect(m, out, at)
     return 1
-
-
-@part_of(RECORDS)
-def send_counted(
-    m: KernelMemory, partition: Partition, place: int, record_bytes: int, message: f.KernelMessage
-) -> int:
-    """Take the next message that a subpartition may send: 1, or 0 if there is none."""
-    return send_records(v.transport_of(m), partition, place, record_bytes, message)
 
 
 def _take(

@@ -35,17 +35,15 @@ def aside_of(m: KernelMemory, held: KernelCheckpoints) -> b.Aside:
 @part_of(TCP)
 def next_of_old(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
     """Make sure that a task without credits has a record in hand, if it may have one."""
-    if m.has_checkpoints == 1:
-        return _next_aligned(m, worker, gates, union)
-    return next_input(worker.task, gates, union)
+    if m.has_checkpoints == 0 or worker.held().aside == 0:
+        return next_input(worker.task, gates, union)
+    return next_behind_barriers(m, worker, gates, union)
 
 
 @part_of(CHECKPOINTS)
-def _next_aligned(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
-    task, held = worker.task, worker.held()
-    if held.aside == 0:
-        return next_input(task, gates, union)
-    aside = aside_of(m, held)
+def next_behind_barriers(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
+    """Make sure of it where a task puts aside what comes behind barriers."""
+    task, aside = worker.task, aside_of(m, worker.held())
     while True:
         found = b.next_unblocked(
             task, gates, union, aside, worker.alignment(), worker.aligned(), m.now
@@ -67,24 +65,13 @@ def _next_aligned(m: KernelMemory, worker: Any, gates: Any, union: Any) -> int:
 @part_of(TCP)
 def act_on_old(m: KernelMemory, worker: Any) -> int:
     """Act on the event that such a task has polled last; return 1 if it then stands still."""
-    return _act_on_polled(m, worker)
-
-
-@part_of(CHECKPOINTS)
-def _act_on_polled(m: KernelMemory, worker: Any) -> int:
     event = barrier_buffer(m, worker.held().aside).event
     return act_on(worker, worker.task, event.kind, event.checkpoint, event.created)
 
 
 @part_of(TCP)
 def take_written(m: KernelMemory, worker: Any, gates: Any) -> None:
-    """Recycle the buffers of what a task has put aside that are written."""
-    if m.has_checkpoints == 1:
-        _recycle_written(m, worker, gates)
-
-
-@part_of(CHECKPOINTS)
-def _recycle_written(m: KernelMemory, worker: Any, gates: Any) -> None:
+    """Recycle the buffers of what a task without credits has put aside that are written."""
     held = worker.held()
     if held.aside == 0 or barrier_buffer(m, held.aside).writing.head == 0:
         return

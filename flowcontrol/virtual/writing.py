@@ -24,14 +24,13 @@ def write_to(
     m: KernelMemory, writer: f.KernelPartition, channel: int, nbytes: int, is_mark: int
 ) -> int:
     """Write bytes of a record, or of a mark, to a channel, or to all; return those left over."""
-    partition = v.partition_at(m, writer)
     v.set_bit(m, writer.dirty, channel)
     if writer.is_broadcast == 1:
         for other in range(writer.channels):
             v.set_bit(m, writer.dirty, other)
     if m.counts_records == 1:
-        return nbytes * (1 - write_counted(m, partition, channel, nbytes, 1))
-    return write_buffers(m, writer, partition, channel, nbytes, is_mark)
+        return nbytes * (1 - write_counted(m, v.partition_at(m, writer), channel, nbytes, 1))
+    return write_buffers(m, writer, channel, nbytes, is_mark)
 
 
 def last_written(writer: f.KernelPartition, channel: int) -> int:
@@ -41,14 +40,10 @@ def last_written(writer: f.KernelPartition, channel: int) -> int:
 
 @part_of(BUFFERS)
 def write_buffers(
-    m: KernelMemory,
-    writer: f.KernelPartition,
-    partition: Partition,
-    channel: int,
-    nbytes: int,
-    is_mark: int,
+    m: KernelMemory, writer: f.KernelPartition, channel: int, nbytes: int, is_mark: int
 ) -> int:
     """Write bytes of a record, or of a mark, into buffers; return those left over."""
+    partition = v.partition_at(m, writer)
     if writer.is_broadcast == 1:
         return write_broadcast(partition, nbytes, m.quota, m.segment_bytes, is_mark)
     if writer.is_stopped == 1:

@@ -1,7 +1,6 @@
 """What a window operator keeps beyond a call: more room, and a state to go on from."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any, cast
 
 from flowcontrol.protocol.rows import Row
@@ -137,48 +136,3 @@ def _put_further(windows: Windows, place: int, rows: Sequence[Sequence[int]]) ->
     for held, row in zip(further_of(windows, place), rows, strict=True):
         for name, value in zip(columns(ColumnValues), row, strict=True):
             setattr(held, name, value)
-
-
-def rows_of_entries(windows: Windows) -> list[tuple[int, ...]]:
-    """Return the entries that ever held a window as they lie, for :func:`put_entries_back`."""
-    rows = list(map(values_of, windows.entries[: windows.store.used]))
-    if windows.settings.further == 0:
-        return rows
-    held = (map(values_of, further_of(windows, place)) for place in range(1, len(rows) + 1))
-    return [(*row, *chain.from_iterable(own)) for row, own in zip(rows, held, strict=True)]
-
-
-def put_entries_back(windows: Windows, rows: Sequence[Sequence[int]]) -> None:
-    """Give an operator whose rows are lists the entries of another one, in the same places.
-
-    Parameters
-    ----------
-    windows : Windows
-        Its store is that of the other one already; it has no windows yet.
-    rows : sequence of sequence of int
-        Of each entry that ever held a window the values by field, and behind them those of the
-        further columns (:func:`rows_of_entries`).
-
-    Notes
-    -----
-    At any moment, also in the middle of a burst. Heaps follow from where entries say they are in
-    them; where chains of buckets lead depends on the room, and they are made anew.
-    """
-    grow(windows, max(len(windows.entries), len(rows)))
-    fields, each = len(columns(WindowEntry)), len(columns(ColumnValues))
-    for place, values in enumerate(rows, 1):
-        entry = windows.entries[place - 1]
-        for name, value in zip(columns(WindowEntry), values[:fields], strict=True):
-            setattr(entry, name, value)
-        starts = range(fields, len(values), each)
-        _put_further(windows, place, [values[at : at + each] for at in starts])
-    for place in open_places(windows):
-        entry = windows.entries[place - 1]
-        for heap, at in (
-            (windows.event_heap, entry.event_place),
-            (windows.clock_heap, entry.clock_place),
-        ):
-            if at != NONE:
-                heap[at] = place
-                heap[0] += 1
-    _chain_anew(windows, windows.buckets)

@@ -91,15 +91,7 @@ def restored(windows: Windows) -> Windows:
     return keeping.windows_of(windows.settings, json.loads(text), 2, windows.table)
 
 
-def read_back(windows: Windows) -> Windows:
-    """The same, from its entries as they lie."""
-    found = keeping.new_windows(windows.settings, 1, windows.table)
-    found = found._replace(store=deepcopy(windows.store))
-    keeping.put_entries_back(found, keeping.rows_of_entries(windows))
-    return found
-
-
-@pytest.mark.parametrize("go_on", [lambda own: own, restored, read_back])
+@pytest.mark.parametrize("go_on", [lambda own: own, restored])
 @pytest.mark.parametrize("kind", CASES)
 def test_each_column_is_that_of_windows_of_its_own(
     kind: str, go_on: Callable[[Windows], Windows], draw_until: Callable[..., None]
