@@ -369,8 +369,6 @@ def test_functions_of_the_kernel_are_simple():
 
 def test_a_complex_function_is_seen():
     source = "def f(a, b, *, c):\n if a:\n  return [x for x in b]\n while c:\n  c -= 1"
-        "def f(a, b, *, c):\n    if a:\n        return [x for x in b]\n    while c:\n        c -= 1"
-    )
     [found] = functions(ast.parse(source))
     assert (complexity(found), parameters(found)) == (4, 3)
 
