@@ -10,7 +10,7 @@ Source: ``SourceOperator``; section 6 of checkpoints-and-time.
 
 from flowcontrol.operators.states import Worker
 from flowcontrol.operators.timed_states import TaskTime
-from flowcontrol.protocol.event_time.alignment_rules import look, on_allowed, report_of
+from flowcontrol.protocol.event_time.alignment_rules import check_watermark, on_allowed, report_of
 from flowcontrol.protocol.event_time.output_rules import WATERMARK
 
 
@@ -29,7 +29,7 @@ def update_max_desired_watermark(time: TaskTime, allowed: int) -> int:
 def check_watermark_alignment(time: TaskTime, done: int) -> None:
     """Have a source look at what it has given out: a watermark may be too far ahead."""
     if done & WATERMARK:
-        look(time.aligned, time.generator.watermark)
+        check_watermark(time.aligned, time.generator.watermark)
 
 
 def is_paused(worker: Worker) -> int:

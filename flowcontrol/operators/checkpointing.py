@@ -42,9 +42,9 @@ def process_mail(worker: Worker, task: StreamTask, start: int, end: int) -> None
     state = worker.checkpoint_state()
     if task.mail > 0:
         task.mail = 0
-        _look_at_channels(worker, task)
+        _process_priority_events(worker, task)
     _act(worker, task, a.on_timer(worker.alignment(), worker.aligned(), worker.now_us()))
-    _pull(worker, task)
+    _convert_announced(worker, task)
     if state.deadline >= 0 and worker.now_us() >= state.deadline:
         overtake_outputs(worker, task)
     triggers = worker.triggers()
@@ -113,7 +113,7 @@ def act_on(worker: Worker, task: StreamTask, kind: int, checkpoint: int, created
             _end_data(worker, task)
         return 0
     _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
-    _pull(worker, task)
+    _convert_announced(worker, task)
     return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
 
 
@@ -207,7 +207,7 @@ def _trigger_source(worker: Worker, task: StreamTask, message: CoordinatorMessag
         _stop_source(state, task, message.checkpoint)
         if task.is_timed == 1:
             stop_time(worker)
-    _take(worker, task, message.checkpoint, message.created, 0, 0)
+    _perform_checkpoint(worker, task, message.checkpoint, message.created, 0, 0)
     _acknowledge(worker)
 
 
@@ -227,7 +227,7 @@ def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> No
     state.final = checkpoint
 
 
-def _look_at_channels(worker: Worker, task: StreamTask) -> None:
+def _process_priority_events(worker: Worker, task: StreamTask) -> None:
     """Deliver the barriers that overtake, and announce those that may, channel by channel."""
     index = 0
     for number in range(worker.task.gates):
@@ -236,7 +236,7 @@ def _look_at_channels(worker: Worker, task: StreamTask) -> None:
             queue = gate.queues[channel]
             place = q.find_kind(queue, q.UNALIGNED_BARRIER)
             while place >= 0:
-                _take_before_turn(worker, task, number, channel, place)
+                _process_priority_event(worker, task, number, channel, place)
                 place = q.find_kind(queue, q.UNALIGNED_BARRIER)
             place = q.find_kind(queue, q.TIMEOUTABLE_BARRIER)
             if place >= 0:
@@ -253,7 +253,7 @@ def _look_at_channels(worker: Worker, task: StreamTask) -> None:
             index += 1
 
 
-def _pull(worker: Worker, task: StreamTask) -> None:
+def _convert_announced(worker: Worker, task: StreamTask) -> None:
     """Deliver the barriers that were announced before the checkpoint turned unaligned."""
     is_done = 0
     while is_done == 0:
@@ -265,12 +265,12 @@ def _pull(worker: Worker, task: StreamTask) -> None:
                 if aligned.is_overtaken == 1 and aligned.has_delivered == 0:
                     place = q.find_kind(gate.queues[channel], q.TIMEOUTABLE_BARRIER)
                     if place >= 0:
-                        _take_before_turn(worker, task, number, channel, place)
+                        _process_priority_event(worker, task, number, channel, place)
                         is_done = 0
                 index += 1
 
 
-def _take_before_turn(
+def _process_priority_event(
     worker: Worker, task: StreamTask, number: int, channel: int, place: int
 ) -> None:
     """Deliver a barrier that stands behind ``place`` messages of a channel, before them."""
@@ -278,7 +278,7 @@ def _take_before_turn(
     message = q.message_at(gate.queues[channel], place)
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
     nbytes = q.bytes_before(gate.queues[channel], place)
-    e.take_event(gate, worker.gates_with_data(), number, channel, place)
+    e.remove_event(gate, worker.gates_with_data(), number, channel, place)
     _deliver(worker, task, number, channel, kind, checkpoint, created, nbytes)
 
 
@@ -366,7 +366,7 @@ def _act(worker: Worker, task: StreamTask, done: int) -> None:
             # Flink's statistics begin at the first barrier, not at its announcement.
             state.start_delay = max(0, alignment.aligned_since - alignment.created)
         is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
-        _take(worker, task, alignment.triggered_id, created, is_unaligned, 1)
+        _perform_checkpoint(worker, task, alignment.triggered_id, created, is_unaligned, 1)
     if done & (a.RESUME_ALL | a.RESUME_CHANNEL):
         for number in range(worker.task.gates):
             add_all_members(worker.input_gates()[number].dirty_channels)
@@ -394,7 +394,7 @@ def _broadcast_cancel(worker: Worker, task: StreamTask, checkpoint: int) -> None
         e.broadcast_event(worker.event_partition(i), q.CANCEL_MARKER, b.CANCEL_BYTES, checkpoint, 0)
 
 
-def _take(
+def _perform_checkpoint(
     worker: Worker,
     task: StreamTask,
     checkpoint: int,

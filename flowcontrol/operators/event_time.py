@@ -19,7 +19,7 @@ from flowcontrol.protocol.event_time.marks import MARKER, mark_bytes
 from flowcontrol.protocol.event_time.output_rules import IDLE, WATERMARK, advance
 from flowcontrol.protocol.event_time.stamps import ID_BITS, id_of, stamp_of, time_of
 from flowcontrol.protocol.event_time.valve_rules import on_status, on_watermark
-from flowcontrol.protocol.rounds import take_mark
+from flowcontrol.protocol.rounds import read_mark
 from flowcontrol.protocol.service import EXPONENTIAL, LONGEST, relative_time
 from flowcontrol.protocol.sides import Gate
 
@@ -150,7 +150,7 @@ def on_mark(worker: Worker, task: StreamTask, gates: Sequence[Gate]) -> None:
     time, mark, place = worker.task_time(), worker.first_mark(), worker.valve_place()
     kind, watermark = mark.kind, mark.stamp
     worker.drop_mark()
-    take_mark(task, gates)
+    read_mark(task, gates)
     if task.has_checkpoints == 1:
         count_mark(worker, place, mark_bytes(kind))
     if task.has_markers == 1 and kind == MARKER:

@@ -13,7 +13,7 @@ from flowcontrol.operators.output import outputs_available, put_out, run_operato
 from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
 from flowcontrol.operators.states import READER, RELAY, SERVER, SOURCE, StreamTask, Worker
 from flowcontrol.operators.windowing import fire_next
-from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, read_to_end, take_record
+from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, read_records, read_to_end
 from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate
 from flowcontrol.protocol.times import (
@@ -163,7 +163,7 @@ def serve(worker: Worker, task: StreamTask, gates: Sequence[Gate], union: Row, e
             count = startable(task, count, end)
             spend(worker, task, count)
         worker.note_taken(count)
-        take_record(task, gates, count)
+        read_records(task, gates, count)
         may_write = 1 if not is_server or task.ready <= end else 0
         put_out(worker, task, may_write)
         if task.has_window == 1:

@@ -69,7 +69,7 @@ def on_backlog(gate: Gate, index: int, backlog: int) -> int:
     return gained
 
 
-def take_buffer(channel: InputChannel) -> int:
+def request_buffer(channel: InputChannel) -> int:
     """Take a buffer for an arriving data message: which kind, ``TAKEN_NONE`` if there is none.
 
     Notes

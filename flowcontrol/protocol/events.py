@@ -122,7 +122,7 @@ def polled_event(task: Task, gates: Sequence[Gate]) -> Message:
     return queue.slots[head - 1 if head > 0 else queue.ends.span - 1]
 
 
-def take_event(gate: Gate, union: Row, number: int, channel: int, place: int) -> None:
+def remove_event(gate: Gate, union: Row, number: int, channel: int, place: int) -> None:
     """Take an event out of a channel's queue before its turn.
 
     Parameters
@@ -151,7 +151,7 @@ def lose_turn(gate: Gate, union: Row, number: int, channel: int) -> None:
     Parameters
     ----------
     gate, union, number, channel
-        As of :func:`take_event`.
+        As of :func:`remove_event`.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from typing import Any
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.channel_rules import on_backlog, recycle_floating, take_buffer
+from flowcontrol.protocol.channel_rules import on_backlog, recycle_floating, request_buffer
 from flowcontrol.protocol.pool_rules import recycle_segment, request_segment, resize_pool
 from flowcontrol.protocol.rounds import announce_credit, recycle
 from flowcontrol.protocol.sender_rules import credit_of
@@ -235,7 +235,7 @@ class LinkGate:
         """
         if self.credit(channel) == 0:
             return False
-        kind = take_buffer(self._channels[channel])
+        kind = request_buffer(self._channels[channel])
         if kind == w.TAKEN_NONE:
             raise ProtocolError(f"channel {channel}: credit {self.credit(channel)} but no buffer")
         self._channels[channel].arrived += 1

@@ -61,7 +61,7 @@ def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, messa
     local = gate.channels[channel].initial < 0
     buffer = r.TAKEN_NONE
     if q.is_event(message) == 0:
-        buffer = KIND_LOCAL if local else c.take_buffer(gate.channels[channel])
+        buffer = KIND_LOCAL if local else c.request_buffer(gate.channels[channel])
         if buffer == r.TAKEN_NONE:
             return 0
         task.queued += message.records
@@ -148,7 +148,7 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
         if number < 0:
             return NO_INPUT
         gate = gates[number]
-        channel = take_turn(gate, union)
+        channel = poll_channel(gate, union)
         message = q.drop(gate.queues[channel])
         if q.is_event(message) == 1:
             if message.kind == q.END_OF_PARTITION:
@@ -186,7 +186,7 @@ def read_to_end(task: Task, gates: Sequence[Gate]) -> None:
         recycle(gates[task.gate], task.channel, task.buffer)
 
 
-def take_turn(gate: Gate, union: Row) -> int:
+def poll_channel(gate: Gate, union: Row) -> int:
     """Return the channel of a gate whose turn it is; more in it, or in the gate, waits its turn.
 
     Parameters
@@ -213,7 +213,7 @@ def take_turn(gate: Gate, union: Row) -> int:
     return channel
 
 
-def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
+def read_records(task: Task, gates: Sequence[Gate], count: int) -> None:
     """Take ``count`` records up from the buffer in hand, at most those left in it.
 
     The buffer is recycled when its last record is *read*, before that record is processed; with a
@@ -234,7 +234,7 @@ def take_record(task: Task, gates: Sequence[Gate], count: int) -> None:
         recycle(gate, channel, task.buffer)
 
 
-def take_mark(task: Task, gates: Sequence[Gate]) -> None:
+def read_mark(task: Task, gates: Sequence[Gate]) -> None:
     """Take the next watermark or status from the buffer in hand, which may be recycled then."""
     task.marks -= 1
     if task.left + task.marks + task.goes_on == 0:

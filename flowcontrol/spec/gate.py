@@ -139,7 +139,7 @@ class InputChannel:
         Buffer or None
             None if there is none: the sender sent without credit, or the channel is released.
         """
-        kind = channel_rules.take_buffer(self.state)
+        kind = channel_rules.request_buffer(self.state)
         if kind == rows.TAKEN_NONE:
             return None
         if kind == rows.TAKEN_FLOATING:

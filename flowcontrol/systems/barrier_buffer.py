@@ -20,9 +20,9 @@ from flowcontrol.protocol.rounds import (
     EVENT_POLLED,
     NO_INPUT,
     RECORD,
+    poll_channel,
     read_to_end,
     recycle,
-    take_turn,
 )
 from flowcontrol.protocol.rows import Row, fifo_first
 from flowcontrol.protocol.sides import KIND_HEAP, Gate
@@ -203,7 +203,7 @@ def next_unblocked(
             gate = fifo_first(union)
             if gate < 0:
                 return NO_INPUT
-            channel = take_turn(gates[gate], union)
+            channel = poll_channel(gates[gate], union)
             message = drop(gates[gate].queues[channel])
             aligned = channels[place_of(gates, gate, channel)]
             task.gate, task.channel = gate, channel

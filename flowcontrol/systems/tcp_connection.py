@@ -183,7 +183,7 @@ def enter_message(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
     return slot
 
 
-def hear_window(wire: TcpConnection, ring: Sequence[TcpMessage], now: int) -> int:
+def on_window_update(wire: TcpConnection, ring: Sequence[TcpMessage], now: int) -> int:
     """Free the room of messages that were read long enough ago; return how many."""
     count = 0
     while wire.freed < wire.read:

@@ -33,12 +33,12 @@ def deliver_orders(m: KernelMemory) -> None:
         held = kernel_checkpoints(m, task.checkpoints)
         if order.kind == c.SLOWED or order.kind == c.RELIEVED:
             held.own.is_slowed = 1 if order.kind == c.SLOWED else 0
-            task.attention = 1
+            task.in_checkpoint = 1
             wake(m, order.task, order.arrives)
             continue
         if order.kind == c.COMPLETED:
             if notify_checkpoint_complete(held.own, order.checkpoint, order.arrives) == 1:
-                task.attention = 1
+                task.in_checkpoint = 1
                 wake(m, order.task, order.arrives)
             continue
         if order.kind == c.ABORTED and is_past(held.own, order.checkpoint) == 1:
@@ -55,7 +55,7 @@ def deliver_orders(m: KernelMemory) -> None:
         message.arrives = order.arrives
         append(queue)
         if order.kind == c.TO_TAKE:
-            task.attention = 1
+            task.in_checkpoint = 1
             wake(m, order.task, order.arrives)
     m.orders_count = 0
 
@@ -67,7 +67,7 @@ def process_checkpoint_mail(m: KernelMemory, worker: Any, work: Any) -> int:
     Return 1 if a snapshot then holds up a task without a server's clock.
     """
     if work.stall == NEVER:
-        worker.task.attention = 1
+        worker.task.in_checkpoint = 1
         process_mail(worker, worker.task, work.start, work.until)
     return stands_in_sync(worker.checkpoint_state(), worker.task, worker.now_us())
 
@@ -98,7 +98,7 @@ def plan_mail(m: KernelMemory, worker: Any) -> None:
     """Have a task looked at when a timer of it is due, a trigger arrives or a snapshot is over.
 
     While its task manager uploads it is looked at in every round. One that waits for none of that,
-    nor for its barriers to leave, needs no attention any more.
+    nor for its barriers to leave, is in no checkpoint any more.
     """
     state, task, triggers, at = worker.checkpoint_state(), worker.task, worker.triggers(), NEVER
     if state.is_slowed == 1:
@@ -113,7 +113,7 @@ def plan_mail(m: KernelMemory, worker: Any) -> None:
         at = min(at, (timer + m.round_us - 1) // m.round_us)
     if triggers.ends.count > 0:
         at = min(at, triggers.slots[triggers.ends.head].arrives)
-    task.attention = state.waits_outputs
+    task.in_checkpoint = state.waits_outputs
     if at < NEVER:
-        task.attention = 1
+        task.in_checkpoint = 1
         wake(m, worker.number, max(m.now + 1, at))

@@ -89,7 +89,7 @@ def carry(m: KernelMemory, number: int) -> None:
     at = connection.phases
     wire = tcp_connection(m, at)
     ring = tcp_messages(m, at + CONNECTION_CELLS, connection.phase_count)
-    t.hear_window(wire, ring, m.now)
+    t.on_window_update(wire, ring, m.now)
     while True:
         slot = t.enter_message(wire, ring)
         while slot >= 0:

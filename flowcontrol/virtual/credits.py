@@ -34,8 +34,8 @@ def read_credits(m: KernelMemory, task: f.KernelTask) -> None:
             done = 1
             if into.buffer_size > 0:
                 out.desired_buffer_size = into.buffer_size
-            if m.has_checkpoints == 1 and into.credits_most == 0 and into.told > out.resumed:
-                on_resume_consumption(out, into.told)
+            if m.has_checkpoints == 1 and into.credits_most == 0 and into.resumed > out.resumed:
+                on_resume_consumption(out, into.resumed)
             if p.kind > PIPELINED and out.is_local == 1:
                 pass  # disk.note_disk takes notice
             elif out.is_local == 1 and m.counts_records == 0:
@@ -91,7 +91,7 @@ def announce_all(m: KernelMemory, task: f.KernelTask) -> None:
         while 0 <= channel < count:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
-            if m.has_checkpoints == 1 and task.attention == 1 and m.is_tcp == 0:
+            if m.has_checkpoints == 1 and task.in_checkpoint == 1 and m.is_tcp == 0:
                 resume_consumption(m, into)
             if out.is_local == 1:
                 wake_sender(m, out, m.now + 1)
@@ -116,9 +116,9 @@ def resume_consumption(m: KernelMemory, into: f.KernelInputChannel) -> None:
     """
     aligned = v.aligned_channel(m, into.aligned)
     resumed = aligned.barriers if m.counts_records == 1 else aligned.resumed
-    if resumed == into.told:
+    if resumed == into.resumed:
         return
-    into.told = resumed
+    into.resumed = resumed
     notify_sender(m, into, f.RESUME_CONSUMPTION, resumed)
 
 
@@ -138,7 +138,7 @@ def grant_all(m: KernelMemory, number: int, task: f.KernelTask) -> None:
             if granted != into.announced:
                 into.announced = granted
                 grant(m, into)
-            if m.has_checkpoints == 1 and task.attention == 1:
+            if m.has_checkpoints == 1 and task.in_checkpoint == 1:
                 resume_consumption(m, into)
             look = next_look(transport, state, end)
             if look > m.now:

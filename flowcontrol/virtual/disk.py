@@ -131,7 +131,7 @@ def note_disk(m: KernelMemory, task: f.KernelTask) -> None:
         if p.kind <= k.PIPELINED:
             continue
         sp = spilled.spill_row(m, p)
-        _hear_done(m, sp)
+        _on_disk_done(m, sp)
         count, bits = p.channels, p.dirty
         place = v.next_bit(m, bits, count, -1)
         while place >= 0:
@@ -147,7 +147,7 @@ def note_disk(m: KernelMemory, task: f.KernelTask) -> None:
         finish_writing(m, sp)
 
 
-def _hear_done(m: KernelMemory, sp: s.SpillingPartition) -> None:
+def _on_disk_done(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Take the buffers that the disk is done with."""
     p = v.partition_row(m, sp.number)
     while sp.served.head > 0:

@@ -108,7 +108,7 @@ class KernelTask(StreamTask):
     """Where its state of :mod:`.window_fields` is; 0: its stage has no window."""
     processor: int = 0
     """Where its state of :mod:`.processor_fields` is; 0: it needs none, or nobody counts that."""
-    attention: int = 0
+    in_checkpoint: int = 0
     """1: a checkpoint is at it: it was asked for one, or waits for something of one."""
 
 
@@ -328,8 +328,8 @@ class KernelInputChannel(InputChannel):
     """How many there may be."""
     aligned: int = 0
     """Where its state of ``AlignedChannel`` is, where there are checkpoints."""
-    told: int = 0
-    """How often it has told its sender to resume."""
+    resumed: int = 0
+    """How often it has sent its sender a resumption of consumption."""
     buffer_size: int = 0
     """Size of buffer that it wishes of a sender that sees that from the next round on."""
     recorded: int = 0

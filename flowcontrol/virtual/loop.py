@@ -327,7 +327,7 @@ def allow_work(m: h.KernelMemory, worker: KernelWorker) -> RoundWork:
     until = end
     if m.has_processors == 1 and task.processor > 0:
         until = work_until(m, task, start, end)
-    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
+    if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
         until = upload_slowed(m, worker, start, until)
     return round_work(start, until, end, stall)
 
@@ -335,7 +335,7 @@ def allow_work(m: h.KernelMemory, worker: KernelWorker) -> RoundWork:
 def process_mail(m: h.KernelMemory, worker: KernelWorker, work: RoundWork) -> int:
     """Act on what does not wait for its turn; return 1 if a snapshot then holds the task up."""
     task, is_held = worker.task, 0
-    if m.has_checkpoints == 1 and task.attention + task.mail > 0:
+    if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
         is_held = process_checkpoint_mail(m, worker, work)
     if task.is_timed == 1 and is_held == 0:
         fire_timers(m, worker, work)
@@ -383,7 +383,7 @@ def account_time(
     """
     task, waits = worker.task, 0
     idle, syncing, available = task.idle, 0, outputs_available(worker, task)
-    if m.has_checkpoints == 1 and task.attention == 1:
+    if m.has_checkpoints == 1 and task.in_checkpoint == 1:
         syncing = synced_for(m, worker)
     if m.has_processors == 1 and task.processor > 0:
         waits = waits_for(m, task, work.start, work.end)
@@ -427,7 +427,7 @@ def send_outputs(m: h.KernelMemory, worker: KernelWorker) -> None:
     send(m, task)
     if task.kinds > 0:
         send_spilled(m, task)
-    if m.has_checkpoints == 1 and task.attention == 1:
+    if m.has_checkpoints == 1 and task.in_checkpoint == 1:
         after_sending(worker, task)
 
 

@@ -131,7 +131,7 @@ def _send_buffers(m: KernelMemory, p: f.KernelPartition, partition: Partition, p
     queue, at = wire_of(m, out), m.now + (1 if local == 1 else m.latency)
     before, held = queue.ends.count, out.buffers
     message = next_slot(queue)
-    while _take(m, partition, place, local, message) > 0:
+    while _poll_next(m, partition, place, local, message) > 0:
         depart(m, queue, message, at)
         message = next_slot(queue)
     if queue.ends.count == before:
@@ -140,7 +140,7 @@ def _send_buffers(m: KernelMemory, p: f.KernelPartition, partition: Partition, p
     return 1
 
 
-def _take(
+def _poll_next(
     m: KernelMemory, partition: Partition, place: int, is_local: int, message: f.KernelMessage
 ) -> int:
     """Take the next message that a subpartition may send; 0 if there is none."""

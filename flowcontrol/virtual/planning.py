@@ -40,7 +40,7 @@ def plan(m: KernelMemory, worker: KernelWorker, end: int, reason: int) -> None:
         plan_relay(m, worker, reason)
     else:
         plan_server(m, worker, end, reason, available)
-    if m.has_checkpoints == 1 and task.attention == 1:
+    if m.has_checkpoints == 1 and task.in_checkpoint == 1:
         plan_mail(m, worker)
     if task.is_timed == 1:
         plan_probe(m, worker, available)

@@ -49,7 +49,7 @@ def next_behind_barriers(m: KernelMemory, worker: Any, gates: Any, union: Any) -
             task, gates, union, aside, worker.alignment(), worker.aligned(), m.now
         )
         if found == b.LIMIT_REACHED:
-            task.attention = 1
+            task.in_checkpoint = 1
             give_up(worker, task, LIMIT_EXCEEDED)
             continue
         if found == b.NO_ROOM:

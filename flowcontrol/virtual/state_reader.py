@@ -291,8 +291,8 @@ class StateReader:
             found.append(cs.AddCredit(row.announced, self._next))
         if row.buffer_size not in (0, out.desired_buffer_size):
             found.append(cs.NewBufferSize(row.buffer_size, self._next))
-        if row.told != out.resumed:
-            found.append(cs.ResumeConsumption(row.told, self._next))
+        if row.resumed != out.resumed:
+            found.append(cs.ResumeConsumption(row.resumed, self._next))
         return found
 
     # ------------------------------------------------------------------ the sender's side

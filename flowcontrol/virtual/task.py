@@ -281,7 +281,7 @@ class KernelWorker:
 
         Called where there are checkpoints.
         """
-        self.task.attention = 1
+        self.task.in_checkpoint = 1
         if self.m.is_tcp == 1 and self.held().aside > 0:
             return act_on_old(self.m, self)
         return on_event(self, self.task)

@@ -229,14 +229,14 @@ def gate(channels, own_pool, segments, waiting=None):
 )
 def test_floating_buffers_are_taken_first_and_required_falls(exclusive, floating, taken, after):
     row = channel(exclusive, floating, required=0)
-    assert channel_rules.take_buffer(row) == taken
+    assert channel_rules.request_buffer(row) == taken
     assert row == channel(*after, required=-1)
 
 
 def test_a_released_channel_takes_announces_and_wants_nothing():
     row = channel(unannounced=3)
     row.is_released = 1
-    assert channel_rules.take_buffer(row) == 0
+    assert channel_rules.request_buffer(row) == 0
     assert channel_rules.announce(row) == 0
     assert channel_rules.on_backlog(gate([row], pool(), GlobalPool(20, 9, 0, 1)), 0, 5) == 0
     assert row.required == 2

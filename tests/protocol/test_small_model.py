@@ -100,7 +100,7 @@ def deliver(i, channels, pool, segments, waiting, senders):
         return False
     backlog, sender[5] = sender[5][0], sender[5][1:]
     if backlog >= 0:
-        kind = channel_rules.take_buffer(channels[i])
+        kind = channel_rules.request_buffer(channels[i])
         assert kind != rows.TAKEN_NONE
         sender[6] += (kind,)
     channel_rules.on_backlog(gate(channels, pool, segments, waiting), i, abs(backlog))

@@ -22,7 +22,7 @@ from flowcontrol.protocol.queues import (
     in_order,
     new_queue,
 )
-from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, RECORD, next_input, take_record
+from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, RECORD, next_input, read_records
 from flowcontrol.protocol.rows import FIFO_SLOTS, fifo, fifo_values
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.states import (
@@ -321,7 +321,7 @@ class Receiver:
         """The next record, or event, with its channel; None."""
         found = next_input(self.task, [self.gate], self.union)
         if found == RECORD:
-            take_record(self.task, [self.gate], 1)
+            read_records(self.task, [self.gate], 1)
         return {RECORD: "record", EVENT_POLLED: "event", NO_INPUT: None}[found], self.task.channel
 
     @property

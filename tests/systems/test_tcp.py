@@ -150,8 +150,8 @@ def test_messages_through_a_connection() -> None:
     assert t.staged_slot(wire, ring) == 0
     t.stage_message(wire)
     assert t.read_socket(wire, ring, 6, 9) == 0  # the connection is not read
-    assert (t.hear_window(wire, ring, 8), wire.held) == (0, 220)
-    assert (t.hear_window(wire, ring, 9), wire.held) == (1, 110)  # staged, but read
+    assert (t.on_window_update(wire, ring, 8), wire.held) == (0, 220)
+    assert (t.on_window_update(wire, ring, 9), wire.held) == (1, 110)  # staged, but read
     assert t.enter_message(wire, ring) == 2
     t.deliver_message(wire)
     assert (wire.auto_read, t.staged_slot(wire, ring)) == (1, -1)
@@ -194,7 +194,7 @@ def test_a_slot_is_free_when_it_is_delivered_and_heard_of(slots: int) -> None:
     assert t.read_socket(wire, ring, 0, 1) == slots
     t.deliver_message(wire)
     assert t.has_room(wire, ring) == 0
-    assert t.hear_window(wire, ring, 1) == slots
+    assert t.on_window_update(wire, ring, 1) == slots
     assert t.has_room(wire, ring) == 1
 
 

@@ -75,14 +75,14 @@ print(json.dumps({
 """
 
 SMALL_ENTRY = """
-from flowcontrol.protocol.channel_rules import take_buffer
+from flowcontrol.protocol.channel_rules import request_buffer
 from flowcontrol.virtual.compiled import compile_entry
 from flowcontrol.virtual.parts import BUFFERS
 from flowcontrol.virtual.views import in_rows, whole
 
 
 def _advance(memory, end):
-    return take_buffer(in_rows(whole(memory, BUFFERS), 0, 1)[0])
+    return request_buffer(in_rows(whole(memory, BUFFERS), 0, 1)[0])
 
 
 advance = compile_entry(_advance)

@@ -35,7 +35,7 @@ class Laws:
         """Look at the next round."""
         for task in state.tasks:
             time = task.time.state
-            self._look_at_channels(state, task)
+            self._process_priority_events(state, task)
             if task.gates:
                 continue
             assert time.next_marker % self.interval_us == 0 or time.next_marker == -1
@@ -47,7 +47,7 @@ class Laws:
             given_out = max(1, len(task.partitions))
             assert time.markers <= given_out * (state.start_us // self.interval_us + 1)
 
-    def _look_at_channels(self, state: RoundState, task: Any) -> None:
+    def _process_priority_events(self, state: RoundState, task: Any) -> None:
         for elements in task.time.in_flight:
             marked = [value for kind, value in elements if kind == MARKER]
             if not marked:

@@ -73,7 +73,7 @@ def on_allowed(source: AlignedSource, watermark: int, allowed: int) -> int:
     return look(source, watermark)
 
 
-def look(source: AlignedSource, watermark: int) -> int:
+def check_watermark(source: AlignedSource, watermark: int) -> int:
     """Compare a subtask's watermark, ms, when it has a new one or is told what is allowed.
 
     Returns
