@@ -70,7 +70,7 @@ def must_pause(watermark: int, allowed: int) -> int:
 def on_allowed(source: AlignedSource, watermark: int, allowed: int) -> int:
     """Tell a subtask what its group allows; return PAUSE or RESUME if that changes anything."""
     source.allowed = allowed
-    return look(source, watermark)
+    return check_watermark(source, watermark)
 
 
 def check_watermark(source: AlignedSource, watermark: int) -> int:
