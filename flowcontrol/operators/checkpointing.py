@@ -7,7 +7,6 @@ of its snapshot. All of it is known once the last barrier is in (unaligned) and 
 theirs go (timeoutable); how long it then takes to write is the coordinator's side of the clocks.
 """
 
-from flowcontrol.operators.checkpoint_bytes import begin_cut, bytes_polled
 from flowcontrol.operators.event_time import stop_time
 from flowcontrol.operators.output import is_between
 from flowcontrol.operators.snapshots import begin_sync, stands_in_sync
@@ -112,7 +111,7 @@ def act_on(worker: Worker, task: StreamTask, kind: int, checkpoint: int, created
         if state.data_open == 0:
             _end_data(worker, task)
         return 0
-    _deliver(worker, task, task.gate, task.channel, kind, checkpoint, created)
+    _deliver(worker, task.gate, task.channel, kind, checkpoint, created, 0)
     _convert_announced(worker, task)
     return stands_in_sync(worker.checkpoint_state(), task, worker.now_us())
 
@@ -207,7 +206,7 @@ def _trigger_source(worker: Worker, task: StreamTask, message: CoordinatorMessag
         _stop_source(state, task, message.checkpoint)
         if task.is_timed == 1:
             stop_time(worker)
-    _perform_checkpoint(worker, task, message.checkpoint, message.created, 0, 0)
+    _perform_checkpoint(worker, message.checkpoint, message.created, 0, 0)
     _acknowledge(worker)
 
 
@@ -279,49 +278,42 @@ def _process_priority_event(
     kind, checkpoint, created = message.kind, message.checkpoint, message.created
     nbytes = q.bytes_before(gate.queues[channel], place)
     e.remove_event(gate, worker.gates_with_data(), number, channel, place)
-    _deliver(worker, task, number, channel, kind, checkpoint, created, nbytes)
+    _deliver(worker, number, channel, kind, checkpoint, created, nbytes)
 
 
 def _deliver(
-    worker: Worker,
-    task: StreamTask,
-    number: int,
-    channel: int,
-    kind: int,
-    checkpoint: int,
-    created: int,
-    overtaken: int = 0,
+    worker: Worker, gate: int, channel: int, kind: int, checkpoint: int, since: int, nbytes: int
 ) -> None:
     """Hand an event of a channel of a gate to the alignment, and do what follows.
 
-    It has overtaken so many bytes of its channel.
+    It has overtaken ``nbytes`` of its channel; its checkpoint was triggered at ``since``.
     """
     state, alignment = worker.checkpoint_state(), worker.alignment()
     index = channel
-    for before in range(number):
+    for before in range(gate):
         index += len(worker.input_gates()[before].channels)
     aligned = worker.aligned()[index]
-    aligned.barrier_at = overtaken + b.polled_bytes(worker.input_gates()[number], channel, aligned)
+    aligned.barrier_at = nbytes + b.polled_bytes(worker.input_gates()[gate], channel, aligned)
     if b.is_barrier(kind) == 1:
         state.kind = kind
         aligned.barriers += 1
     again = 1
     while again == 1:
         if state.mode == a.AT_LEAST_ONCE:
-            done = _track(worker, index, kind, checkpoint, created)
+            done = _track(worker, index, kind, checkpoint, since)
         else:
             latest, waits = alignment.latest_id, a.must_persist(alignment, aligned)
-            done = _align(worker, index, kind, checkpoint, created)
+            done = _align(worker, index, kind, checkpoint, since)
             if waits == 1 and aligned.has_delivered == 1 and latest == alignment.latest_id:
                 alignment.persisted += b.count_persisted(aligned)
         if alignment.is_aligning == 1 and state.measured != alignment.latest_id:
             state.measured = alignment.latest_id
             state.polled = bytes_polled(worker)
-        _act(worker, task, done)
+        _act(worker, worker.task, done)
         again = 1 if done & a.AGAIN else 0
     if state.withholds == 1:
         gates, union = worker.input_gates(), worker.gates_with_data()
-        follow_alignment(task, gates, worker.task.gates, union, worker.aligned())
+        follow_alignment(worker.task, gates, worker.task.gates, union, worker.aligned())
 
 
 def _align(worker: Worker, index: int, kind: int, checkpoint: int, created: int) -> int:
@@ -366,7 +358,7 @@ def _act(worker: Worker, task: StreamTask, done: int) -> None:
             # Flink's statistics begin at the first barrier, not at its announcement.
             state.start_delay = max(0, alignment.aligned_since - alignment.created)
         is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
-        _perform_checkpoint(worker, task, alignment.triggered_id, created, is_unaligned, 1)
+        _perform_checkpoint(worker, alignment.triggered_id, created, is_unaligned, 1)
     if done & (a.RESUME_ALL | a.RESUME_CHANNEL):
         for number in range(worker.task.gates):
             add_all_members(worker.input_gates()[number].dirty_channels)
@@ -395,12 +387,7 @@ def _broadcast_cancel(worker: Worker, task: StreamTask, checkpoint: int) -> None
 
 
 def _perform_checkpoint(
-    worker: Worker,
-    task: StreamTask,
-    checkpoint: int,
-    created: int,
-    is_unaligned: int,
-    waits_inputs: int,
+    worker: Worker, checkpoint: int, created: int, is_unaligned: int, waits_inputs: int
 ) -> None:
     """Take a checkpoint: the barrier to all outputs, then the synchronous part of the snapshot.
 
@@ -409,7 +396,7 @@ def _perform_checkpoint(
     ``SubtaskCheckpointCoordinatorImpl.checkpointState``. One that the coordinator has aborted is
     not taken: a marker goes out in place of its barrier.
     """
-    state = worker.checkpoint_state()
+    state, task = worker.checkpoint_state(), worker.task
     state.handled = max(state.handled, checkpoint)
     was_aborted = b.is_aborted(worker.aborted(), checkpoint, worker.round_number())
     b.forget_aborted(worker.aborted(), checkpoint)
@@ -455,3 +442,27 @@ def _acknowledge(worker: Worker) -> None:
     else:
         worker.report(b.ACKNOWLEDGED, state.pending, 0)
     state.pending = 0
+
+
+# ---- bytes of the inputs
+
+
+def begin_cut(worker: Worker, is_unaligned: int) -> None:
+    """Note what has been processed of the inputs; what is in flight counts if it is persisted."""
+    alignment, first = worker.alignment(), 0
+    for number in range(worker.task.gates):
+        gate = worker.input_gates()[number]
+        nbytes = b.begin_cut(gate, worker.aligned(), first, worker.gate_record_bytes(number))
+        if is_unaligned == 1:
+            alignment.persisted += nbytes
+        first += len(gate.channels)
+
+
+def bytes_polled(worker: Worker) -> int:
+    """Return the bytes that the task has polled from all its inputs."""
+    total = first = 0
+    for number in range(worker.task.gates):
+        gate = worker.input_gates()[number]
+        total += b.gate_polled_bytes(gate, worker.aligned(), first)
+        first += len(gate.channels)
+    return total

@@ -13,16 +13,10 @@ from flowcontrol.operators.output import outputs_available, put_out, run_operato
 from flowcontrol.operators.pacing import emissions_due, skip_due, spend, startable
 from flowcontrol.operators.states import READER, RELAY, SERVER, SOURCE, StreamTask, Worker
 from flowcontrol.operators.windowing import fire_next
+from flowcontrol.protocol import times
 from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, read_records, read_to_end
 from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.times import (
-    blocked_relay_us,
-    blocked_source_us,
-    busy_us,
-    emitting_us,
-    is_blocked,
-)
 
 CAPACITY: Final = 0
 """Why a task stopped: its rate allows no more, or it has nothing more to emit."""
@@ -207,15 +201,15 @@ def account(
     blocked, waiting = 1 if reason == BLOCKED else 0, task.queued - task.withheld + task.is_firing
     busy = lost = 0
     if task.kind == SOURCE:
-        lost = blocked_source_us(whole - syncing, task.due, done, blocked, available)
-        busy = syncing + emitting_us(whole - syncing - lost, done, task.cost_ns)
+        lost = times.blocked_source_us(whole - syncing, task.due, done, blocked, available)
+        busy = syncing + times.emitting_us(whole - syncing - lost, done, task.cost_ns)
     elif task.kind == RELAY:
-        lost = blocked_relay_us(whole, waiting, done, blocked)
+        lost = times.blocked_relay_us(whole, waiting, done, blocked)
         busy = whole if reason == CAPACITY and waiting > 0 else syncing
     else:
         waiting += waiting_at_reader(task) + task.is_pending
-        busy = busy_us(whole, start, end, task.ready, waiting, blocked, available)
-        if is_blocked(start, end, blocked, available) == 1:
+        busy = times.busy_us(whole, start, end, task.ready, waiting, blocked, available)
+        if times.is_blocked(start, end, blocked, available) == 1:
             lost = whole - busy
     task.busy += busy
     task.blocked += lost

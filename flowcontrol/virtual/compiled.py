@@ -15,15 +15,7 @@ from typing import Any, TypeVar, cast
 from flowcontrol.install import how_to_install
 from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
 from flowcontrol.systems.transports.rules import CHOSEN, names
-from flowcontrol.virtual.kept import (
-    CACHE,
-    addressed,
-    compiled_once,
-    drop_old_kernels,
-    folder_named,
-    has_kernel,
-    with_globals,
-)
+from flowcontrol.virtual import kept as files
 from flowcontrol.virtual.parts import EVERYTHING
 from flowcontrol.virtual.registry import ONCE, PARTS
 
@@ -39,7 +31,7 @@ RULES = {
     "protocol.spark_time": "states watermarks grouping answering",
     "protocol.event_time": "bounds states output_rules generator_rules valve_rules "
     "alignment_rules stamps marks",
-    "operators": "task output checkpoint_bytes checkpointing snapshots pacing table selectivity "
+    "operators": "task output checkpointing snapshots pacing table selectivity "
     "source_log reading aligning marking event_time window windowing",
     "systems": "barrier_buffer tcp_buffers tcp_connection",
     "systems.throttles": "throttled_source",
@@ -122,12 +114,12 @@ def cache_folder(parts: int = EVERYTHING) -> Path:
     import numpy
 
     versions = f"{numba.__version__} {numpy.__version__}"
-    return folder_named(dict(_sources()), versions, f"-{parts}")
+    return files.folder_named(dict(_sources()), versions, f"-{parts}")
 
 
 def is_kept(parts: int = EVERYTHING) -> bool:
     """Tell whether a kernel of these sources that has these parts is on this machine's disk."""
-    return has_kernel(cache_folder(best_parts(parts)))
+    return files.has_kernel(cache_folder(best_parts(parts)))
 
 
 def best_parts(parts: int) -> int:
@@ -138,7 +130,7 @@ def best_parts(parts: int) -> int:
     name = folder.name.removesuffix(f"{parts}")
     kept = [int(other.name.removeprefix(name)) for other in folder.parent.glob(f"{name}*")]
     larger = sorted((other for other in kept if other & parts == parts), key=int.bit_count)
-    return next((k for k in larger if has_kernel(folder.with_name(f"{name}{k}"))), parts)
+    return next((k for k in larger if files.has_kernel(folder.with_name(f"{name}{k}"))), parts)
 
 
 _REGISTERED: set[object] = set()
@@ -149,13 +141,8 @@ def _register() -> None:
     """Register with numba what it does not know: rows, rules, and the kernel's own functions."""
     import numba.extending
 
+    from flowcontrol.virtual import lowering
     from flowcontrol.virtual.lowered_state import LOWERED
-    from flowcontrol.virtual.lowering import (
-        register_choice,
-        register_methods,
-        register_part,
-        register_plain,
-    )
 
     register: Any = numba.extending.register_jitable
 
@@ -167,17 +154,17 @@ def _register() -> None:
         if isinstance(value, FunctionType) and value.__module__ == module.__name__
     ]
     if not _REGISTERED:
-        register_methods(_options)
+        lowering.register_methods(_options)
     known = _REGISTERED | LOWERED
     for function in [one for one in (*own, *CHOSEN) if one not in known]:
         _REGISTERED.add(function)
         options = _options(function.__module__)
         if function in CHOSEN:
-            register_choice(function, options)
+            lowering.register_choice(function, options)
         elif function in PARTS:
-            register_part(function, PARTS[function], options)
+            lowering.register_part(function, PARTS[function], options)
         elif function in ONCE:
-            register_plain(function, ONCE[function], options)
+            lowering.register_plain(function, ONCE[function], options)
         else:
             register(**options)(function)
 
@@ -234,19 +221,19 @@ def _compiled(entry: F, parts: int) -> F:
     signature = (types.int64[::1], types.int64)
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     folder = cache_folder(parts)
-    if not has_kernel(folder):
+    if not files.has_kernel(folder):
         announce_step("compiling the virtual clock", COMPILING_USUALLY)
     _register()
-    drop_old_kernels(folder.parent, folder)
+    files.drop_old_kernels(folder.parent, folder)
     with suppress(OSError):
         module = import_module(entry.__module__)
-        found = _cached(addressed(entry, _text(module), folder, PARTS=parts), folder, options)
+        found = _cached(files.addressed(entry, _text(module), folder, PARTS=parts), folder, options)
         # Where it must not write, numba takes another folder, whose name says nothing of rules.
         if Path(found.stats.cache_path).is_relative_to(folder):
-            compiled_once(found, folder).compile(signature)
+            files.compiled_once(found, folder).compile(signature)
             return cast(F, found)
-    warn(f"what is compiled is not kept: {CACHE} names no folder that can be written")
-    made = njit(**options)(with_globals(entry, PARTS=parts))
+    warn(f"what is compiled is not kept: {files.CACHE} names no folder that can be written")
+    made = njit(**options)(files.with_globals(entry, PARTS=parts))
     made.compile(signature)
     return cast(F, made)
 

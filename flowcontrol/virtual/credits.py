@@ -11,6 +11,7 @@ from flowcontrol.systems.transports.transport import RoundEnd
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.messages import has_arrived
 from flowcontrol.virtual.parts import BUFFERS, CHECKPOINTS, RECORDS
 from flowcontrol.virtual.registry import part_of
 from flowcontrol.virtual.turns import serve_now
@@ -63,10 +64,7 @@ def _receive_credits(
 ) -> int:
     """Take the credits that have arrived after some rounds; 1 if none is under way any more."""
     credits = v.credit_queue(m, into.credits, into.credits_most)
-    while credits.ends.count > 0:
-        if credits.slots[credits.ends.head].round > m.now:
-            wake(m, task, credits.slots[credits.ends.head].round)
-            return 0
+    while has_arrived(m, task, credits) == 1:
         credit = drop(credits)
         if credit.kind == f.ADD_CREDIT:
             out.announced = credit.value
@@ -74,7 +72,7 @@ def _receive_credits(
             on_resume_consumption(out, credit.value)
         else:
             out.desired_buffer_size = credit.value
-    return 1
+    return 1 if credits.ends.count == 0 else 0
 
 
 @part_of(BUFFERS)

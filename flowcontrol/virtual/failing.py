@@ -4,10 +4,10 @@ from flowcontrol.protocol.queues import drop
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.header import KernelMemory
+from flowcontrol.virtual.messages import has_arrived
 from flowcontrol.virtual.parts import FAILURES
 from flowcontrol.virtual.reading import append_until
 from flowcontrol.virtual.registry import part_of
-from flowcontrol.virtual.wheel import wake
 
 
 @part_of(FAILURES)
@@ -18,10 +18,7 @@ def lose_arrivals(m: KernelMemory, task: f.KernelTask) -> None:
         channel = v.next_bit(m, g.arrivals, g.channels, -1)
         while channel >= 0:
             queue = v.wire_queue(m, g.first_channel + channel)
-            while queue.ends.count > 0:
-                if queue.slots[queue.ends.head].round > m.now:
-                    wake(m, g.task, queue.slots[queue.ends.head].round)
-                    break
+            while has_arrived(m, g.task, queue) == 1:
                 drop(queue)
             if queue.ends.count == 0:
                 v.clear_bit(m, g.arrivals, channel)
@@ -40,10 +37,7 @@ def lose_credit(m: KernelMemory, task: int, out: f.KernelSubpartition) -> None:
     if into.credits_most == 0:
         return
     credits = v.credit_queue(m, into.credits, into.credits_most)
-    while credits.ends.count > 0:
-        if credits.slots[credits.ends.head].round > m.now:
-            wake(m, task, credits.slots[credits.ends.head].round)
-            return
+    while has_arrived(m, task, credits) == 1:
         drop(credits)
 
 

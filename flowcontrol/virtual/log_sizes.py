@@ -15,19 +15,9 @@ from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
 from flowcontrol.systems.barrier_buffer import AsideMessage
 from flowcontrol.virtual import fields as f
+from flowcontrol.virtual import header as h
 from flowcontrol.virtual.aside_memory import puts_aside
 from flowcontrol.virtual.cut_log_fields import KeptElement, KeptWindow
-from flowcontrol.virtual.header import (
-    FLAG_AGES,
-    FLAG_ASIDE,
-    FLAG_KEPT,
-    FLAG_KEPT_WINDOWS,
-    FLAG_LOST_REPORT,
-    FLAG_RESULTS,
-    FLAG_RUNS,
-    FLAG_SPILLS,
-    FLAG_WINDOWS,
-)
 from flowcontrol.virtual.spill_fields import SpilledBuffer
 from flowcontrol.virtual.spill_memory import spills as has_spills
 from flowcontrol.virtual.window_fields import KernelResult
@@ -72,61 +62,61 @@ class _Log(NamedTuple):
 _LOGS: Final = {
     "runs": _Log(
         f.Run,
-        FLAG_RUNS,
+        h.FLAG_RUNS,
         "records in flight, kept as runs that their source emitted in one round",
         "lower emit_rate, bound the queues (another system), or state a longer round_ms or a "
         "shorter duration_s",
     ),
     "ages": _Log(
         f.Age,
-        FLAG_AGES,
+        h.FLAG_AGES,
         "ages of the records that sinks took up in one round",
         "state a shorter round_ms, or fewer subtasks",
     ),
     "spills": _Log(
         SpilledBuffer,
-        FLAG_SPILLS,
+        h.FLAG_SPILLS,
         "buffers of spilling partitions that are finished and not consumed",
         "state larger buffers (taskmanager.memory.segment-size), a lower emit_rate or a shorter "
         "duration_s",
     ),
     "reports": _Log(
         CheckpointReport,
-        FLAG_LOST_REPORT,
+        h.FLAG_LOST_REPORT,
         "reports of tasks on checkpoints in one round",
         "state a shorter round_ms, or fewer subtasks",
     ),
     "asides": _Log(
         AsideMessage,
-        FLAG_ASIDE,
+        h.FLAG_ASIDE,
         "buffers put aside behind barriers",
         "state task.checkpoint.alignment.max-size, larger buffers "
         "(taskmanager.memory.segment-size) or a shorter execution.checkpointing.timeout",
     ),
     "windows": _Log(
         WindowEntry,
-        FLAG_WINDOWS,
+        h.FLAG_WINDOWS,
         "windows of a subtask that are open",
         "state fewer keys, less allowed_lateness_s or delay_s, a larger slide_s or more subtasks",
         has_further=True,
     ),
     "results": _Log(
         KernelResult,
-        FLAG_RESULTS,
+        h.FLAG_RESULTS,
         "results of windows in one round",
         "state a shorter round_ms, or fewer keys",
         has_further=True,
     ),
     "kept": _Log(
         KeptElement,
-        FLAG_KEPT,
+        h.FLAG_KEPT,
         "records and watermarks in flight at a checkpoint",
         "state smaller buffers or fewer of them, or checkpoints that no barrier overtakes "
         "(execution.checkpointing.unaligned.enabled)",
     ),
     "kept_windows": _Log(
         KeptWindow,
-        FLAG_KEPT_WINDOWS,
+        h.FLAG_KEPT_WINDOWS,
         "windows that tasks hold as they take a checkpoint in one round",
         "state fewer keys, less allowed_lateness_s or delay_s, a larger slide_s or fewer subtasks",
         has_further=True,

@@ -76,15 +76,10 @@ from flowcontrol.protocol.rows import Row
 from flowcontrol.protocol.service import NEVER, stands_still, work_by
 from flowcontrol.protocol.state import cell
 from flowcontrol.protocol.times import flush_ticks, next_flush_us
+from flowcontrol.virtual import barriers as b
 from flowcontrol.virtual import fields as f
 from flowcontrol.virtual import header as h
 from flowcontrol.virtual import views as v
-from flowcontrol.virtual.barriers import (
-    deliver_orders,
-    process_checkpoint_mail,
-    synced_for,
-    upload_slowed,
-)
 from flowcontrol.virtual.cells import row, rows
 from flowcontrol.virtual.compiled import best_parts, compile_entry
 from flowcontrol.virtual.computing import claim, share_round, waits_for, work_until
@@ -120,7 +115,7 @@ def _advance(memory: Any, end: int) -> int:
         m.flags |= h.FLAG_PARTS
         return m.flags
     if m.has_checkpoints == 1:
-        deliver_orders(m)
+        b.deliver_orders(m)
     now = next_round(m, m.round, end)
     while now < end:
         m.now = now
@@ -328,7 +323,7 @@ def allow_work(m: h.KernelMemory, worker: KernelWorker) -> RoundWork:
     if m.has_processors == 1 and task.processor > 0:
         until = work_until(m, task, start, end)
     if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
-        until = upload_slowed(m, worker, start, until)
+        until = b.upload_slowed(m, worker, start, until)
     return round_work(start, until, end, stall)
 
 
@@ -336,7 +331,7 @@ def process_mail(m: h.KernelMemory, worker: KernelWorker, work: RoundWork) -> in
     """Act on what does not wait for its turn; return 1 if a snapshot then holds the task up."""
     task, is_held = worker.task, 0
     if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
-        is_held = process_checkpoint_mail(m, worker, work)
+        is_held = b.process_checkpoint_mail(m, worker, work)
     if task.is_timed == 1 and is_held == 0:
         fire_timers(m, worker, work)
     return is_held
@@ -384,7 +379,7 @@ def account_time(
     task, waits = worker.task, 0
     idle, syncing, available = task.idle, 0, outputs_available(worker, task)
     if m.has_checkpoints == 1 and task.in_checkpoint == 1:
-        syncing = synced_for(m, worker)
+        syncing = b.synced_for(m, worker)
     if m.has_processors == 1 and task.processor > 0:
         waits = waits_for(m, task, work.start, work.end)
         task.busy += waits

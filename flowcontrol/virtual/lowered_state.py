@@ -10,13 +10,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
-from numba.core.typing.templates import (
-    AttributeTemplate,
-    infer,
-    infer_getattr,
-    infer_global,
-    make_intrinsic_template,
-)
+from numba.core.typing import templates
 from numba.extending import models, register_model
 
 from flowcontrol.protocol.rings import FIRST_SPAN, shift, with_room
@@ -159,8 +153,8 @@ def _moved(builder: Any, base: Any, cells: Any) -> Any:
     return builder.gep(base, [cells], inbounds=True)
 
 
-@infer_getattr
-class _QueueAttributes(AttributeTemplate):
+@templates.infer_getattr
+class _QueueAttributes(templates.AttributeTemplate):
     key = QueueType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
@@ -184,8 +178,8 @@ def missing_in(inner: type[Any], kind: Any) -> int:
     return int(setting(inner) & kind.missing)
 
 
-@infer_getattr
-class _Attributes(AttributeTemplate):
+@templates.infer_getattr
+class _Attributes(templates.AttributeTemplate):
     key = StateType
 
     def generic_resolve(self, kind: Any, name: str) -> Any:
@@ -196,7 +190,7 @@ class _Attributes(AttributeTemplate):
         return types.int64 if inner is None else state_type(inner, missing_in(inner, kind))
 
 
-@infer_getattr
+@templates.infer_getattr
 class _MemoryAttributes(_Attributes):
     key = MemoryType
 
@@ -255,11 +249,11 @@ def in_place(function: Any, *, prefer_literal: bool = False) -> Any:
 
     def given(definition: Any) -> Any:
         name = definition.__name__
-        template = make_intrinsic_template(
+        template = templates.make_intrinsic_template(
             function, definition, name, prefer_literal=prefer_literal
         )
-        infer(template)
-        infer_global(function, types.Function(template))
+        templates.infer(template)
+        templates.infer_global(function, types.Function(template))
         LOWERED.add(function)
         return definition
 

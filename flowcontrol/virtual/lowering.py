@@ -11,15 +11,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
+from numba import extending as ext
 from numba import types
-from numba.extending import (
-    make_attribute_wrapper,
-    models,
-    overload,
-    overload_method,
-    register_jitable,
-    register_model,
-)
 
 from flowcontrol.operators.selectivity import Selectivity
 from flowcontrol.operators.table import as_selectivity
@@ -64,7 +57,7 @@ def _whole(typing: Any, memory: Any, parts: Any) -> Any:
 def register_part(function: Any, part: int, options: dict[str, Any]) -> None:
     """Have a function compiled for kernels with its part; others never call it, and it is 0."""
 
-    @overload(function, jit_options=options, strict=False)
+    @ext.overload(function, jit_options=options, strict=False)
     def present(*values: Any) -> Any:
         return function if _parts_of(values[0]) & part else None
 
@@ -88,7 +81,7 @@ def _parts_of(kind: Any) -> int:
 def register_plain(function: Any, plain: Any, options: dict[str, Any]) -> None:
     """Have a function compiled as another one that it stands for where nothing is compiled."""
 
-    @overload(function, jit_options=options, strict=False)
+    @ext.overload(function, jit_options=options, strict=False)
     def present(*_: Any) -> Any:
         return plain
 
@@ -102,7 +95,7 @@ class _ObjectType(types.Type):
         super().__init__(name=f"{type(self).__name__}({fields})")
 
 
-class _ObjectModel(models.StructModel):
+class _ObjectModel(ext.models.StructModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, kind.fields)
 
@@ -111,9 +104,9 @@ def _object_of(make: Any, cls: type[Any]) -> Any:
     """Have a function return an object whose fields are its parameters; return its type."""
     names = list(inspect.signature(make).parameters)
     of_class = type(cls.__name__, (_ObjectType,), {})
-    register_model(of_class)(_ObjectModel)
+    ext.register_model(of_class)(_ObjectModel)
     for name in names:
-        make_attribute_wrapper(of_class, name, name)
+        ext.make_attribute_wrapper(of_class, name, name)
 
     def found(typing: Any, *given: Any) -> Any:
         fields = [types.int64 if isinstance(one, types.Integer) else one for one in given]
@@ -152,9 +145,9 @@ def register_choice(function: Any, options: dict[str, Any]) -> None:
                 return rule(transport, *rest)
             return others(transport, *rest)
 
-        return register_jitable(**options)(choose)
+        return ext.register_jitable(**options)(choose)
 
-    @overload(function, jit_options=options, strict=False)
+    @ext.overload(function, jit_options=options, strict=False)
     def chosen(transport: Any, *rest: Any) -> Any:
         return chain(transport.kinds)
 
@@ -164,7 +157,7 @@ worker = _object_of(worker_of, KernelWorker)
 _object_of(round_work, RoundWork)
 
 
-@overload(operator.getitem, strict=False)
+@ext.overload(operator.getitem, strict=False)
 def _get(gates: Any, index: Any) -> Any:
     if isinstance(gates, gate_list):
         return lambda gates, index: gate_of(gates.m, gates.first + index)
@@ -188,7 +181,7 @@ def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
         return method if part == 0 or _parts_of(values[0]) & part else absent
 
     found.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
-    overload_method(worker, name, jit_options=options)(found)
+    ext.overload_method(worker, name, jit_options=options)(found)
 
 
 # ---- state
@@ -219,7 +212,7 @@ ONE, K, S, M1, M2 = (
 S30, S27, S31, S11 = (np.uint64(value) for value in (30, 27, 31, 11))
 
 
-@register_jitable(_nrt=False)
+@ext.register_jitable(_nrt=False)
 def _mixed(seed: Any, stream: Any, number: Any) -> Any:
     z = np.uint64(seed) * K + np.uint64(stream) * S + np.uint64(number) + ONE
     z = z * K
@@ -228,7 +221,7 @@ def _mixed(seed: Any, stream: Any, number: Any) -> Any:
     return z ^ (z >> S31)
 
 
-@overload(mix_modulo, strict=False)
+@ext.overload(mix_modulo, strict=False)
 def _mix_modulo(seed: Any, stream: Any, number: Any, width: Any) -> Any:
     def body(seed: Any, stream: Any, number: Any, width: Any) -> Any:
         return np.int64(_mixed(seed, stream, number) % np.uint64(width))
@@ -236,11 +229,11 @@ def _mix_modulo(seed: Any, stream: Any, number: Any, width: Any) -> Any:
     return body
 
 
-@overload(mix_bits, strict=False)
+@ext.overload(mix_bits, strict=False)
 def _mix_bits(seed: Any, stream: Any, number: Any) -> Any:
     return lambda seed, stream, number: np.int64(_mixed(seed, stream, number) >> ONE)
 
 
-@overload(uniform, strict=False)
+@ext.overload(uniform, strict=False)
 def _uniform(seed: Any, stream: Any, number: Any) -> Any:
     return lambda seed, stream, number: np.float64(_mixed(seed, stream, number) >> S11) * 2.0**-53

@@ -1,5 +1,7 @@
 """Messages from one task to another: sent, under way, received."""
 
+from typing import Any
+
 from flowcontrol.protocol.partition_kinds import PIPELINED
 from flowcontrol.protocol.queues import Queue, append, drop, is_event, next_slot
 from flowcontrol.protocol.rounds import receive, send_message
@@ -30,10 +32,7 @@ def receive_all(m: KernelMemory, task: f.KernelTask) -> None:
             into = v.in_row(m, g.first_channel + channel)
             queue = v.wire_queue(m, g.first_channel + channel)
             nbytes = 0
-            while queue.ends.count > 0:
-                if queue.slots[queue.ends.head].round > m.now:
-                    wake(m, g.task, queue.slots[queue.ends.head].round)
-                    break
+            while has_arrived(m, g.task, queue) == 1:
                 message = drop(queue)
                 if is_event(message) == 0:
                     nbytes += message.nbytes
@@ -46,6 +45,17 @@ def receive_all(m: KernelMemory, task: f.KernelTask) -> None:
             if queue.ends.count == 0:
                 v.clear_bit(m, bits, channel)
             channel = v.next_bit(m, bits, count, channel)
+
+
+def has_arrived(m: KernelMemory, number: int, queue: Any) -> int:
+    """Tell whether the oldest of what is under way to a task is there: 1; else it is woken then."""
+    if queue.ends.count == 0:
+        return 0
+    at = queue.slots[queue.ends.head].round
+    if at > m.now:
+        wake(m, number, at)
+        return 0
+    return 1
 
 
 @part_of(BUFFERS)

@@ -102,7 +102,7 @@ def plan_server(
         return
     if work_by(phases, end_us + m.round_us) > ready:
         wake(m, number, m.now + 1)
-    elif task.is_pending + task.goes_on > 0 or is_in_hand(m, task) == 1:
+    elif task.is_pending + task.goes_on > 0 or is_reading(m, task) == 1:
         wake_at(m, number, first_us_at(phases, ready, end_us))
     else:
         wake_at(m, number, first_us_beyond(phases, ready, end_us))
@@ -132,11 +132,6 @@ def plan_timers(m: KernelMemory, worker: KernelWorker) -> None:
 def note_pause(m: KernelMemory, task: f.KernelTask, idle_us: int) -> None:
     """Count the time for which a source was idle, microseconds, if it is paused."""
     note_idle(kernel_time(m, task.time).own, idle_us)
-
-
-def is_in_hand(m: KernelMemory, task: f.KernelTask) -> int:
-    """Tell whether a task is a source in the middle of reading a record: 1 if so."""
-    return is_reading(m, task) if m.has_readers == 1 and task.kind == f.READER else 0
 
 
 def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:

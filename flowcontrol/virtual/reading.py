@@ -33,14 +33,10 @@ def read(m: KernelMemory, worker: KernelWorker, end: int) -> int:
     append_until(m, task, (m.now + 1) * m.round_us)
     log = v.source_log(m, task.log)
     before = begun(log)
-    reason = read_log(worker, task, log, end, permitted_now(m, task))
+    most = permitted_by_throttle(m, task) if task.throttle > 0 else NO_LIMIT
+    reason = read_log(worker, task, log, end, most)
     note_read(m, task, begun(log) - before)
     return reason
-
-
-def permitted_now(m: KernelMemory, task: f.KernelTask) -> int:
-    """Return how many records a throttle lets a source read in this round."""
-    return permitted_by_throttle(m, task) if task.throttle > 0 else NO_LIMIT
 
 
 @part_of(THROTTLES)
@@ -64,8 +60,8 @@ def note_read(m: KernelMemory, task: f.KernelTask, count: int) -> int:
 
 @part_of(LOGS)
 def is_reading(m: KernelMemory, task: f.KernelTask) -> int:
-    """Tell whether a READER is in the middle of a record: 1 if so."""
-    return v.source_log(m, task.log).reading
+    """Tell whether a task is a READER in the middle of a record: 1 if so."""
+    return v.source_log(m, task.log).reading if task.kind == f.READER else 0
 
 
 @part_of(LOGS)

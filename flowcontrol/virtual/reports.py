@@ -1,5 +1,7 @@
 """What tasks report to the coordinator: a log, which the kernel stops for where it may not wait."""
 
+from typing import Any
+
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, WRITES, fill_report
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.virtual import fields as f
@@ -10,14 +12,12 @@ from flowcontrol.virtual.task_views import kernel_checkpoints, kernel_window, re
 
 
 @part_of(CHECKPOINTS)
-def log_report(
-    m: KernelMemory, number: int, task: f.KernelTask, kind: int, checkpoint: int, reason: int
-) -> None:
+def log_report(m: KernelMemory, worker: Any, kind: int, checkpoint: int, reason: int) -> None:
     """Log what a task tells the coordinator, with what it has measured of the checkpoint."""
     if m.reports_count == m.reports_most:
         m.flags |= FLAG_LOST_REPORT
         return
-    entry = _next_report(m, number, kind)
+    entry, task = _next_report(m, worker.number, kind), worker.task
     entry.checkpoint = checkpoint
     entry.reason = reason
     if kind == ACKNOWLEDGED:

@@ -19,16 +19,10 @@ from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.sampling import sampling_of
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.virtual import header as h
 from flowcontrol.virtual.between import Between
 from flowcontrol.virtual.control import Control
 from flowcontrol.virtual.coordination import Coordination
-from flowcontrol.virtual.header import (
-    FLAG_DRAIN,
-    FLAG_EMPTY,
-    FLAG_PARTS,
-    FLAG_PROTOCOL,
-    FLAG_REPORTS,
-)
 from flowcontrol.virtual.jobs import JobRun, Timeline
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
@@ -311,23 +305,23 @@ class Running:
         while head.round < end:
             looks_at = end + 1 if self.control is None else self.control.next_end()
             stop = min(end, self._begin())
-            flags = FLAG_DRAIN
-            while flags == FLAG_DRAIN:  # on to the same round, where all is accounted for
+            flags = h.FLAG_DRAIN
+            while flags == h.FLAG_DRAIN:  # on to the same round, where all is accounted for
                 flags = int(advance(self.memory.cells, min(stop, looks_at)))
-                if flags == FLAG_DRAIN:
+                if flags == h.FLAG_DRAIN:
                     self.drain()
-            if flags & FLAG_PROTOCOL:
+            if flags & h.FLAG_PROTOCOL:
                 raise RunError("a message came without a buffer to put it in: rules were broken")
-            if flags & FLAG_PARTS:
+            if flags & h.FLAG_PARTS:
                 raise RunError("the compiled kernel lacks a part that this job needs")
-            head.flags = flags & ~(FLAG_EMPTY | FLAG_REPORTS)
+            head.flags = flags & ~(h.FLAG_EMPTY | h.FLAG_REPORTS)
             if head.flags != 0:
                 return head.flags
-            if self.coordination is not None and flags & FLAG_REPORTS:
+            if self.coordination is not None and flags & h.FLAG_REPORTS:
                 self.coordination.hear()
                 if 2 * head.ages_count > head.ages_most:
                     self.drain()
-                flags &= ~FLAG_REPORTS
+                flags &= ~h.FLAG_REPORTS
             if self.control is not None and (flags != 0 or head.round >= looks_at):
                 self.control.look()
         return 0

@@ -9,6 +9,7 @@ from flowcontrol.operators.states import TASK_INPUT, Operator
 from flowcontrol.operators.timed_states import TaskTime
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.operators.windowing import take_element
+from flowcontrol.protocol import states as s
 from flowcontrol.protocol.event_time.states import ValveChannel
 from flowcontrol.protocol.queues import Queue
 from flowcontrol.protocol.rounds import next_input
@@ -16,13 +17,6 @@ from flowcontrol.protocol.rows import Row, Rows
 from flowcontrol.protocol.service import LOGNORMAL, service_work
 from flowcontrol.protocol.sides import Gate, Partition
 from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
-from flowcontrol.protocol.states import (
-    AlignedChannel,
-    Alignment,
-    CoordinatorMessage,
-    TaskCheckpoint,
-    TrackedCheckpoint,
-)
 from flowcontrol.protocol.windows.states import Windows
 from flowcontrol.virtual import ages
 from flowcontrol.virtual import fields as f
@@ -192,30 +186,30 @@ class KernelWorker:
         """Return what it holds of them, and where the rest is."""
         return t.kernel_checkpoints(self.m, self.task.checkpoints)
 
-    def checkpoint_state(self) -> TaskCheckpoint:
+    def checkpoint_state(self) -> s.TaskCheckpoint:
         """Return what the task knows of checkpoints."""
         return t.kernel_checkpoints(self.m, self.task.checkpoints).own
 
-    def alignment(self) -> Alignment:
+    def alignment(self) -> s.Alignment:
         """Return its alignment."""
         return t.kernel_checkpoints(self.m, self.task.checkpoints).alignment
 
-    def aligned(self) -> Sequence[AlignedChannel]:
+    def aligned(self) -> Sequence[s.AlignedChannel]:
         """Return the channels of that, those of all gates in order."""
         held = t.kernel_checkpoints(self.m, self.task.checkpoints)
         return t.aligned_channels(self.m, held.channels, held.channel_count)
 
-    def tracked(self) -> Queue[TrackedCheckpoint]:
+    def tracked(self) -> Queue[s.TrackedCheckpoint]:
         """Return the checkpoints that an at-least-once task counts."""
         held = t.kernel_checkpoints(self.m, self.task.checkpoints)
         return t.tracked_queue(self.m, held.tracked, held.tracked_most)
 
-    def triggers(self) -> Queue[CoordinatorMessage]:
+    def triggers(self) -> Queue[s.CoordinatorMessage]:
         """Return the checkpoints that a source has been asked for, oldest first."""
         held = t.kernel_checkpoints(self.m, self.task.checkpoints)
         return t.coordinator_queue(self.m, held.triggers, held.messages_most)
 
-    def aborted(self) -> Queue[CoordinatorMessage]:
+    def aborted(self) -> Queue[s.CoordinatorMessage]:
         """Return the checkpoints that the coordinator has aborted, oldest first."""
         held = t.kernel_checkpoints(self.m, self.task.checkpoints)
         return t.coordinator_queue(self.m, held.aborted, held.messages_most)
@@ -269,7 +263,7 @@ class KernelWorker:
 
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
-        log_report(self.m, self.number, self.task, kind, checkpoint, reason)
+        log_report(self.m, self, kind, checkpoint, reason)
 
     def report_writing(self, before: int) -> None:
         """Say that the task takes up records in this round, behind so many before it."""
