@@ -20,6 +20,9 @@ from flowcontrol.virtual.task_views import coordinator_queue, kernel_checkpoints
 from flowcontrol.virtual.views import out_row, task_row
 from flowcontrol.virtual.wheel import wake
 
+NO_ROUND = 1 << 62
+"""In place of the round in which something is due: nothing is."""
+
 order_rows = rows_of(c.KernelOrder)
 
 
@@ -100,7 +103,7 @@ def plan_mail(m: KernelMemory, worker: Any) -> None:
     While its task manager uploads it is looked at in every round. One that waits for none of that,
     nor for its barriers to leave, is in no checkpoint any more.
     """
-    state, task, triggers, at = worker.checkpoint_state(), worker.task, worker.triggers(), NEVER
+    state, task, triggers, at = worker.checkpoint_state(), worker.task, worker.triggers(), NO_ROUND
     if state.is_slowed == 1:
         at = m.now + 1
     if stands_in_sync(state, task, worker.now_us()) == 1:
@@ -114,6 +117,6 @@ def plan_mail(m: KernelMemory, worker: Any) -> None:
     if triggers.ends.count > 0:
         at = min(at, triggers.slots[triggers.ends.head].arrives)
     task.in_checkpoint = state.waits_outputs
-    if at < NEVER:
+    if at < NO_ROUND:
         task.in_checkpoint = 1
         wake(m, worker.number, max(m.now + 1, at))
