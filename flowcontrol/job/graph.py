@@ -290,7 +290,7 @@ def _member(
     """Return a stage that takes what another one puts out; append its operators."""
     start = before or Member(stage, is_sink=False)
     output, ratio, most = start.output, start.ratio_out, start.most_outputs
-    for operator in operators_of(stage, window_ratio(scenario, stage)):
+    for operator in operators_of(stage.selectivity_exact, window_ratio(scenario, stage)):
         operator.input, output = output, len(operators)
         ratio *= operator.ratio
         most *= operator.most_outputs

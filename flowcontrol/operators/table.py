@@ -6,7 +6,7 @@ the most: by them rates, limits and queues are worked out before a run.
 """
 
 from fractions import Fraction
-from typing import Protocol, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from flowcontrol.operators import selectivity, window
 from flowcontrol.operators.selectivity import SELECTIVITY, Selectivity
@@ -20,26 +20,18 @@ OPERATORS: dict[int, type[AnyOperator]] = {SELECTIVITY: Selectivity, WINDOW: Win
 """The state of each kind of operator."""
 
 
-class Described(Protocol):
-    """What a stage says of its operators."""
-
-    @property
-    def selectivity_exact(self) -> Fraction:
-        """Records out per record in."""
-
-
-def operators_of(stage: Described, window_ratio: Fraction | None = None) -> list[AnyOperator]:
+def operators_of(ratio: Fraction, window_ratio: Fraction | None = None) -> list[AnyOperator]:
     """Return the operators of a stage, in order; those that pass every record on are left out.
 
     Parameters
     ----------
-    stage : Described
-        The stage.
+    ratio : Fraction
+        Records that it puts out per record in.
     window_ratio : Fraction, optional
         Results per record of its window in the long run; by default it has no window.
     """
     first = None if window_ratio is None else window.of_ratio(window_ratio)
-    found = [first, selectivity.of_ratio(stage.selectivity_exact)]
+    found = [first, selectivity.of_ratio(ratio)]
     return [operator for operator in found if operator is not None]
 
 

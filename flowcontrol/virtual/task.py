@@ -95,9 +95,7 @@ class KernelWorker:
 
     def next_channel(self, writer: f.KernelPartition) -> int:
         """Return the channel of the next record."""
-        if self.task.is_timed == 1 and writer.route == f.ROUTE_KEY:
-            return w.channel_of_stamp(self.m, writer, self.task.stamp)
-        return w.next_channel(self.m, writer)
+        return w.next_channel(self.m, writer, self.task.stamp)
 
     def note_routed(self, writer: f.KernelPartition, channel: int, count: int) -> None:
         """Count records as routed, and have their ages follow them."""

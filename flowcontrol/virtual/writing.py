@@ -68,8 +68,8 @@ def write_counted(
     return write_records(v.transport_of(m), partition, channel, nbytes, most)
 
 
-def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
-    """Return the channel of the next record of a partition.
+def next_channel(m: KernelMemory, p: f.KernelPartition, stamp: int) -> int:
+    """Return the channel of the next record of a partition, which has a stamp.
 
     Notes
     -----
@@ -92,6 +92,8 @@ def next_channel(m: KernelMemory, p: f.KernelPartition) -> int:
         shares, behind = row(m, p.table, width), row(m, p.table + width, width)
         channel = next_by_share(behind, shares)
         count_share(behind, shares, p.table_length, channel)
+    elif kind == f.ROUTE_KEY:
+        channel = channel_of_stamp(m, p, stamp)
     return channel
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import pytest
 
@@ -18,10 +17,6 @@ from flowcontrol.operators.table import (
 )
 from flowcontrol.operators.window import WINDOW
 from flowcontrol.protocol.state import columns, put_back, width
-
-
-class Described(NamedTuple):
-    selectivity_exact: Fraction
 
 
 @pytest.mark.parametrize("kind", OPERATORS)
@@ -41,21 +36,21 @@ def test_a_ledger_keeps_all_of_it(kind: int) -> None:
 
 
 def test_what_a_stage_says() -> None:
-    assert operators_of(Described(Fraction(1))) == []
-    [own] = operators_of(Described(Fraction(5, 2)))
+    assert operators_of(Fraction(1)) == []
+    [own] = operators_of(Fraction(5, 2))
     assert (own.input, own.ratio, own.most_outputs) == (TASK_INPUT, Fraction(5, 2), 3)
 
 
 def test_a_window_comes_before_what_the_stage_says_besides() -> None:
     """It counts records in; its results are put out one by one, so none is due at once."""
-    first, second = operators_of(Described(Fraction(1, 2)), Fraction(1, 10))
+    first, second = operators_of(Fraction(1, 2), Fraction(1, 10))
     assert (first.kind, first.ratio, first.most_outputs) == (WINDOW, Fraction(1, 10), 1)
     assert second.ratio == Fraction(1, 2)
     assert on_records(first, 5) == 0
 
 
 def test_rules_are_those_of_the_kind() -> None:
-    [own] = operators_of(Described(Fraction(5, 2)))
+    [own] = operators_of(Fraction(5, 2))
     other: AnyOperator = replace(own)
     assert as_selectivity(own) is own
     assert [on_records(own, 1), on_records(own, 1), on_records(other, 2)] == [2, 3, 5]
