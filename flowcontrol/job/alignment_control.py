@@ -5,15 +5,16 @@ subtasks held after the round before. What a subtask reports reaches them a netw
 what they answer reaches the subtasks a network latency later; a latency is at least a round.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flowcontrol.job.job import Job
 from flowcontrol.job.timed_settings import alignment_of
 from flowcontrol.protocol.event_time.alignment_rules import allowed_watermark, note_report
 from flowcontrol.protocol.event_time.bounds import is_first
 from flowcontrol.protocol.event_time.states import AlignedSource
+from flowcontrol.protocol.kept import Kept
 
 
 class Allowed(NamedTuple):
@@ -49,7 +50,7 @@ class _Coordinator:
     interval_us: int
 
 
-class AlignmentControl:
+class AlignmentControl(Kept):
     """The coordinators of a job's aligned sources, beside its tasks.
 
     Parameters
@@ -68,6 +69,9 @@ class AlignmentControl:
     reported by then, and its subtasks report: what is reported at one multiple is answered at the
     next. If an interval is shorter than a round, that is once a round.
     """
+
+    _kept = ("_turns", "_reports", "_under_way", "_answers")
+    _values = (AlignedSource, _Sent)
 
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
@@ -132,32 +136,6 @@ class AlignmentControl:
             watermark = reported(task)
             if is_first(watermark) == 0:
                 self._under_way.append(_Sent(arrives, task, watermark))
-
-    # ------------------------------------------------------------------ state
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, as JSON takes it; the job is not part of it."""
-        return {
-            "turns": list(self._turns),
-            "reports": {
-                str(task): one.reported for task, one in self._reports.items() if one.has_reported
-            },
-            "under_way": [list(sent) for sent in self._under_way],
-            "answers": [list(sent) for sent in self._answers],
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, in a control of the same job."""
-        self._turns = list(state["turns"])
-        for task, watermark in state["reports"].items():
-            note_report(self._reports[int(task)], watermark)
-        self._under_way = [_Sent(*sent) for sent in state["under_way"]]
-        self._answers = [_Sent(*sent) for sent in state["answers"]]
-
-
-def alignment_control(job: Job) -> AlignmentControl | None:
-    """Return what coordinates a job's aligned sources; None if it has none."""
-    return AlignmentControl(job) if job.scenario.alignment_groups else None
 
 
 def _coordinators(job: Job) -> Iterator[_Coordinator]:

@@ -8,7 +8,6 @@ the throttle hears that the job is empty once it is answered.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from flowcontrol.job.batch_settings import has_batches, new_batch, new_operators, next_batch_end
 from flowcontrol.job.graph import JobVertex
@@ -16,6 +15,7 @@ from flowcontrol.job.job import Job
 from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.protocol.event_time.states import Valve
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.spark_time.answering import begin_answer
 from flowcontrol.protocol.spark_time.watermarks import (
     QueryWatermark,
@@ -23,7 +23,6 @@ from flowcontrol.protocol.spark_time.watermarks import (
     end_batch,
     needs_no_data_batch,
 )
-from flowcontrol.protocol.state import as_dict, put_back
 from flowcontrol.protocol.windows.states import WindowStore
 
 
@@ -52,7 +51,7 @@ class BatchedTask:
     valve: Valve
 
 
-class WindowQuery:
+class WindowQuery(Kept):
     """The query that the windows of a stage are.
 
     Parameters
@@ -62,6 +61,9 @@ class WindowQuery:
     plan : JobVertex
         The stage.
     """
+
+    _kept = ("watermark", "_operators")
+    _values = (QueryWatermark, WatermarkOperator)
 
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.plan = plan
@@ -91,19 +93,6 @@ class WindowQuery:
                 one.valve.watermark = self.watermark.current
         return True
 
-    def state(self) -> dict[str, Any]:
-        """Return what it remembers, as JSON takes it."""
-        return {
-            "watermark": as_dict(self.watermark),
-            "operators": [as_dict(one) for one in self._operators],
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        put_back(self.watermark, state["watermark"])
-        for one, kept in zip(self._operators, state["operators"], strict=True):
-            put_back(one, kept)
-
     def _observe(self, tasks: Sequence[BatchedTask]) -> None:
         """Work out the watermark of the next batch from what all tasks have seen."""
         if not self._operators:
@@ -124,7 +113,7 @@ class WindowQuery:
         return True
 
 
-class BatchControl:
+class BatchControl(Kept):
     """The drivers of all queries of a job.
 
     Parameters
@@ -134,6 +123,8 @@ class BatchControl:
     tasks : mapping of str to sequence of BatchedTask
         The tasks of each stage with windows.
     """
+
+    _kept = ("_queries",)
 
     def __init__(self, job: Job, tasks: Mapping[str, Sequence[BatchedTask]]) -> None:
         self._job, self._tasks = job, tasks
@@ -166,17 +157,6 @@ class BatchControl:
         tasks = self._tasks[query.plan.name]
         has_enough = sum(one.held.batch.rows for one in tasks) >= least
         return has_enough and query.end_batch(tasks)
-
-    # ------------------------------------------------------------------ state
-
-    def state(self) -> list[dict[str, Any]]:
-        """Return all of it, as JSON takes it; job and tasks are not part of it."""
-        return [query.state() for query in self._queries]
-
-    def restore(self, state: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from what :meth:`state` returned, in a control of the same job."""
-        for query, kept in zip(self._queries, state, strict=True):
-            query.restore(kept)
 
 
 def window_stages_of(job: Job) -> list[str]:

@@ -9,7 +9,6 @@ has arrived is worked off in the order of its rounds.
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from operator import attrgetter
 from typing import Any
 
@@ -31,6 +30,7 @@ from flowcontrol.protocol.checkpoints.barriers import (
 )
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
 from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.queues import MOST_BARRIERS
 from flowcontrol.protocol.states import CheckpointReport, CoordinatorMessage
 from flowcontrol.scenario import Savepoint
@@ -63,7 +63,7 @@ UNKNOWN = dict.fromkeys(
 """Figures of a task that has finished instead of acknowledging."""
 
 
-class CheckpointControl:
+class CheckpointControl(Kept):
     """The coordinator of a job's checkpoints, beside its tasks.
 
     Parameters
@@ -92,6 +92,12 @@ class CheckpointControl:
     ValueError
         If the job has no checkpoints.
     """
+
+    _kept = (
+        *("coordinator", "uploads", "failed_at", "_heard", "_arriving", "_slowed", "_handled"),
+        *("_ended", "_last_round"),
+    )
+    _values = (CheckpointReport, Written)
 
     def __init__(self, job: Job, begins_us: int = 0) -> None:
         settings = job.checkpoints
@@ -434,47 +440,16 @@ class CheckpointControl:
 
     # ------------------------------------------------------------------ state
 
-    def forget_ended(self) -> None:
-        """Forget the figures of checkpoints that have ended, which nothing depends on.
-
-        A run's tables have them all the same if they are made from all reports of the run. The
-        latest completed one is remembered: a restart restores it.
-        """
-        own = self.coordinator
-        own.forget(min(own.pending, default=own.next_id), keep={own.latest_completed})
-
     def state(self) -> dict[str, Any]:
         """Return all of it, as JSON takes it; the job is not part of it."""
-        return {
-            "coordinator": self.coordinator.state(),
-            "heard": [asdict(report) for report in self._heard],
-            "arriving": [
-                [at, {**written._asdict(), "report": asdict(written.report)}]
-                for at, written in self._arriving
-            ],
-            "uploads": self.uploads.state(),
-            "slowed": sorted(self._slowed),
-            "savepoints": len(self._savepoints),
-            "handled": self._handled,
-            "ended": sorted(self._ended),
-            "last_round": self._last_round,
-            "failed_at": self.failed_at,
-        }
+        return {**super().state(), "savepoints": len(self._savepoints)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned, in a control of the same job."""
-        self.coordinator.restore(state["coordinator"])
-        self._heard = [CheckpointReport(**report) for report in state["heard"]]
-        self._arriving = [
-            (at, Written(**{**written, "report": CheckpointReport(**written["report"])}))
-            for at, written in state["arriving"]
-        ]
-        self.uploads.restore(state["uploads"])
-        self._slowed = set(state["slowed"])
-        self._savepoints = self._savepoints[len(self._savepoints) - state["savepoints"] :]
-        self._handled, self._ended = list(state["handled"]), set(state["ended"])
+        others = {**state}
+        self._savepoints = self._savepoints[len(self._savepoints) - others.pop("savepoints") :]
+        super().restore(others)
         self._urgent = bool(self._heard)
-        self._last_round, self.failed_at = state["last_round"], state["failed_at"]
 
 
 def _sooner(one: int | None, other: int | None) -> int | None:

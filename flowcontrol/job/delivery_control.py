@@ -20,6 +20,7 @@ from flowcontrol.job.restart_log import Restart
 from flowcontrol.job.task_orders import COMPLETED, TaskOrder
 from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
 from flowcontrol.protocol.commits import Guarantee
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.states import CheckpointReport
 
 SAMPLE, STOP, RESTART, HEARD, WROTE, TOOK, ENDED = range(7)
@@ -42,7 +43,7 @@ _ROUND, _CLASS, _, _KIND, _WHAT = range(5)
 """Where that stands in an event."""
 
 
-class DeliveryControl:
+class DeliveryControl(Kept):
     """The accounts of all sink subtasks of a job.
 
     Parameters
@@ -64,6 +65,8 @@ class DeliveryControl:
     A clock calls :meth:`attach`, :meth:`sample` with what the sinks' tasks have taken up, and
     :meth:`advance` when nothing before a round can come any more.
     """
+
+    _kept = ("sinks", "_events", "_told", "_sampled", "_last")
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -291,26 +294,6 @@ class DeliveryControl:
 
     def _end(self, number: int, task: int, *_: int) -> None:
         self._stop(number, [task])
-
-    # ------------------------------------------------------------------ state
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, as JSON takes it; the job and :attr:`rows` are not part of it."""
-        return {
-            "sinks": [sink.state() for sink in self.sinks],
-            "events": [list(event) for event in self._events],
-            "told": self._told,
-            "sampled": self._sampled,
-            "last": self._last,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, in a control of the same job."""
-        for sink, kept in zip(self.sinks, state["sinks"], strict=True):
-            sink.restore_state(kept)
-        self._events = [list(event) for event in state["events"]]
-        self._told, self._sampled = state["told"], state["sampled"]
-        self._last = [dict(row) for row in state["last"]]
 
 
 def _order(event: Event) -> tuple[int, int, int, int]:

@@ -9,9 +9,10 @@ from flowcontrol.operators.states import TASK_INPUT
 from flowcontrol.operators.table import on_records
 from flowcontrol.protocol.commits import Delivery
 from flowcontrol.protocol.commits.settled import SettledRows
+from flowcontrol.protocol.kept import Kept
 
 
-class SinkAccount:
+class SinkAccount(Kept):
     """The account of one sink subtask.
 
     Parameters
@@ -37,6 +38,8 @@ class SinkAccount:
     A task takes records up; what a sink in it writes follows from how many, as the stages chained
     before it make a fixed number of them (:mod:`flowcontrol.operators.selectivity`).
     """
+
+    _kept = ("hears", "_rows", "_since", "_taken", "_barriers")
 
     def __init__(self, job: Job, one: SinkSubtask, settled: SettledRows) -> None:
         self.task, self.stage, self.subtask = one.task, one.member.stage.name, one.subtask
@@ -126,22 +129,14 @@ class SinkAccount:
         }
 
     def state(self) -> dict[str, Any]:
-        """Return all that it remembers, as JSON takes it."""
-        return {
-            "account": self.account.state(),
-            "hears": self.hears,
-            "taken": self._taken,
-            "since": self._since,
-            "barriers": [[number, taken] for number, taken in self._barriers.items()],
-        }
+        """Return all of it, as JSON takes it."""
+        return {**super().state(), "account": self.account.state()}
 
-    def restore_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self.account.restore_state(state["account"])
-        self.hears, self._since = state["hears"], state["since"]
-        self._taken = state["taken"]
-        self._rows = self._rows_of(self._taken)
-        self._barriers = dict(state["barriers"])
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, in the account of the same sink."""
+        others = {**state}
+        self.account.restore_state(others.pop("account"))
+        super().restore(others)
 
     def _write(self, number: int, taken: int) -> None:
         """Have the rows written of what the task has taken up before a round, or in it."""

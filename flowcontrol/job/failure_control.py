@@ -8,16 +8,17 @@ cancelled, the latest completed checkpoint is restored; when the last task has i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.failover import Failover, death_seen_us
 from flowcontrol.job.job import Job
-from flowcontrol.job.restart_log import Restart, pairs
+from flowcontrol.job.restart_log import Restart
 from flowcontrol.job.task_orders import TaskOrder
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
 from flowcontrol.protocol.control import durations
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.restarts import restored_us
 
 TOO_MANY_CHECKPOINTS: Final = "too many checkpoints"
@@ -120,7 +121,7 @@ class _Event:
     is_noticed: bool = False
 
 
-class FailureControl:
+class FailureControl(Kept):
     """What fails in a run, and the restarts.
 
     Parameters
@@ -148,6 +149,12 @@ class FailureControl:
     ValueError
         If nothing can fail in the job.
     """
+
+    _kept = (
+        *("restarts", "failed_at", "message", "_events", "_agenda", "_deployed", "_restoring"),
+        *("_strategy", "_has_leader", "_checkpoints_failed_at"),
+    )
+    _values = (Restart, _Event)
 
     def __init__(
         self, job: Job, attempts: Attempts, checkpoints: CheckpointControl | None = None
@@ -457,38 +464,6 @@ class FailureControl:
         if most > 0:
             rounds = max(rounds, missing // most)
         self._agenda.append((number + rounds, CATCH_UP, own.number - 1))
-
-    # ------------------------------------------------------------------ state
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, as JSON takes it; the job and its tasks are not part of it."""
-        return {
-            "restarts": [one.state() for one in self.restarts],
-            "events": [_kept(one) for one in self._events],
-            "agenda": [list(step) for step in self._agenda],
-            "deployed": sorted(self._deployed),
-            "restoring": sorted(self._restoring),
-            "strategy": self._strategy.state(),
-            "has_leader": self._has_leader,
-            "checkpoints_failed_at": self._checkpoints_failed_at,
-            "failed_at": self.failed_at,
-            "message": self.message,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, in a control of the same job."""
-        self.restarts = [Restart.of(one) for one in state["restarts"]]
-        self._events = [_Event(**{**one, "sources": pairs(one)}) for one in state["events"]]
-        self._agenda = [(due, kind, index) for due, kind, index in state["agenda"]]
-        self._deployed, self._restoring = set(state["deployed"]), set(state["restoring"])
-        self._strategy.restore(state["strategy"])
-        self._has_leader = state["has_leader"]
-        self._checkpoints_failed_at = state["checkpoints_failed_at"]
-        self.failed_at, self.message = state["failed_at"], state["message"]
-
-
-def _kept(event: _Event) -> dict[str, Any]:
-    return {**asdict(event), "sources": [[task, *pair] for task, pair in event.sources.items()]}
 
 
 _STEPS = {

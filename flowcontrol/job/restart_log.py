@@ -1,7 +1,7 @@
 """What became of each failure: the rows of the table ``restarts``, and the moments behind them."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -95,17 +95,3 @@ class Restart:
             "records_reprocessed": None if self.running < 0 else self.reprocessed,
             "caught_up_s": seconds(self.caught_up),
         }
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, as JSON takes it."""
-        return {**asdict(self), "sources": [[task, *pair] for task, pair in self.sources.items()]}
-
-    @classmethod
-    def of(cls, state: dict[str, Any]) -> "Restart":
-        """Return the one of which :meth:`state` was kept."""
-        return cls(**{**state, "sources": pairs(state)})
-
-
-def pairs(state: Mapping[str, Any]) -> dict[int, tuple[int, int]]:
-    """Return the sources of a state that JSON has held."""
-    return {task: (position, lag) for task, position, lag in state["sources"]}

@@ -6,15 +6,16 @@ channel state when the last barrier is in; those of one task manager share its b
 """
 
 from bisect import insort
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from flowcontrol.job.job import Job
 from flowcontrol.job.state_sizes import Sizes, task_states
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.uploads import Uploads
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.states import CheckpointReport
 
 SYNCED: Final = -1
@@ -87,7 +88,7 @@ class Written(NamedTuple):
     written: int = 0
 
 
-class SnapshotUploads:
+class SnapshotUploads(Kept):
     """What the tasks of a job write for its checkpoints.
 
     Parameters
@@ -103,6 +104,12 @@ class SnapshotUploads:
         Neither state nor data in flight: a task acknowledges in the round in which it takes a
         checkpoint, and nothing has to be asked here.
     """
+
+    _kept = (
+        *("_events", "_reports", "_open", "_finished", "_full", "_bases", "_savepoints"),
+        "_uploads",
+    )
+    _values = (Event, Writing, CheckpointReport)
 
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
@@ -288,49 +295,6 @@ class SnapshotUploads:
         """Let a task finish that has waited for its last snapshots (``afterInvoke``)."""
         if task in self._finished and all(other != task for other, _ in self._open):
             done.append(Written(at, task, self._finished.pop(task)))
-
-    # ------------------------------------------------------------------ state
-
-    def state(self) -> dict[str, Any]:
-        """Return all of it, as JSON takes it; the job is not part of it."""
-        return {
-            "events": [list(event) for event in self._events],
-            "reports": [[*key, asdict(report)] for key, report in self._reports.items()],
-            "open": [[*key, asdict(writing)] for key, writing in self._open.items()],
-            "finished": [asdict(report) for report in self._finished.values()],
-            "full": [
-                [checkpoint, [[task, list(sizes)] for task, sizes in own.items()]]
-                for checkpoint, own in self._full.items()
-            ],
-            "bases": [list(base) for base in self._bases],
-            "savepoints": sorted(self._savepoints),
-            "uploads": [[manager, own.state()] for manager, own in self._uploads.items()],
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, for the same job."""
-        self._events = [Event(*event) for event in state["events"]]
-        self._reports = {
-            (kind, task, checkpoint): CheckpointReport(**report)
-            for kind, task, checkpoint, report in state["reports"]
-        }
-        self._open = {
-            (task, checkpoint): _writing(writing) for task, checkpoint, writing in state["open"]
-        }
-        self._finished = {one["task"]: CheckpointReport(**one) for one in state["finished"]}
-        self._full = {
-            checkpoint: {task: tuple(sizes) for task, sizes in own}
-            for checkpoint, own in state["full"]
-        }
-        self._bases = [(heard, checkpoint) for heard, checkpoint in state["bases"]]
-        self._savepoints = set(state["savepoints"])
-        for manager, own in state["uploads"]:
-            self._uploads[manager].restore(own)
-
-
-def _writing(kept: Mapping[str, Any]) -> Writing:
-    report = kept["report"]
-    return Writing(**{**kept, "report": None if report is None else CheckpointReport(**report)})
 
 
 def _as_key(key: Hashable) -> tuple[int, int, int]:

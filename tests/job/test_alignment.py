@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.alignment_control import AlignmentControl, alignment_control
+from flowcontrol.job.alignment_control import AlignmentControl
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.operators.aligning import (
     check_watermark_alignment,
@@ -144,7 +144,7 @@ def test_a_control_goes_on_from_its_state() -> None:
 
 def test_a_job_without_groups_has_no_control() -> None:
     given = job({"watermark": {"delay_s": 0}})
-    assert alignment_control(given) is None
+    assert not given.scenario.alignment_groups
 
 
 # ---- what a source does

@@ -3,10 +3,11 @@
 Source: ``PendingCheckpoint`` (section 1 of the reference, "Acknowledgement").
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 from flowcontrol.protocol.checkpoints.reasons import FailureReason
-from flowcontrol.protocol.checkpoints.requests import COMPLETED, FAILED, STARTED, CheckpointRequest
+from flowcontrol.protocol.checkpoints.requests import COMPLETED, FAILED, CheckpointRequest
 from flowcontrol.protocol.checkpoints.statistics import (
     NOT_YET,
     CheckpointStatistics,
@@ -25,6 +26,7 @@ DECLINED = "declined"
 ABORTED = "aborted"
 
 
+@dataclass(eq=False)
 class Checkpoint:
     """A checkpoint, pending or ended.
 
@@ -53,26 +55,16 @@ class Checkpoint:
         When it completed or failed.
     """
 
-    def __init__(
-        self,
-        id: int,
-        request: CheckpointRequest,
-        triggered: int,
-        expires: int,
-        tasks: Sequence[Hashable],
-        finished: int,
-    ) -> None:
-        self.id = id
-        self.request = request
-        self.triggered = triggered
-        self.expires = expires
-        self.tasks = tuple(tasks)
-        self.finished = finished
-        self.acknowledgements: dict[Hashable, TaskStatistics] = {}
-        self.waiting = set(self.tasks)
-        self.status = IN_PROGRESS
-        self.ended: int | None = None
-        request.state, request.id = STARTED, id
+    id: int
+    request: CheckpointRequest
+    triggered: int
+    expires: int
+    tasks: tuple[Hashable, ...]
+    finished: int
+    acknowledgements: dict[Hashable, TaskStatistics] = field(default_factory=dict)
+    waiting: set[Hashable] = field(default_factory=set)
+    status: str = IN_PROGRESS
+    ended: int | None = None
 
     @property
     def is_pending(self) -> bool:

@@ -16,7 +16,6 @@ from flowcontrol.protocol.checkpoints.checkpoint import (
     SUCCESS,
 )
 from flowcontrol.protocol.checkpoints.failures import FailureCounter
-from flowcontrol.protocol.checkpoints.kept import keep, put_back
 from flowcontrol.protocol.checkpoints.lifecycle import Action, Lifecycle, Plan
 from flowcontrol.protocol.checkpoints.reasons import FailureReason, reason_of
 from flowcontrol.protocol.checkpoints.requests import (
@@ -372,7 +371,7 @@ class CheckpointCoordinator(CheckpointView):
         The arguments of the constructor are not part of it. Requests that were refused are
         forgotten: nothing depends on them.
         """
-        return keep(self._life)
+        return {"tasks": len(self._life.tasks), **self._life.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned, in a coordinator made with the same arguments.
@@ -384,7 +383,13 @@ class CheckpointCoordinator(CheckpointView):
         ValueError
             If the state is that of a job with another number of tasks; nothing has changed then.
         """
-        put_back(self._life, state)
+        others = {**state}
+        if (tasks := others.pop("tasks")) != len(self._life.tasks):
+            raise ValueError(
+                f"the state has {tasks} tasks, the job {len(self._life.tasks)}: needs the "
+                "coordinator of the same job"
+            )
+        self._life.restore(others)
 
     # Checks.
 

@@ -6,13 +6,14 @@ Source: ``CheckpointFailureManager`` (section 1 of the reference, "Failure count
 from dataclasses import dataclass, field
 
 from flowcontrol.protocol.checkpoints.reasons import COUNTED, FailureReason
+from flowcontrol.protocol.kept import Kept
 
 NO_ID = -1
 """In place of the id of a checkpoint where there is none."""
 
 
 @dataclass
-class FailureCounter:
+class FailureCounter(Kept):
     """Counts failures since the last success.
 
     Parameters
@@ -29,6 +30,8 @@ class FailureCounter:
     counted : set of int
         Ids behind ``count``: each counts once.
     """
+
+    _kept = ("count", "last_success", "counted")
 
     tolerable: int
     count: int = 0

@@ -4,7 +4,7 @@ Source: ``CheckpointCoordinator.startTriggeringCheckpoint``, ``completePendingCh
 ``abortPendingCheckpoint`` (section 1 of the reference, "Trigger" to "Abort").
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,14 @@ from flowcontrol.protocol.checkpoints.reasons import FailureReason
 from flowcontrol.protocol.checkpoints.requests import (
     REFUSED,
     SAVEPOINT,
+    STARTED,
     STOP_SAVEPOINT,
     CheckpointRequest,
     RequestQueue,
 )
-from flowcontrol.protocol.checkpoints.statistics import CheckpointCounts
+from flowcontrol.protocol.checkpoints.statistics import CheckpointCounts, TaskStatistics
 from flowcontrol.protocol.checkpoints.ticks import Ticks
+from flowcontrol.protocol.kept import Kept
 
 Action = tuple[Any, ...]
 """("trigger", task, id), ("complete", task, id, subsumed), ("abort", task, id, latest_completed)
@@ -30,7 +32,7 @@ Plan = Callable[[Collection[Hashable]], Iterable[Hashable]]
 
 
 @dataclass
-class Lifecycle:
+class Lifecycle(Kept):
     """The checkpoints of a job and the rules that move them.
 
     Parameters are those of
@@ -55,6 +57,12 @@ class Lifecycle:
     actions : list of tuple
         What is to be done, in order.
     """
+
+    _kept = (
+        *("ticks", "queue", "failures", "checkpoints", "retained", "finished", "failed", "counts"),
+        *("is_suspended", "requests", "last_id", "pause_ends", "actions"),
+    )
+    _values = (Checkpoint, CheckpointRequest, CheckpointCounts, TaskStatistics)
 
     tasks: tuple[Hashable, ...]
     plan: Plan
@@ -83,6 +91,11 @@ class Lifecycle:
         """Newest id in the store, -1 if there is none."""
         return self.retained[-1] if self.retained else NO_ID
 
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        super().restore(state)
+        self.pending = {id: one for id, one in self.checkpoints.items() if one.is_pending}
+
     def start_queued(self, now: int) -> None:
         """Start requests that wait, until none may."""
         while True:
@@ -110,10 +123,13 @@ class Lifecycle:
     def _start(self, now: int, request: CheckpointRequest) -> None:
         """Trigger a checkpoint."""
         self.last_id += 1
-        running = [task for task in self.tasks if task not in self.finished]
+        running = tuple(task for task in self.tasks if task not in self.finished)
         ends = now + self.timeout
         finished = len(self.finished)
-        checkpoint = Checkpoint(self.last_id, request, now, ends, running, finished)
+        request.state, request.id = STARTED, self.last_id
+        checkpoint = Checkpoint(
+            self.last_id, request, now, ends, running, finished, waiting=set(running)
+        )
         self.checkpoints[checkpoint.id] = self.pending[checkpoint.id] = checkpoint
         self.counts.start()
         triggered = self.plan(frozenset(self.finished))

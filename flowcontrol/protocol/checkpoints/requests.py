@@ -4,10 +4,11 @@ Source: ``CheckpointRequestDecider`` (section 1 of the reference, "Queue").
 """
 
 from bisect import insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from flowcontrol.protocol.checkpoints.reasons import FailureReason
+from flowcontrol.protocol.kept import Kept
 
 CHECKPOINT = "checkpoint"
 SAVEPOINT = "savepoint"
@@ -76,7 +77,7 @@ def _place(request: CheckpointRequest) -> tuple[bool, bool, bool, int, int]:
     )
 
 
-class RequestQueue:
+class RequestQueue(Kept):
     """The requests that wait, in the order in which they will run.
 
     Parameters
@@ -84,6 +85,9 @@ class RequestQueue:
     most : int
         Requests that may wait, at least 1.
     """
+
+    _kept = ("_requests",)
+    _values = (CheckpointRequest,)
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -146,7 +150,3 @@ class RequestQueue:
         for request in self._requests:
             request.refuse(reason)
         self._requests.clear()
-
-    def replace(self, requests: Iterable[CheckpointRequest]) -> None:
-        """Have other requests wait instead, in their order."""
-        self._requests = list(requests)

@@ -6,6 +6,8 @@ Source: ``CheckpointCoordinator.startCheckpointScheduler``, ``getRandomInitDelay
 
 from dataclasses import dataclass
 
+from flowcontrol.protocol.kept import Kept
+
 _MASK = (1 << 64) - 1
 
 
@@ -24,7 +26,7 @@ def drawn(seed: int, number: int, low: int, high: int) -> int:
 
 
 @dataclass
-class Ticks:
+class Ticks(Kept):
     """The ticks of the periodic trigger.
 
     Parameters
@@ -45,6 +47,8 @@ class Ticks:
     starts : int
         How often they were started: each start draws another delay.
     """
+
+    _kept = ("next", "starts")
 
     interval: int | None
     min_pause: int

@@ -7,14 +7,15 @@ A model of ours; Flink leaves sharing to the network (``reference/checkpoints-an
 section 3).
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from fractions import Fraction
-from typing import Any
+
+from flowcontrol.protocol.kept import Kept
 
 MICROSECONDS = 1_000_000
 
 
-class Uploads:
+class Uploads(Kept):
     """What the tasks of one task manager upload.
 
     Parameters
@@ -42,6 +43,8 @@ class Uploads:
     >>> uploads.tick(2_000_000)
     ['map', 'sink']
     """
+
+    _kept = ("_now", "_left", "_ended")
 
     def __init__(self, bytes_per_s: int | float | Fraction) -> None:
         if not bytes_per_s > 0:
@@ -145,23 +148,6 @@ class Uploads:
             return True
         return self._left.pop(task, None) is not None
 
-    def state(self) -> dict[str, Any]:
-        """Return all that is under way, for JSON: whole numbers, and the keys as they are."""
-        return {
-            "now": int(self._now),
-            "left": [[task, left.numerator, left.denominator] for task, left in self._left.items()],
-            "ended": list(self._ended),
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` returned for the same bandwidth.
-
-        Keys that are tuples may have become lists, as JSON makes them.
-        """
-        self._now = Fraction(state["now"])
-        self._left = {_key(task): Fraction(n, d) for task, n, d in state["left"]}
-        self._ended = [_key(task) for task in state["ended"]]
-
     def _end_of(self, left: Fraction) -> Fraction:
         """When so many bytes of each upload are done, if nothing begins or ends until then."""
         return self._now + left * len(self._left) / self._rate
@@ -180,7 +166,3 @@ class Uploads:
                 break
             self._now = end
         self._now = Fraction(now)
-
-
-def _key(task: Any) -> Hashable:
-    return tuple(_key(part) for part in task) if isinstance(task, list) else task

@@ -10,9 +10,10 @@ from flowcontrol.protocol.checkpoints.statistics import (
     CheckpointStatistics,
     TaskStatistics,
 )
+from flowcontrol.protocol.kept import Kept
 
 
-class CheckpointView:
+class CheckpointView(Kept):
     """The readable side of a coordinator of checkpoints."""
 
     _life: Lifecycle

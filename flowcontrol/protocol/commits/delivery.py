@@ -13,6 +13,7 @@ from flowcontrol.protocol.commits.settled import SettledRows
 from flowcontrol.protocol.commits.staged_runs import RunStore, StagedRuns
 from flowcontrol.protocol.commits.transactions import SinkState
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
+from flowcontrol.protocol.kept import attributes_of, put_attributes_back
 
 
 class _Barrier(NamedTuple):
@@ -85,6 +86,12 @@ class Delivery:
     >>> account.sample()[:6], account.committed
     ((7, 5, 0, 0, 2, 5), 5)
     """
+
+    _kept = (
+        *("written", "committed", "visible_twice", "lost", "settled", "_now", "_position"),
+        *("_beginning", "_shown_to", "_expired", "_latencies", "_barriers", "_store", "_sink"),
+    )
+    _values = (_Barrier, SinkState)
 
     def __init__(
         self,
@@ -339,22 +346,7 @@ class Delivery:
 
     def state(self) -> dict[str, Any]:
         """Return all that it remembers, as plain JSON."""
-        return {
-            "counts": [self.written, self.committed, self.visible_twice, self.lost],
-            "now": self._now,
-            "position": self._position,
-            "beginning": self._beginning,
-            "shown_to": self._shown_to,
-            "settled": self.settled.to_json(),
-            "expired": list(self._expired),
-            "latencies": [list(pair) for pair in self._latencies.items()],
-            "barriers": [
-                [number, kept.resumes_at, kept.state and kept.state.to_json()]
-                for number, kept in self._barriers.items()
-            ],
-            "store": self._store.to_json(),
-            "sink": None if self._sink is None else self._sink.state(),
-        }
+        return attributes_of(self)
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` of an account with the same settings returned.
@@ -364,26 +356,13 @@ class Delivery:
         ValueError
             If it is not such a state; nothing is changed then.
         """
-        wanted = set(self.state())
-        if set(state) != wanted or (state["sink"] is None) != (self._sink is None):
+        own = self.state()
+        if own.keys() != state.keys() or (own["sink"] is None) != (state["sink"] is None):
             raise ValueError(
                 f"this is not the state of an account with the guarantee {self.guarantee}: pass "
-                f"what state() of one returned, which has {', '.join(sorted(wanted))}"
+                f"what state() of one returned, which has {', '.join(sorted(own))}"
             )
-        self.written, self.committed, self.visible_twice, self.lost = state["counts"]
-        self._now, self._position = state["now"], state["position"]
-        self._beginning, self._shown_to = state["beginning"], state["shown_to"]
-        self.settled.restore(state["settled"])
-        first, last = state["expired"]
-        self._expired = (first, last)
-        self._latencies = dict(state["latencies"])
-        self._barriers = {
-            number: _Barrier(resumes_at, kept and SinkState.from_json(kept))
-            for number, resumes_at, kept in state["barriers"]
-        }
-        self._store.restore(state["store"])
-        if self._sink is not None:
-            self._sink.restore(state["sink"])
+        put_attributes_back(self, state)
 
     def _check_time(self, now: int) -> None:
         if now < self._now:

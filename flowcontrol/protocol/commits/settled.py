@@ -4,10 +4,10 @@ Which rows they are nobody knows, as a rebalance may deal a row to another subta
 again. How many come again of those that are settled is known, and that is what a guarantee needs.
 """
 
-from collections.abc import Sequence
+from flowcontrol.protocol.kept import Kept
 
 
-class SettledRows:
+class SettledRows(Kept):
     """The rows of some subtasks, counted together.
 
     Attributes
@@ -28,6 +28,8 @@ class SettledRows:
     >>> rows.show(3), rows.show(11), rows.settled
     (3, 7, 14)
     """
+
+    _kept = ("settled", "passed")
 
     def __init__(self) -> None:
         self.settled = self.passed = 0
@@ -66,14 +68,6 @@ class SettledRows:
         """
         self.passed -= rows
         self.settled += lost
-
-    def to_json(self) -> list[int]:
-        """Return what it remembers as plain JSON."""
-        return [self.settled, self.passed]
-
-    def restore(self, state: Sequence[int]) -> None:
-        """Go on from what :meth:`to_json` returned."""
-        self.settled, self.passed = state
 
     def _known(self, rows: int) -> int:
         return min(rows, self.coming)

@@ -4,11 +4,11 @@ A run is records that were written at one time, counted: what it costs depends o
 times, not of records.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 
 from flowcontrol.protocol.commits.two_phase import is_expired
+from flowcontrol.protocol.kept import Kept
 
 
 @dataclass
@@ -45,7 +45,7 @@ class StagedRuns:
         self.records += records
 
 
-class RunStore:
+class RunStore(Kept):
     """A :class:`~flowcontrol.protocol.TransactionStore` of counts instead of rows.
 
     Parameters
@@ -63,6 +63,9 @@ class RunStore:
     now : int
         The time; whoever calls the sink sets it before.
     """
+
+    _kept = ("now", "_begun", "_staged")
+    _values = (StagedRuns,)
 
     def __init__(
         self,
@@ -110,16 +113,3 @@ class RunStore:
     def keep(self, names: Collection[str]) -> None:
         """Remove all transactions but these, as the timeout of a real store does in the end."""
         self._staged = {name: runs for name, runs in self._staged.items() if name in names}
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what it remembers as plain JSON."""
-        staged = {name: asdict(runs) for name, runs in self._staged.items()}
-        return {"now": self.now, "begun": self._begun, "staged": staged}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`to_json` returned."""
-        self.now, self._begun = state["now"], state["begun"]
-        self._staged = {
-            name: StagedRuns(**{**runs, "times": [*runs["times"]], "counts": [*runs["counts"]]})
-            for name, runs in state["staged"].items()
-        }

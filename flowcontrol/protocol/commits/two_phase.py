@@ -16,9 +16,10 @@ from flowcontrol.protocol.commits.transactions import (
     TransactionState,
     TransactionStore,
 )
+from flowcontrol.protocol.kept import Kept
 
 
-class TwoPhaseCommitSink:
+class TwoPhaseCommitSink(Kept):
     """Pre-commits at a checkpoint's barrier, commits when the checkpoint has completed.
 
     Parameters
@@ -209,7 +210,7 @@ class TwoPhaseCommitSink:
             self._open = None
         if self._lifecycle is Lifecycle.RUNNING:
             self._open = self._begin(now)
-        return self._kept()
+        return self._state()
 
     def notify_complete(self, now: int, checkpoint: int) -> list[Action]:
         """Commit all that is pre-committed under this checkpoint or an earlier one, in order.
@@ -274,7 +275,7 @@ class TwoPhaseCommitSink:
 
     def state(self) -> dict[str, Any]:
         """Return all that it remembers, as plain JSON if the store's names are."""
-        return {"lifecycle": str(self._lifecycle), **self._kept().to_json()}
+        return {"lifecycle": str(self._lifecycle), **self._state().to_json()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` of a sink with the same settings returned.
@@ -304,7 +305,7 @@ class TwoPhaseCommitSink:
             for number, name in kept.pending.items()
         }
 
-    def _kept(self) -> SinkState:
+    def _state(self) -> SinkState:
         return SinkState(
             None if self._open is None else self._open.name,
             {number: transaction.name for number, transaction in self._pending.items()},

@@ -1,9 +1,9 @@
 """The restart strategy of a job: counts failures, and says whether and when to restart."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.restarts.backoff import exponential_delay, fixed_allows, rate_allows
 
 NONE, FIXED, RATE, EXPONENTIAL = "none", "fixed", "rate", "exponential"
@@ -13,7 +13,7 @@ Kind = str | tuple[str, int, int] | tuple[str, int, int, int]
 
 
 @dataclass
-class RestartStrategy:
+class RestartStrategy(Kept):
     """A job's restart strategy (``RestartBackoffTimeStrategy``).
 
     Parameters
@@ -55,6 +55,8 @@ class RestartStrategy:
     >>> strategy.fail(5_400), strategy.delay(5_400)  # merged with the first
     (False, 600)
     """
+
+    _kept = ("_failures", "_failed_at", "_draws", "_next_restart")
 
     kind: Kind = EXPONENTIAL
     initial: int = 1_000
@@ -133,22 +135,6 @@ class RestartStrategy:
         if self._next_restart is None:
             raise ValueError("no failure so far, so there is no delay: call fail(now) first")
         return max(0, self._next_restart - now)
-
-    def state(self) -> dict[str, Any]:
-        """Return what the strategy remembers, for JSON."""
-        return {
-            "failures": self._failures,
-            "failed_at": list(self._failed_at),
-            "draws": self._draws,
-            "next_restart": self._next_restart,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take back what :meth:`state` returned for a strategy of the same numbers."""
-        self._failures = state["failures"]
-        self._failed_at = list(state["failed_at"])
-        self._draws = state["draws"]
-        self._next_restart = state["next_restart"]
 
     def _fail_exponential(self, now: int) -> bool:
         if self._next_restart is not None:

@@ -17,7 +17,6 @@ Where this differs from it:
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from flowcontrol.systems.throttles import controller as c
 
@@ -95,7 +94,7 @@ class AimdRate(c.Controller):
         Parameters of the throttle, and what the job is.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ("rate", "fell_us", "history")
+    _kept = ("rate", "fell_us", "history")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings)

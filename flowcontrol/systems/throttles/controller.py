@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any, ClassVar, NamedTuple
 
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.ratios import MOST
 
 NEVER = 1 << 62
@@ -130,7 +130,7 @@ class ControllerSettings(NamedTuple):
     spouts_above: Mapping[str, Sequence[str]]
 
 
-class Controller(ABC):
+class Controller(Kept, ABC):
     """What slows the sources of a job.
 
     The clock asks :meth:`first` before round 0, and then calls :meth:`observe` at the end of the
@@ -151,8 +151,7 @@ class Controller(ABC):
         and the subtask that hears it, or that says it to the controller; 1: it is heard.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ()
-    """Names of the attributes that change from round to round; plain JSON all of them."""
+    _kept: ClassVar[tuple[str, ...]] = ("messages", "spoken", "look_us")
 
     def __init__(self, settings: ControllerSettings, interval: str = "interval_ms") -> None:
         # Between two looks is at least a round, for none is finer.
@@ -185,38 +184,6 @@ class Controller(ABC):
         seen : JobObservation
             The job at the end of a round, later than the one before.
         """
-
-    def state(self) -> dict[str, Any]:
-        """Return what it remembers: numbers, strings, lists and mappings by name.
-
-        Notes
-        -----
-        JSON keeps a float exactly, so a controller that is restored from it goes on as if it had
-        never stopped.
-        """
-        return {name: deepcopy(getattr(self, name)) for name in self._names()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` of a controller of the same kind has returned.
-
-        Raises
-        ------
-        ValueError
-            If it is not the state of such a controller; nothing is changed then.
-        """
-        names = set(self._names())
-        if set(state) != names:
-            found = ", ".join(sorted(state)) or "nothing"
-            wanted = ", ".join(sorted(names))
-            raise ValueError(
-                f"the state of {type(self).__name__} has {wanted}; this one has {found}: "
-                "restore it into a controller of the same throttle"
-            )
-        for name in names:
-            setattr(self, name, deepcopy(state[name]))
-
-    def _names(self) -> tuple[str, ...]:
-        return ("messages", "spoken", "look_us", *self._kept)
 
     def look(self, job: JobObservation) -> list[Command]:
         """Observe, and note what is said then and not what was said before."""

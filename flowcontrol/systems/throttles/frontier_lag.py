@@ -12,7 +12,6 @@ takes no time.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import ClassVar
 
 from flowcontrol.systems.throttles import controller as c
 
@@ -49,7 +48,7 @@ class FrontierLag(c.Controller):
         Parameters of the throttle, and what the job is.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ("is_open", "first_open", "ends")
+    _kept = ("is_open", "first_open", "ends")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings)

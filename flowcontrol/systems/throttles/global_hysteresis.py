@@ -17,8 +17,6 @@ Where this differs from them:
 - A source that hears of it stops at once. Heron's spouts go on until their sockets are full.
 """
 
-from typing import ClassVar
-
 from flowcontrol.systems.throttles import controller as c
 
 
@@ -121,9 +119,7 @@ class GlobalHysteresis(c.Controller):
         bytes if ``high_bytes`` is positive.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = (
-        "claims", "met", "written_ms", "said", "heard", "pending",
-    )  # fmt: skip
+    _kept = ("claims", "met", "written_ms", "said", "heard", "pending")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings, "check_ms")

@@ -16,7 +16,6 @@ Where this differs from Spark:
 """
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from flowcontrol.protocol.ratios import MOST
 from flowcontrol.systems.throttles import controller as c
@@ -142,8 +141,8 @@ class PidRate(Batches):
         Parameters of the throttle, and what the job is.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = (
-        *Batches._kept, "planned", "queue", "formed_us", "records",
+    _kept = (
+        "planned", "queue", "formed_us", "records",
         "rate", "error", "last_ms", "published",
     )  # fmt: skip
 

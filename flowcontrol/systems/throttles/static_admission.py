@@ -25,7 +25,6 @@ Where it differs from Kafka Streams:
 """
 
 import math
-from typing import ClassVar
 
 from flowcontrol.systems.throttles.batches import Batches, waiting
 from flowcontrol.systems.throttles.controller import NEVER, ControllerSettings, JobObservation
@@ -93,7 +92,7 @@ class StaticAdmission(Batches):
         Parameters of the throttle, and what the job is.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = (*Batches._kept, "stamp_us")
+    _kept = ("stamp_us",)
 
     def __init__(self, settings: ControllerSettings) -> None:
         super().__init__(settings)

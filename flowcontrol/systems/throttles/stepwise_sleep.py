@@ -16,7 +16,7 @@ Where this differs from them:
   up when samples are taken.
 """
 
-from typing import Any, ClassVar
+from typing import Any
 
 from flowcontrol.systems.throttles import controller as c
 
@@ -144,9 +144,7 @@ class StepwiseSleep(c.Controller):
         Parameters of the throttle, and what the job is.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = (
-        "looks", "votes", "pressed", "sleeps", "known", "active",
-    )  # fmt: skip
+    _kept = ("looks", "votes", "pressed", "sleeps", "known", "active")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings)

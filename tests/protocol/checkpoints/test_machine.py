@@ -107,7 +107,7 @@ class World:
         self.check(actions, queued, gone)
         if name == "acknowledge" and tick is not None and self.coordinator.next_time is not None:
             pause_ends = None if self.last_completion is None else self.last_completion + self.pause
-            moved = self.coordinator.state()["ticks"][0] == pause_ends != tick
+            moved = self.coordinator.state()["ticks"]["next"] == pause_ends != tick
             self.seen["tick moved"] += bool(queued) and moved
 
     def request(self, coordinator, a, b, c):

@@ -136,7 +136,7 @@ def test_bad_calls_are_refused(calls: list[Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         getattr(uploads, name)(*arguments)
     assert uploads.state() == before or name == "start"  # time goes on, nothing begins
-    assert uploads.tasks == [task for task, *_ in before["left"] if task not in uploads._ended]
+    assert uploads.tasks == [task for task in before["left"] if task not in uploads._ended]
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan")])
@@ -230,8 +230,8 @@ def test_fractions_stay_short_though_uploads_never_pause() -> None:
             nbytes = drawn.randrange(1, 9)
             uploads.start(now, number, nbytes)
             number, started = number + 1, started + nbytes
-        longest = max(longest, *(d.bit_length() for *_, d in uploads.state()["left"]))
-    left = sum(Fraction(n, d) for _, n, d in uploads.state()["left"])
+        longest = max(longest, *(left.denominator.bit_length() for left in uploads._left.values()))
+    left = sum(uploads._left.values(), Fraction(0))
     assert started - left == Fraction(7 * now, S)
     assert ended > 500
     assert 20 < longest < 100

@@ -330,8 +330,8 @@ def test_the_cost_does_not_grow_with_records():
     for _ in range(1000):
         account.write(10, 10**15)
     account.write(11, 1)
-    (runs,) = account.state()["store"]["staged"].values()
-    assert (runs["times"], runs["counts"]) == ([10, 11], [10**18, 1])
+    (runs,) = account._store._staged.values()
+    assert (runs.times, runs.counts) == ([10, 11], [10**18, 1])
 
 
 def test_a_resolution_bounds_the_runs_and_the_error():
@@ -339,8 +339,8 @@ def test_a_resolution_bounds_the_runs_and_the_error():
     for account in (fine, coarse):
         for time in range(100):
             account.write(time, 1)
-        (runs,) = account.state()["store"]["staged"].values()
-        assert len(runs["times"]) == (100 if account is fine else 10)
+        (runs,) = account._store._staged.values()
+        assert len(runs.times) == (100 if account is fine else 10)
         account.barrier(100, 1)
         account.complete(200, 1)
     exact, rough = fine.sample(), coarse.sample()
@@ -354,7 +354,7 @@ def test_barriers_are_forgotten_when_a_later_one_completes():
     for number in range(1, 100):
         account.barrier(number, number)
         account.complete(number, number)
-    assert [row[0] for row in account.state()["barriers"]] == [99]
+    assert list(account._barriers) == [99]
 
 
 def test_a_savepoint_that_completes_leaves_the_checkpoint_before_it():
