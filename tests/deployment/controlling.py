@@ -23,26 +23,17 @@ from flowcontrol.protocol.control import (
     move,
     new_token,
 )
-from flowcontrol.protocol.control.calls import (
-    accumulators_bytes,
-    acknowledge_bytes,
-    asks_executor_bytes,
-    declared_bytes,
-    offer_bytes,
-    report_bytes,
-    slot_report_bytes,
-    submit_bytes,
-)
+from flowcontrol.protocol.control.calls import FURTHER_SLOT, SIZES, size_of
 from flowcontrol.protocol.control.job_master import JobMaster
 
 SECOND = 1_000_000
 TOKEN = re.compile("[0-9a-f]{32}")
-SIZES = {
-    "submit": submit_bytes,
-    "acknowledge": acknowledge_bytes,
-    "asks executor": asks_executor_bytes,
-    "slot report": slot_report_bytes,
-    "accumulators": accumulators_bytes,
+CALLS = {
+    "submit": (Name.SUBMIT_TASK, ""),
+    "acknowledge": (Name.ACKNOWLEDGE_CHECKPOINT, ""),
+    "asks executor": (Name.HEARTBEAT_FROM_JOB_MANAGER, ""),
+    "slot report": (Name.HEARTBEAT_FROM_TASK_MANAGER, RESOURCE_MANAGER),
+    "accumulators": (Name.HEARTBEAT_FROM_TASK_MANAGER, JOB_MASTER),
 }
 TASK, JOB = {str(one): one for one in TaskStatus}, {str(one): one for one in JobStatus}
 
@@ -106,16 +97,19 @@ class Asked:
 
     def size(self, *words: str) -> int:
         numbers = [int(word) for word in words if word.isdigit()]
-        return SIZES[" ".join(word for word in words if not word.isdigit())](*numbers)
+        what = " ".join(word for word in words if not word.isdigit())
+        if what == "acknowledge":  # by the operators beyond the first
+            numbers = [number - 1 for number in numbers]
+        return size_of(*CALLS[what], *numbers)
 
     def declared(self, slots: str) -> int:
-        return declared_bytes(int(slots))
+        return size_of(Name.DECLARE_REQUIRED_RESOURCES, part=int(slots), whole=1)
 
     def offer(self, slots: str) -> int:
-        return offer_bytes(int(slots))
+        return SIZES[Name.OFFER_SLOTS][0] + FURTHER_SLOT * (int(slots) - 1)
 
     def reported(self, what: str) -> int:
-        return report_bytes(is_end=what == "end")
+        return SIZES[Name.UPDATE_TASK_EXECUTION_STATE][what == "end"]
 
     def check(self, own: str, carried: str) -> str:
         check_token("RM", "a call", *(None if w == "-" else w for w in (carried, own)))

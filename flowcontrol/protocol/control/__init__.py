@@ -19,11 +19,15 @@ from flowcontrol.protocol.control.calls import (
     places_of,
 )
 from flowcontrol.protocol.control.durations import Durations, durations
-from flowcontrol.protocol.control.fencing import check_token, new_token
-from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor, Heartbeats
+from flowcontrol.protocol.control.endpoint import (
+    HeartbeatMonitor,
+    Heartbeats,
+    Registration,
+    check_token,
+    new_token,
+)
 from flowcontrol.protocol.control.job_master import JobMaster
 from flowcontrol.protocol.control.plane import ControlPlane
-from flowcontrol.protocol.control.registration import Registration
 from flowcontrol.protocol.control.resource_manager import CHECK_DELAY, ResourceManager
 from flowcontrol.protocol.control.states import JobStatus, TaskStatus, move
 from flowcontrol.protocol.control.task_executor import SlotStatus, TaskExecutor

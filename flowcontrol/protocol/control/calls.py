@@ -117,85 +117,46 @@ class After:
 
 Effect = Call | Reply | After
 
-SIZES: Final[dict[Name, int]] = {
-    Name.REGISTER_TASK_EXECUTOR: 3195,
-    Name.SEND_SLOT_REPORT: 2669,
-    Name.SUBMIT_JOB: 42942,
-    Name.REGISTER_JOB_MASTER: 1137,
-    Name.REQUEST_SLOT: 2389,
-    Name.REGISTER_TASK_MANAGER: 1571,
-    Name.TRIGGER_CHECKPOINT: 2144,
-    Name.CONFIRM_CHECKPOINT: 1279,
-    Name.ABORT_CHECKPOINT: 1279,
-    Name.CANCEL_TASK: 1341,
-    Name.FREE_SLOT: 3232,
+SIZES: Final[dict[Name | tuple[Name, str], tuple[int, int]]] = {
+    Name.REGISTER_TASK_EXECUTOR: (3195, 3195),
+    Name.SEND_SLOT_REPORT: (2669, 2669),
+    Name.SUBMIT_JOB: (42942, 42942),
+    Name.REGISTER_JOB_MASTER: (1137, 1137),
+    Name.DECLARE_REQUIRED_RESOURCES: (1195, 1772),
+    Name.REQUEST_SLOT: (2389, 2389),
+    Name.REGISTER_TASK_MANAGER: (1571, 1571),
+    Name.OFFER_SLOTS: (2298, 2298),
+    Name.SUBMIT_TASK: (15_000, 25_000),
+    Name.UPDATE_TASK_EXECUTION_STATE: (1675, 3852),
+    Name.TRIGGER_CHECKPOINT: (2144, 2144),
+    Name.ACKNOWLEDGE_CHECKPOINT: (1785, 4517),
+    Name.CONFIRM_CHECKPOINT: (1279, 1279),
+    Name.ABORT_CHECKPOINT: (1279, 1279),
+    Name.CANCEL_TASK: (1341, 1341),
+    Name.FREE_SLOT: (3232, 3232),
+    Name.HEARTBEAT_FROM_RESOURCE_MANAGER: (636, 636),
+    (Name.HEARTBEAT_FROM_RESOURCE_MANAGER, JOB_MASTER): (633, 633),
+    Name.HEARTBEAT_FROM_JOB_MANAGER: (1253, 1285),
+    (Name.HEARTBEAT_FROM_JOB_MANAGER, RESOURCE_MANAGER): (634, 634),
+    Name.HEARTBEAT_FROM_TASK_MANAGER: (2687, 3109),
+    (Name.HEARTBEAT_FROM_TASK_MANAGER, JOB_MASTER): (3349, 8788),
 }
-"""Bytes of calls that are of one size."""
+"""Least and most bytes of a call; to a target by name where it differs."""
 
-ASKS_TASK_MANAGER, ASKS_JOB_MASTER, JOB_MASTER_ANSWERS = 636, 633, 634
-"""Heartbeats of the resource manager, and the JobMaster's answer, bytes."""
-
-_DECLARED, _DECLARED_NOTHING = 1772, 1195
-_OFFER, _FURTHER_SLOT = 2298, 37
-_REPORTED, _REPORTED_END = 1675, 3852
-_SUBMIT, _ACKNOWLEDGE = (15_000, 25_000), (1785, 4517)
-_ASKS_EXECUTOR, _SLOT_REPORT, _ACCUMULATORS = (1253, 1285), (2687, 3109), (3349, 8788)
+FURTHER_SLOT: Final = 37
+"""Bytes of each further slot that is offered."""
 
 
-def within(bounds: tuple[int, int], part: int, whole: int) -> int:
-    """Return a size within the range that was measured: ``part`` of ``whole`` of the way up.
+def size_of(name: Name, target: str = "", part: int = 0, whole: int = 0) -> int:
+    """Return the size of a call that lists ``part`` of the ``whole`` that it may list, bytes.
 
-    The range of a table does not say what a size depends on. Ours goes up evenly with what the
-    call lists, and reaches the upper end where it lists the most of the job.
+    The table does not say what a size depends on within its range. Ours goes up evenly with what
+    the call lists, and reaches the upper end where it lists the most of the job: a task's
+    descriptor its channels, an acknowledgement the operators of the chain beyond the first, a
+    heartbeat the slots in use or the tasks that run.
     """
-    low, high = bounds
+    low, high = SIZES.get((name, target), SIZES[name])
     return low + (high - low) * min(part, whole) // whole if whole > 0 else low
-
-
-def declared_bytes(slots: int) -> int:
-    """Return the size of a declaration of so many slots."""
-    return _DECLARED if slots > 0 else _DECLARED_NOTHING
-
-
-def offer_bytes(slots: int) -> int:
-    """Return the size of an offer of so many slots, at least 1."""
-    return _OFFER + _FURTHER_SLOT * (slots - 1)
-
-
-def report_bytes(*, is_end: bool) -> int:
-    """Return the size of a report of a task's state; the last one has its accumulators."""
-    return _REPORTED_END if is_end else _REPORTED
-
-
-def submit_bytes(channels: int, most: int) -> int:
-    """Return the size of a task's descriptor by its channels, of the most that a task has.
-
-    A shuffle descriptor for each channel is what descriptors of one job differ in.
-    """
-    return within(_SUBMIT, channels, most)
-
-
-def acknowledge_bytes(operators: int, most: int) -> int:
-    """Return the size of an acknowledgement by the operators of the task, of the most in a task.
-
-    It names a handle for the state of each operator of the chain; of one the least was measured.
-    """
-    return within(_ACKNOWLEDGE, operators - 1, most - 1)
-
-
-def asks_executor_bytes(held: int, slots: int) -> int:
-    """Return the size of a JobMaster's heartbeat, which lists the slots that it holds there."""
-    return within(_ASKS_EXECUTOR, held, slots)
-
-
-def slot_report_bytes(allocated: int, slots: int) -> int:
-    """Return the size of a task executor's answer to the resource manager: its slots' holders."""
-    return within(_SLOT_REPORT, allocated, slots)
-
-
-def accumulators_bytes(running: int, tasks: int) -> int:
-    """Return the size of its answer to a JobMaster, with what it knows of each running task."""
-    return within(_ACCUMULATORS, running, tasks)
 
 
 @dataclass(frozen=True, slots=True)

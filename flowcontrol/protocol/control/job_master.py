@@ -5,31 +5,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.control.calls import (
     JOB_MASTER,
-    JOB_MASTER_ANSWERS,
     RESOURCE_MANAGER,
-    SIZES,
-    After,
     Call,
     ControlTask,
     Effect,
     Name,
     Reply,
-    asks_executor_bytes,
-    declared_bytes,
     places_of,
-    submit_bytes,
 )
-from flowcontrol.protocol.control.fencing import check_token
-from flowcontrol.protocol.control.heartbeats import HeartbeatMonitor, Heartbeats
-from flowcontrol.protocol.control.registration import Registration
+from flowcontrol.protocol.control.endpoint import Endpoint, Heartbeats, Registration, check_token
 from flowcontrol.protocol.control.resource_manager import Place
 from flowcontrol.protocol.control.states import JOB_ENDS, TASK_ENDS, JobStatus, TaskStatus, move
 from flowcontrol.protocol.control.task_executor import Attempt
 
 _DEPLOYED = (TaskStatus.DEPLOYING, TaskStatus.INITIALIZING, TaskStatus.RUNNING)
+_RUNNING = (JobStatus.RUNNING, JobStatus.RESTARTING)
 
 
-class JobMaster:
+class JobMaster(Endpoint):
     """The master of one job while it is its leader.
 
     Parameters
@@ -59,14 +52,14 @@ class JobMaster:
         Registered task executors, and the start of the process.
     completed : int
         The latest completed checkpoint; -1: none.
-    monitors : dict of str to HeartbeatMonitor
-        By task executor that it asks for heartbeats.
 
     Notes
     -----
     ``JobMaster``, ``DefaultScheduler``, ``DeclarativeSlotPool``. A region's tasks are sent when all
     its slots are there, in the order of the tasks; Flink has none.
     """
+
+    beat = Name.HEARTBEAT_FROM_JOB_MANAGER
 
     def __init__(
         self,
@@ -75,151 +68,118 @@ class JobMaster:
         before: "JobMaster | None" = None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
-        self._heartbeat = heartbeats or Heartbeats()
+        super().__init__(JOB_MASTER, heartbeats)
         self.token: str | None = token
         self.status = JobStatus.INITIALIZING
         self.tasks = [TaskStatus.CREATED for _ in tasks]
         self.attempts = [0 for _ in tasks]
-        self.completed = -1
+        self.completed: int = -1 if before is None else before.completed
         if before is not None:
             self.attempts = [number + 1 for number in before.attempts]
-            self.completed = before.completed
         self.slots: set[Place] = set()
         self.executors: dict[str, int] = {}
-        self.monitors: dict[str, HeartbeatMonitor] = {}
         self.pending: dict[int, set[int]] = {}
-        self._job, self._leader = tasks, token
-        self._places = places_of(tasks)
+        self._job, self._places = tasks, places_of(tasks)
         self._most_channels = max((task.channels for task in tasks), default=0)
         self._required = 0
-        self._resource_leader: str | None = None
-        self._at_resources = Registration()
 
     # ------------------------------------------------------------------ leadership
 
-    def start(self, now: int) -> list[Effect]:
+    @property
+    def identity(self) -> str | None:
+        """Its token, which is its leader id."""
+        return self.token
+
+    def start(self, now: int) -> Iterator[Effect]:
         """Begin: have all tasks scheduled, which ask for their slots."""
         self.status = move(move(self.status, JobStatus.CREATED), JobStatus.RUNNING)
         self.tasks = [move(one, TaskStatus.SCHEDULED) for one in self.tasks]
-        return [After(now + self._heartbeat.interval, JOB_MASTER, "heartbeat", (self._leader,))]
+        yield self._next_beat(now)
 
     def suspend(self) -> None:
         """Lead no more: the job ends here, and only here; every call is refused."""
         if self.status not in JOB_ENDS:
             self.status = move(self.status, JobStatus.SUSPENDED)
         self.token = None
-        self.slots.clear()
-        self.executors.clear()
-        self.monitors.clear()
-        self.pending.clear()
+        for own in (self.slots, self.executors, self.monitors, self.pending):
+            own.clear()
 
-    def hear_resource_leader(self, now: int, token: str) -> list[Effect]:
+    def hear_resource_leader(self, now: int, token: str) -> Iterator[Effect]:
         """Learn of a leader of the resource manager, and register with it; tasks run on."""
-        if self.token is None or self.status in JOB_ENDS:
-            return []
-        self._resource_leader, self._at_resources = token, Registration()
-        return self._register(now)
+        if self.token is not None and self.status not in JOB_ENDS:
+            name = Name.REGISTER_JOB_MASTER
+            self.leaders[name] = own = Registration(RESOURCE_MANAGER, name, token)
+            yield from self._register(now, own)
 
-    def _register(self, now: int) -> list[Effect]:
-        own, name = self._at_resources, Name.REGISTER_JOB_MASTER
-        late, args = own.call(now), (self._leader, own.tries)
-        value = self._leader, self._resource_leader, own.tries, True
-        return [
-            Call(JOB_MASTER, RESOURCE_MANAGER, name, self._resource_leader, SIZES[name], args),
-            After(late, JOB_MASTER, name, value),
-        ]
+    def _registered(self, now: int, own: Registration) -> Iterator[Effect]:
+        if self.status not in JOB_ENDS:
+            yield self._declare(len(self._places))
+
+    def _given_up(self, now: int, reply: Reply) -> Iterator[Effect]:
+        if reply.value[0] == self._resource_leader:
+            yield from self.hear_resource_leader(now, reply.value[0])
+
+    @property
+    def _resource_leader(self) -> str | None:
+        own = self.leaders.get(Name.REGISTER_JOB_MASTER)
+        return None if own is None else own.leader
 
     # ------------------------------------------------------------------ calls
 
-    def hear(self, now: int, call: Call) -> list[Effect]:
-        """Execute a call.
-
-        Raises
-        ------
-        FencingTokenError
-            If it is for another JobMaster; nothing has changed then.
-        """
+    def _check(self, call: Call) -> None:
         check_token(JOB_MASTER, call.name, call.token, self.token)
+
+    def register_task_manager(
+        self, now: int, call: Call, start: int, number: int
+    ) -> Iterator[Effect]:
+        """Know a process, once; it takes the place of the one before."""
         who = call.source
-        if call.name == Name.REGISTER_TASK_MANAGER:
-            start, number = call.args
-            found = list[Effect]()
-            if self.executors.get(who) != start:
-                found = self._drop(now, who)
-                self.executors[who] = start
-                self.monitors[who] = self._heartbeat.monitor(now)
-            return [*found, Reply(JOB_MASTER, who, call.name, (self.token, number))]
-        if call.name == Name.OFFER_SLOTS:
-            return self._offered(who, call.args[1])
-        if call.name == Name.UPDATE_TASK_EXECUTION_STATE:
-            return self._updated(now, *call.args)
-        if call.name == Name.ACKNOWLEDGE_CHECKPOINT:
-            return self._acknowledged(*call.args)
-        if call.name == Name.HEARTBEAT_FROM_TASK_MANAGER and who in self.monitors:
-            self.monitors[who].answer(now)
-        if call.name == Name.HEARTBEAT_FROM_RESOURCE_MANAGER:
-            name, token, size = Name.HEARTBEAT_FROM_JOB_MANAGER, call.args[0], JOB_MASTER_ANSWERS
-            return [Call(JOB_MASTER, RESOURCE_MANAGER, name, token, size)]
-        return []
+        if self.executors.get(who) != start:
+            yield from self._drop(now, who)
+            self.executors[who] = start
+            self.monitors[who] = self._heartbeat.monitor(now)
+        yield Reply(JOB_MASTER, who, call.name, (self.token, number))
 
-    def reply(self, now: int, reply: Reply) -> list[Effect]:
-        """Take the answer to a registration, or notice of a heartbeat that failed."""
-        if reply.name == Name.HEARTBEAT_FROM_JOB_MANAGER and reply.error:
-            monitor = self.monitors.get(reply.source)
-            if monitor is not None and monitor.fail(now):
-                return self.lose(now, reply.source)
-        own = self._at_resources
-        leader = self._resource_leader
-        if reply.name == "disconnect" and leader is not None and reply.value == (leader,):
-            return self.hear_resource_leader(now, leader)
-        if reply.name != Name.REGISTER_JOB_MASTER or own.is_done or self.token is None:
-            return []
-        if reply.value[:1] != (self._resource_leader,):
-            return []
-        if reply.error:
-            value = self._leader, self._resource_leader, own.tries, False
-            return [After(own.failed(now), JOB_MASTER, reply.name, value)]
-        if not own.answered(reply.value[1]) or self.status in JOB_ENDS:
-            return []
-        return [self._declare(len(self._places))]
+    def heartbeat_from_task_manager(self, now: int, call: Call) -> Iterator[Effect]:
+        """Know that a task executor lives."""
+        if call.source in self.monitors:
+            self.monitors[call.source].answer(now)
+        return iter(())
 
-    def act(self, now: int, due: After) -> list[Effect]:
-        """Do what is due: heartbeats, or register again."""
-        if due.value[0] != self.token:
-            return []
-        if due.what == "heartbeat":
-            return list(self._heartbeats(now))
-        own = self._at_resources
-        if due.value[1:3] != (self._resource_leader, own.tries) or own.is_done:
-            return []
-        if due.value[3]:
-            own.timed_out(now)
-        return self._register(now)
+    def heartbeat_from_resource_manager(
+        self, now: int, call: Call, leader: str
+    ) -> Iterator[Effect]:
+        """Say that it lives."""
+        yield self._call(RESOURCE_MANAGER, self.beat, leader)
+
+    def reply(self, now: int, reply: Reply) -> Iterator[Effect]:
+        """Take an answer, unless it leads no more."""
+        return super().reply(now, reply) if self.token is not None else iter(())
 
     # ------------------------------------------------------------------ slots
 
     def _declare(self, count: int) -> Call:
         self._required = count
-        name, size = Name.DECLARE_REQUIRED_RESOURCES, declared_bytes(count)
-        args = self._leader, count
-        return Call(JOB_MASTER, RESOURCE_MANAGER, name, self._resource_leader, size, args)
+        name, leader = Name.DECLARE_REQUIRED_RESOURCES, self._resource_leader
+        part = min(1, count)
+        return self._call(RESOURCE_MANAGER, name, leader, self.token, count, part=part, whole=1)
 
-    def _offered(self, who: str, offered: Iterable[int]) -> list[Effect]:
+    def offer_slots(
+        self, now: int, call: Call, leader: str, offered: Sequence[int]
+    ) -> Iterator[Effect]:
         """Take the slots that the job needs, and refuse the others."""
-        is_over = self.status in JOB_ENDS
-        taken = (
-            [slot for slot in offered if (who, slot) in self._places and not is_over]
-            if who in self.executors
-            else []
-        )
+        who, places = call.source, set(self._places)
+        if who not in self.executors or self.status in JOB_ENDS:
+            places = set()
+        taken = [slot for slot in offered if (who, slot) in places]
         self.slots.update((who, slot) for slot in taken)
         refused = [slot for slot in offered if slot not in taken]
-        value = self.token, tuple(taken), tuple(refused)
-        return [Reply(JOB_MASTER, who, Name.OFFER_SLOTS, value), *self._deploy()]
+        yield Reply(JOB_MASTER, who, call.name, (self.token, tuple(taken), tuple(refused)))
+        yield from self._deploy()
 
     def _deploy(self) -> Iterator[Effect]:
         """Send the tasks of each region whose slots are all there."""
-        if self.status not in {JobStatus.RUNNING, JobStatus.RESTARTING}:
+        if self.status not in _RUNNING:
             return
         waiting: dict[int, list[int]] = {}
         for number, status in enumerate(self.tasks):
@@ -232,9 +192,9 @@ class JobMaster:
     def _submit(self, number: int) -> Call:
         task = self._job[number]
         self.tasks[number] = move(self.tasks[number], TaskStatus.DEPLOYING)
-        size = submit_bytes(task.channels, self._most_channels)
-        args = (self._attempt(number), self.completed)
-        return Call(JOB_MASTER, task.executor, Name.SUBMIT_TASK, self.token, size, args)
+        args, part = (self._attempt(number), self.completed), task.channels
+        most = self._most_channels
+        return self._call(task.executor, Name.SUBMIT_TASK, self.token, *args, part=part, whole=most)
 
     def _attempt(self, number: int) -> Attempt:
         return number, self.attempts[number]
@@ -245,31 +205,31 @@ class JobMaster:
         for place in self._places:
             left -= 1
             if place in self.slots:
-                name = Name.FREE_SLOT
-                yield Call(JOB_MASTER, place[0], name, self.token, SIZES[name], (place[1],))
+                yield self._call(place[0], Name.FREE_SLOT, self.token, place[1])
             yield self._declare(left)
         self.slots.clear()
 
     # ------------------------------------------------------------------ tasks
 
-    def _updated(self, now: int, attempt: Attempt, status: TaskStatus) -> list[Effect]:
+    def update_task_execution_state(
+        self, now: int, call: Call, attempt: Attempt, status: TaskStatus
+    ) -> Iterator[Effect]:
         """Take a report of a task; one of an attempt that is over is passed over."""
         number = attempt[0]
-        before = self.tasks[number]
+        before, is_end = self.tasks[number], status in TASK_ENDS
         if attempt != self._attempt(number) or before in TASK_ENDS:
-            return []
+            return
         if before == TaskStatus.CANCELING:
-            if status not in TASK_ENDS:
-                return []
+            if not is_end:
+                return
             status = TaskStatus.FAILED if status == TaskStatus.FAILED else TaskStatus.CANCELED
-        if status == TaskStatus.FAILED and self.status == JobStatus.RUNNING:
-            return self.fail(now, [number])
-        if status == TaskStatus.FAILED and self.status == JobStatus.RESTARTING:
-            return self.fail(now, [number])
-        self.tasks[number] = move(before, status)
-        return list(self._look_for_end())
+        if status == TaskStatus.FAILED and self.status in _RUNNING:
+            yield from self.fail(now, [number])
+        else:
+            self.tasks[number] = move(before, status)
+            yield from self._look_for_end()
 
-    def fail(self, now: int, numbers: Iterable[int]) -> list[Effect]:
+    def fail(self, now: int, numbers: Iterable[int]) -> Iterator[Effect]:
         """Have tasks fail: the others of their regions are cancelled.
 
         What follows is a call of :meth:`restart`, when the delay of the strategy is over and
@@ -279,13 +239,11 @@ class JobMaster:
         regions = {self._job[number].region for number in failed}
         if self.status == JobStatus.RUNNING:
             self.status = move(self.status, JobStatus.RESTARTING)
-        found: list[Effect] = []
         for number, task in enumerate(self._job):
             if number in failed and self.tasks[number] not in TASK_ENDS:
                 self.tasks[number] = move(self.tasks[number], TaskStatus.FAILED)
             elif task.region in regions:
-                found += self._cancel(number)
-        return found
+                yield from self._cancel(number)
 
     def restarting(self) -> list[int]:
         """Return the tasks of regions that have failed and have not begun anew."""
@@ -297,7 +255,7 @@ class JobMaster:
         """Tell whether no task is being cancelled any more."""
         return TaskStatus.CANCELING not in self.tasks
 
-    def restart(self, now: int, numbers: Sequence[int]) -> list[Effect]:
+    def restart(self, now: int, numbers: Sequence[int]) -> Iterator[Effect]:
         """Have tasks begin anew; where slots are missing they are asked for.
 
         Parameters
@@ -322,23 +280,24 @@ class JobMaster:
             self.attempts[number] += 1
         if not self.restarting():
             self.status = move(self.status, JobStatus.RUNNING)
-        found = list(self._deploy())
-        is_missing = any(self._job[number].place not in self.slots for number in numbers)
-        return [*found, self._declare(len(self._places))] if is_missing else found
+        yield from self._deploy()
+        if any(self._job[number].place not in self.slots for number in numbers):
+            yield self._declare(len(self._places))
 
-    def fail_job(self) -> list[Effect]:
+    def fail_job(self) -> Iterator[Effect]:
         """Have the job fail for good: no restart is allowed."""
         self.status = move(self.status, JobStatus.FAILING)
-        return self._cancel_all()
+        yield from self._cancel_all()
 
-    def cancel(self) -> list[Effect]:
+    def cancel(self) -> Iterator[Effect]:
         """Cancel the job."""
         self.status = move(self.status, JobStatus.CANCELLING)
-        return self._cancel_all()
+        yield from self._cancel_all()
 
-    def _cancel_all(self) -> list[Effect]:
-        found = [one for number in range(len(self.tasks)) for one in self._cancel(number)]
-        return found + list(self._look_for_end())
+    def _cancel_all(self) -> Iterator[Effect]:
+        for number in range(len(self.tasks)):
+            yield from self._cancel(number)
+        yield from self._look_for_end()
 
     def _cancel(self, number: int) -> Iterator[Effect]:
         before, task = self.tasks[number], self._job[number]
@@ -346,16 +305,12 @@ class JobMaster:
             self.tasks[number] = move(before, TaskStatus.CANCELED)
         elif before in _DEPLOYED:
             self.tasks[number] = move(before, TaskStatus.CANCELING)
-            name, args = Name.CANCEL_TASK, (self._attempt(number),)
-            yield Call(JOB_MASTER, task.executor, name, self.token, SIZES[name], args)
-
-    def _is_ended(self) -> bool:
-        return all(one in TASK_ENDS for one in self.tasks)
+            yield self._call(task.executor, Name.CANCEL_TASK, self.token, self._attempt(number))
 
     def _look_for_end(self) -> Iterator[Effect]:
         """Have the job end if its tasks have."""
         ends = {JobStatus.CANCELLING: JobStatus.CANCELED, JobStatus.FAILING: JobStatus.FAILED}
-        if self._is_ended() and self.status in ends:
+        if self.status in ends and all(one in TASK_ENDS for one in self.tasks):
             self.status = move(self.status, ends[self.status])
             yield from self._give_back()
         elif all(one == TaskStatus.FINISHED for one in self.tasks):
@@ -364,12 +319,14 @@ class JobMaster:
 
     # ------------------------------------------------------------------ task executors
 
-    def lose(self, now: int, who: str) -> list[Effect]:
+    def lose(self, now: int, who: str) -> Iterator[Effect]:
         """Give up a task executor: its tasks fail, and its slots are gone."""
-        found = self._drop(now, who)
-        return [*found, Reply(JOB_MASTER, who, "disconnect", (self.token,))]
+        yield from self._drop(now, who)
+        yield Reply(JOB_MASTER, who, "disconnect", (self.token,))
 
-    def _drop(self, now: int, who: str) -> list[Effect]:
+    _give_up = lose
+
+    def _drop(self, now: int, who: str) -> Iterator[Effect]:
         self.executors.pop(who, None)
         self.monitors.pop(who, None)
         gone = {place for place in self.slots if place[0] == who}
@@ -381,63 +338,57 @@ class JobMaster:
             and (self.tasks[number] in _DEPLOYED or self.tasks[number] == TaskStatus.CANCELING)
         ]
         if not gone or self.status in JOB_ENDS:
-            return []
-        if self.status in {JobStatus.RUNNING, JobStatus.RESTARTING}:
-            found = self.fail(now, failed)
-            return [*found, self._declare(self._required - len(gone))]
+            return
+        if self.status in _RUNNING:
+            yield from self.fail(now, failed)
+            yield self._declare(self._required - len(gone))
+            return
         for number in failed:
             self.tasks[number] = move(self.tasks[number], TaskStatus.FAILED)
-        return list(self._look_for_end())
+        yield from self._look_for_end()
 
-    def _heartbeats(self, now: int) -> Iterator[Effect]:
-        if self.status in JOB_ENDS:
-            return
-        for who, monitor in list(self.monitors.items()):
-            if monitor.is_dead(now):
-                yield from self.lose(now, who)
-                continue
-            held = sum(place[0] == who for place in self.slots)
-            own = sum(place[0] == who for place in self._places)
-            name, size = Name.HEARTBEAT_FROM_JOB_MANAGER, asks_executor_bytes(held, own)
-            yield Call(JOB_MASTER, who, name, self.token, size)
-        at = now + self._heartbeat.interval
-        yield After(at, JOB_MASTER, "heartbeat", (self._leader,))
+    def _ask(self, now: int) -> Iterator[Effect]:
+        return iter(()) if self.status in JOB_ENDS else super()._ask(now)
+
+    def _asked(self, who: str) -> Call:
+        held = sum(place[0] == who for place in self.slots)
+        own = sum(place[0] == who for place in self._places)
+        return self._call(who, self.beat, self.token, part=held, whole=own)
 
     # ------------------------------------------------------------------ checkpoints
 
-    def trigger(self, checkpoint: int) -> list[Effect]:
+    def trigger(self, checkpoint: int) -> Iterator[Effect]:
         """Have the sources of a job begin a checkpoint."""
         self.pending[checkpoint] = set()
         sources = [n for n, task in enumerate(self._job) if task.is_source]
-        return list(self._tell(Name.TRIGGER_CHECKPOINT, sources, checkpoint))
+        yield from self._tell(Name.TRIGGER_CHECKPOINT, sources, checkpoint)
 
-    def abort(self, checkpoint: int) -> list[Effect]:
+    def abort(self, checkpoint: int) -> Iterator[Effect]:
         """Tell all tasks that a checkpoint is not taken after all."""
-        if self.pending.pop(checkpoint, None) is None:
-            return []
-        return list(self._tell(Name.ABORT_CHECKPOINT, range(len(self._job)), checkpoint))
+        if self.pending.pop(checkpoint, None) is not None:
+            yield from self._tell(Name.ABORT_CHECKPOINT, range(len(self._job)), checkpoint)
 
-    def complete(self, checkpoint: int) -> list[Effect]:
+    def complete(self, checkpoint: int) -> Iterator[Effect]:
         """Tell all tasks that a checkpoint is complete, if nobody has done so."""
-        if self.pending.pop(checkpoint, None) is None:
-            return []
-        self.completed = checkpoint
-        return list(self._tell(Name.CONFIRM_CHECKPOINT, range(len(self._job)), checkpoint))
+        if self.pending.pop(checkpoint, None) is not None:
+            self.completed = checkpoint
+            yield from self._tell(Name.CONFIRM_CHECKPOINT, range(len(self._job)), checkpoint)
 
-    def _acknowledged(self, attempt: Attempt, checkpoint: int) -> list[Effect]:
+    def acknowledge_checkpoint(
+        self, now: int, call: Call, attempt: Attempt, checkpoint: int
+    ) -> Iterator[Effect]:
         """Take an acknowledgement; the last one makes it complete."""
         if checkpoint not in self.pending or attempt != self._attempt(attempt[0]):
-            return []
+            return
         self.pending[checkpoint].add(attempt[0])
-        has_all = all(
+        if all(
             number in self.pending[checkpoint] or status == TaskStatus.FINISHED
             for number, status in enumerate(self.tasks)
-        )
-        return self.complete(checkpoint) if has_all else []
+        ):
+            yield from self.complete(checkpoint)
 
     def _tell(self, name: Name, numbers: Iterable[int], checkpoint: int) -> Iterator[Effect]:
         for number in numbers:
             if self.tasks[number] in _DEPLOYED:
-                args = self._attempt(number), checkpoint
-                who = self._job[number].executor
-                yield Call(JOB_MASTER, who, name, self.token, SIZES[name], args)
+                who, args = self._job[number].executor, (self._attempt(number), checkpoint)
+                yield self._call(who, name, self.token, *args)

@@ -1,6 +1,6 @@
 """The control plane of one job: its endpoints, and the calls that are under way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Final
 
@@ -10,7 +10,6 @@ from flowcontrol.protocol.control.calls import (
     DISPATCHER,
     JOB_MASTER,
     RESOURCE_MANAGER,
-    SIZES,
     After,
     Call,
     ControlTask,
@@ -18,9 +17,9 @@ from flowcontrol.protocol.control.calls import (
     Name,
     Reply,
     places_of,
+    size_of,
 )
-from flowcontrol.protocol.control.fencing import check_token, new_token
-from flowcontrol.protocol.control.heartbeats import Heartbeats
+from flowcontrol.protocol.control.endpoint import Endpoint, Heartbeats, check_token, new_token
 from flowcontrol.protocol.control.job_master import JobMaster
 from flowcontrol.protocol.control.resource_manager import CHECK_DELAY, ResourceManager
 from flowcontrol.protocol.control.states import JOB_ENDS, TaskStatus
@@ -101,12 +100,11 @@ class ControlPlane:
             item()
         elif isinstance(item, Call):
             self._execute(item)
-        elif isinstance(item, Reply):
-            self._answer(item)
-        else:
-            self._act(item)
+        elif (own := self._endpoint(item)) is not None:
+            now = self.now
+            self.do(own.reply(now, item) if isinstance(item, Reply) else own.act(now, item))
 
-    def do(self, effects: Sequence[Effect]) -> None:
+    def do(self, effects: Iterable[Effect]) -> None:
         """Take what an endpoint has caused."""
         for one in effects:
             if isinstance(one, After):
@@ -149,7 +147,7 @@ class ControlPlane:
     def submit(self) -> None:
         """Have a client submit the job."""
         name = Name.SUBMIT_JOB
-        self.do([Call(CLIENT, DISPATCHER, name, self._dispatcher, SIZES[name])])
+        self.do([Call(CLIENT, DISPATCHER, name, self._dispatcher, size_of(name))])
 
     def lead_job(self) -> JobMaster:
         """Have a JobMaster become the leader of the job, in the place of one that there is.
@@ -184,7 +182,7 @@ class ControlPlane:
             raise ProtocolError("there is no JobMaster: submit the job first")
         return self.job
 
-    def acknowledge(self, number: int, checkpoint: int) -> list[Effect]:
+    def acknowledge(self, number: int, checkpoint: int) -> Iterable[Effect]:
         """Have the attempt of a task that runs acknowledge a checkpoint."""
         own = self.executors.get(self.tasks[number].executor)
         running = [] if own is None else [one for one in own.tasks if one[0] == number]
@@ -221,31 +219,16 @@ class ControlPlane:
                 value = call.args[:1]
             self.do([Reply(call.target, call.source, call.name, value, str(error))])
 
-    def _hear(self, call: Call) -> list[Effect]:
-        if call.target == RESOURCE_MANAGER:
-            return self.resources.hear(self.now, call)
+    def _hear(self, call: Call) -> Iterable[Effect]:
         if call.target == DISPATCHER:
             check_token(DISPATCHER, call.name, call.token, self._dispatcher)
             self.lead_job()
             return []
-        if call.target == JOB_MASTER and self.job is not None:
-            return self.job.hear(self.now, call)
-        if call.target in self.executors:
-            return self.executors[call.target].hear(self.now, call)
-        raise ProtocolError(f"{call.target}: {UNREACHABLE}")
+        if (own := self._endpoint(call)) is None:
+            raise ProtocolError(f"{call.target}: {UNREACHABLE}")
+        return own.hear(self.now, call)
 
-    def _answer(self, reply: Reply) -> None:
-        if reply.target == RESOURCE_MANAGER:
-            self.do(self.resources.reply(self.now, reply))
-        elif reply.target == JOB_MASTER and self.job is not None:
-            self.do(self.job.reply(self.now, reply))
-        elif reply.target in self.executors:
-            self.do(self.executors[reply.target].reply(self.now, reply))
-
-    def _act(self, due: After) -> None:
-        if due.who == RESOURCE_MANAGER:
-            self.do(self.resources.act(self.now, due))
-        elif due.who == JOB_MASTER and self.job is not None:
-            self.do(self.job.act(self.now, due))
-        elif due.who in self.executors:
-            self.do(self.executors[due.who].act(self.now, due))
+    def _endpoint(self, item: Effect) -> Endpoint | None:
+        name = item.who if isinstance(item, After) else item.target
+        fixed = {RESOURCE_MANAGER: self.resources, JOB_MASTER: self.job}
+        return fixed[name] if name in fixed else self.executors.get(name)
