@@ -9,12 +9,12 @@ pyarrow is loaded when a schema is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 
@@ -96,6 +96,20 @@ class Table:
             be null at all is :attr:`Column.nullable`. Unit and meaning travel as field metadata.
         """
         return self._schema
+
+    def of_rows(self, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+        """Return the table with these rows."""
+        import pyarrow as pa
+
+        return pa.Table.from_pylist(list(rows), schema=self.arrow_schema())
+
+    def of_objects(self, rows: Iterable[Any]) -> pa.Table:
+        """Return the table with a row for each object, whose attributes are its columns."""
+        import pyarrow as pa
+
+        schema, found = self.arrow_schema(), list(rows)
+        columns = [pa.array([getattr(row, one.name) for row in found], one.type) for one in schema]
+        return pa.table(columns, schema=schema)
 
     @cached_property
     def _schema(self) -> pa.Schema:

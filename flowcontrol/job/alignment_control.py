@@ -140,10 +140,7 @@ class AlignmentControl(Kept):
 
 def _coordinators(job: Job) -> Iterator[_Coordinator]:
     """Yield the coordinator of each aligned source, with the numbers of its tasks."""
-    first = 0
     for plan in job.stages:
-        tasks = range(first, first + plan.stage.parallelism)
-        first = tasks.stop
         own = alignment_of(job, plan)
         if own is not None:
-            yield _Coordinator(tasks, own.group, own.max_drift_ms, own.interval_us)
+            yield _Coordinator(job.tasks[plan.name], own.group, own.max_drift_ms, own.interval_us)

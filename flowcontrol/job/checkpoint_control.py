@@ -104,7 +104,7 @@ class CheckpointControl(Kept):
         if settings is None:
             raise ValueError(f"{job.scenario.name!r} has no checkpoints")
         self._job, self._round_us = job, job.round_us
-        self._count = sum(plan.stage.parallelism for plan in job.stages)
+        self._count = len(job.subtasks)
         self.latency = job.latency
         first = settings.interval_us
         if first is not None:

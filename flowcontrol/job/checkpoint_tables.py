@@ -40,16 +40,13 @@ def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str,
     dict of str to pyarrow.Table
         Rows by the number of the checkpoint, then by stage and subtask in the order of the job.
     """
+    found = [coordinator.statistics(id) for id in coordinator.ids]
     import pyarrow as pa
 
-    found = [coordinator.statistics(id) for id in coordinator.ids]
-    columns = {
-        "checkpoints": _checkpoints(found),
-        "checkpoint_tasks": _tasks(job, coordinator, found),
-    }
+    columns = _checkpoints(found), _tasks(job, coordinator, found)
     return {
-        name: pa.table(own, schema=CHECKPOINT_RESULTS[name].arrow_schema())
-        for name, own in columns.items()
+        name: pa.table(own, schema=table.arrow_schema())
+        for (name, table), own in zip(CHECKPOINT_RESULTS.items(), columns, strict=True)
     }
 
 

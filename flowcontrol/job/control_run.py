@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.job.control_messages import ControlMessage, control_messages_of
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.failover import Failover
 from flowcontrol.job.job import Job
+from flowcontrol.job.message_table import Window
+from flowcontrol.job.run import Run
 from flowcontrol.protocol.control import (
     CHECK_DELAY,
     ControlPlane,
@@ -23,11 +25,21 @@ from flowcontrol.protocol.control import (
     endpoint_of,
 )
 from flowcontrol.protocol.control.states import JOB_ENDS, JobStatus
+from flowcontrol.records import CONTROL_MESSAGES
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.operators import place
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 Rows = list[dict[str, Any]]
+
+Due = tuple[int, int, Callable[[], None]]
+"""When something happens, microseconds, behind how much else of that moment, and what."""
+
+FOLLOWED = ("checkpoints", "checkpoint_tasks", "restarts")
+"""Tables that say when."""
 
 
 def has_control_plane(job: Job) -> bool:
@@ -74,6 +86,28 @@ def _places_of_operators(scenario: Scenario) -> dict[tuple[str, int], tuple[int,
         for name in vertex.operators
         for index in range(vertex.parallelism)
     }
+
+
+def control_table(run: Run, window: Window) -> pa.Table:
+    """Return the calls of a run's control plane within a window.
+
+    Parameters
+    ----------
+    run : Run
+        A finished run.
+    window : Window
+        Its edges do not count. One up to the end of the run has the return of the slots too,
+        which takes a few calls more.
+    """
+    rows = {name: run.tables[name].to_pylist() for name in FOLLOWED if name in run.tables}
+    failed = [job["stop_at_s"] for job in run.jobs if job["state"] == "failed"]
+    failed_us = _us(failed[0]) if failed and failed[0] is not None else None
+    has_end = window.end_us == run.job.scenario.duration_us
+    return CONTROL_MESSAGES.of_objects(
+        message
+        for message in control_messages(run.job, rows, failed_us)
+        if window.start_us / 1e6 <= message.t_s and (has_end or message.t_s <= window.end_us / 1e6)
+    )
 
 
 def control_messages(
@@ -129,9 +163,9 @@ class _Played:
             if task.executor not in plane.executors:
                 plane.start_executor(task.executor)
         plane.submit()
-        for us, what in [*self._checkpoints(), *self._restarts()]:
+        for us, times, what in [*self._checkpoints(), *self._restarts()]:
             if us <= end:
-                plane.at(us, what)
+                plane.at(us, self._behind(what, times))
         if self._failed_us is not None:
             plane.at(self._failed_us, self._behind(self._fail))
         plane.run(start_us(self._job.scenario))
@@ -143,9 +177,14 @@ class _Played:
             plane.step()
         return plane
 
-    def _behind(self, what: Callable[[], None]) -> Callable[[], None]:
-        """Return what happens behind all that is due at its moment."""
-        return lambda: self._plane.at(self._plane.now, what)
+    def _behind(self, what: Callable[[], None], times: int = 1) -> Callable[[], None]:
+        """Return what happens behind all that is due at its moment, and so many times again."""
+        for _ in range(times):
+            what = partial(self._at_once, what)
+        return what
+
+    def _at_once(self, what: Callable[[], None]) -> None:
+        self._plane.at(self._plane.now, what)
 
     def _is_over(self) -> bool:
         job = self._plane.job
@@ -153,23 +192,22 @@ class _Played:
 
     # ------------------------------------------------------------------ checkpoints
 
-    def _checkpoints(self) -> Iterator[tuple[int, Callable[[], None]]]:
+    def _checkpoints(self) -> Iterator[Due]:
         numbers = {(task.vertex, task.subtask): n for n, task in enumerate(self._plane.tasks)}
         for row in self._tables.get("checkpoints", ()):
-            number, at = row["checkpoint_id"], _us(row["triggered_s"])
-            yield at, partial(self._trigger, number)
+            number, is_complete = row["checkpoint_id"], row["status"] == "completed"
+            yield _us(row["triggered_s"]), 0, partial(self._trigger, number)
             if row["ended_s"] is not None:
-                is_complete = row["status"] == "completed"
                 ends = partial(self._end_checkpoint, number, is_complete=is_complete)
-                yield _us(row["ended_s"]), self._behind(self._behind(ends))
-                if is_complete and self._stops(row):
-                    yield _us(row["ended_s"]), self._behind(self._behind(self._finish))
+                yield _us(row["ended_s"]), 2, ends
+                if is_complete and self._stops(row):  # all tasks that run finish
+                    finish = partial(self._move, TaskStatus.RUNNING, TaskStatus.FINISHED)
+                    yield _us(row["ended_s"]), 2, finish
         for row in self._tables.get("checkpoint_tasks", ()):
-            if row["state_bytes"] is None:
-                continue  # it has finished, and said nothing
-            task = numbers[row["stage"], row["subtask"]]
-            at = max(0, _us(row["acknowledged_s"]) - self._latency)
-            yield at, partial(self._acknowledge, task, row["checkpoint_id"])
+            if row["state_bytes"] is not None:  # else it has finished, and said nothing
+                task = numbers[row["stage"], row["subtask"]]
+                at = max(0, _us(row["acknowledged_s"]) - self._latency)
+                yield at, 0, partial(self._acknowledge, task, row["checkpoint_id"])
 
     def _stops(self, row: Mapping[str, Any]) -> bool:
         return (
@@ -188,16 +226,16 @@ class _Played:
         own = self._plane.master
         self._plane.do(own.complete(checkpoint) if is_complete else own.abort(checkpoint))
 
-    def _finish(self) -> None:
-        """Have all tasks finish that run: the job has stopped with a savepoint."""
+    def _move(self, before: TaskStatus, after: TaskStatus) -> None:
+        """Have all tasks of a state report another."""
         for own in self._plane.executors.values():
             for attempt, status in list(own.tasks.items()):
-                if status == TaskStatus.RUNNING:
-                    self._plane.do(own.end(attempt, TaskStatus.FINISHED))
+                if status == before:
+                    self._plane.do(own.end(attempt, after))
 
     # ------------------------------------------------------------------ failures
 
-    def _restarts(self) -> Iterator[tuple[int, Callable[[], None]]]:
+    def _restarts(self) -> Iterator[Due]:
         failures = {failure.victim: failure for failure in self._job.scenario.failures}
         for row in self._tables.get("restarts", ()):
             if row["detected_s"] is None:
@@ -208,32 +246,29 @@ class _Played:
                 if cause is None or cause.job_manager:
                     continue
                 if cause.task_manager is not None:
-                    yield failed, partial(self._kill, endpoint_of(cause.task_manager))
+                    yield failed, 0, partial(self._kill, endpoint_of(cause.task_manager))
                 else:
-                    yield max(failed, detected - self._latency), partial(self._fail_task, cause)
-            yield detected, self._behind(partial(self._detect, causes))
+                    yield max(failed, detected - self._latency), 0, partial(self._fail_task, cause)
+            yield detected, 1, partial(self._detect, causes)
             if row["restarted_s"] is not None:
                 new_leader = any(cause is not None and cause.job_manager for cause in causes)
-                begins = partial(self._restart, new_leader=new_leader)
-                yield _us(row["restarted_s"]), self._behind(self._behind(begins))
-            if row["running_s"] is not None:
-                yield _us(row["running_s"]), self._behind(self._behind(self._behind(self._begin)))
+                yield _us(row["restarted_s"]), 2, partial(self._restart, new_leader=new_leader)
+            if row["running_s"] is not None:  # all tasks run that have restored their state
+                begin = partial(self._move, TaskStatus.INITIALIZING, TaskStatus.RUNNING)
+                yield _us(row["running_s"]), 3, begin
 
     def _kill(self, name: str) -> None:
         if name in self._plane.executors:
             self._plane.kill_executor(name)
 
     def _fail_task(self, cause: Failure) -> None:
+        assert cause.stage is not None
+        victim = self._job.stage(cause.stage).name, cause.subtask
         for number, task in enumerate(self._plane.tasks):
             own = self._plane.executors.get(task.executor)
-            if own is None or (task.vertex, task.subtask) != self._victim(cause):
-                continue
-            for attempt in [one for one in own.tasks if one[0] == number]:
-                self._plane.do(own.end(attempt, TaskStatus.FAILED))
-
-    def _victim(self, cause: Failure) -> tuple[str, int]:
-        assert cause.stage is not None and cause.subtask is not None
-        return self._job.stage(cause.stage).name, cause.subtask
+            if own is not None and (task.vertex, task.subtask) == victim:
+                for attempt in [one for one in own.tasks if one[0] == number]:
+                    self._plane.do(own.end(attempt, TaskStatus.FAILED))
 
     def _detect(self, causes: list[Failure | None]) -> None:
         """Have the JobMaster give up what has failed; a process takes the place of a dead one."""
@@ -248,11 +283,9 @@ class _Played:
             elif cause.task_manager is not None:
                 name = endpoint_of(cause.task_manager)
                 plane.do(plane.master.lose(plane.now, name))
-                if name not in plane.executors and self._has_tasks(name):
+                has_tasks = any(task.executor == name for task in plane.tasks)
+                if has_tasks and name not in plane.executors:
                     plane.start_executor(name).is_held = True
-
-    def _has_tasks(self, name: str) -> bool:
-        return any(task.executor == name for task in self._plane.tasks)
 
     def _restart(self, *, new_leader: bool) -> None:
         plane = self._plane
@@ -263,13 +296,6 @@ class _Played:
         tasks = own.restarting()
         if own.status == JobStatus.RESTARTING and tasks and own.is_cancelled():
             plane.do(own.restart(plane.now, tasks))
-
-    def _begin(self) -> None:
-        """Have all tasks run that have restored their state."""
-        for own in self._plane.executors.values():
-            for attempt, status in list(own.tasks.items()):
-                if status == TaskStatus.INITIALIZING:
-                    self._plane.do(own.run(attempt))
 
     # ------------------------------------------------------------------ ends
 

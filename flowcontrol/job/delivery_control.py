@@ -223,13 +223,11 @@ class DeliveryControl(Kept):
 
     def _at_inputs(self, counts: Counts) -> list[int]:
         """Return the sums over the input channels of each task; less than nothing is nothing."""
-        found = [0] * sum(plan.stage.parallelism for plan in self._job.stages)
-        first = 0
-        for plan in self._job.stages:
-            for link in plan.inputs:
-                for channel, count in zip(link.channels, counts.get(link.name, ()), strict=False):
-                    found[first + channel.receiver] += max(0, count)
-            first += plan.stage.parallelism
+        found = [0] * len(self._job.subtasks)
+        for link in self._job.links:
+            first = self._job.tasks[link.edge.receiver].start
+            for channel, count in zip(link.channels, counts.get(link.name, ()), strict=False):
+                found[first + channel.receiver] += max(0, count)
         return found
 
     def _rows_again(
@@ -239,13 +237,12 @@ class DeliveryControl(Kept):
 
         Where some of its sources rewind and others do not: those of the ones that do.
         """
-        sources, first = dict[str, list[int]](), 0
-        inputs = [0] * sum(plan.stage.parallelism for plan in self._job.stages)
-        for plan in self._job.stages:
-            own = range(first, first + plan.stage.parallelism)
-            first = own.stop
-            if plan.is_source:
-                sources[plan.name] = [task for task in own if task in restart.tasks]
+        inputs, tasks = [0] * len(self._job.subtasks), self._job.tasks
+        sources = {
+            plan.name: [task for task in tasks[plan.name] if task in restart.tasks]
+            for plan in self._job.stages
+            if plan.is_source
+        }
         for task in chain.from_iterable(sources.values()):
             if task not in keeps:
                 position = attempts.position(task, restart.checkpoint)

@@ -39,14 +39,9 @@ def rows_of_inputs(
         Rows by the name of the sink, of each subtask. The sum of a group is exact where the ratios
         are whole; what is left of a row there is no row.
     """
-    first, flows = 0, [Fraction(count) for count in inputs]
-    places = {}
+    flows, found = [Fraction(count) for count in inputs], {}
     for plan in job.stages:
-        places[plan.name] = first
-        first += plan.stage.parallelism
-    found = {}
-    for plan in job.stages:
-        own = flows[places[plan.name] : places[plan.name] + plan.stage.parallelism]
+        own = [flows[task] for task in job.tasks[plan.name]]
         for member in plan.members:
             if member.is_sink:
                 rows, name = [flow * member.ratio_in for flow in own], member.stage.name
@@ -56,7 +51,7 @@ def rows_of_inputs(
                     counts.update(zip(part, whole([rows[index] for index in part]), strict=True))
                 found[name] = [counts[index] for index in range(len(rows))]
         for link in plan.outputs if any(own) else ():
-            at = places[job.stage(link.edge.receiver).name]
+            at = job.tasks[link.edge.receiver].start
             for receiver, flow in _share_out(plan, link, own, routed[link.name]):
                 flows[at + receiver] += flow
     return found

@@ -44,13 +44,22 @@ def sink_subtasks(job: Job) -> Iterator[SinkSubtask]:
     After a restart windows may put out other results than before, and more or fewer of them:
     which come again is not known. So sinks behind windows of a job that may fail are left out.
     """
-    first = 0
     for plan in job.stages:
         for member in plan.members:
             if member.is_sink and not (job.faults is not None and _is_behind_windows(job, member)):
-                for index in range(plan.stage.parallelism):
-                    yield SinkSubtask(first + index, plan, member, index)
-        first += plan.stage.parallelism
+                for index, task in enumerate(job.tasks[plan.name]):
+                    yield SinkSubtask(task, plan, member, index)
+
+
+def has_delivery(job: Job) -> bool:
+    """Tell whether a run has the table ``delivery``.
+
+    It does if the job checkpoints or may fail, or if a sink has a guarantee of its own, and if any
+    of its sinks is accounted for.
+    """
+    may_repeat = job.checkpoints is not None or job.faults is not None
+    usual = Guarantee.AT_LEAST_ONCE
+    return any(may_repeat or one.member.stage.guarantee != usual for one in sink_subtasks(job))
 
 
 def _is_behind_windows(job: Job, member: Member) -> bool:

@@ -36,26 +36,17 @@ class Failover:
     """
 
     def __init__(self, job: Job) -> None:
-        first: dict[str, int] = {}
-        self.managers: list[int] = []
-        self.sources: dict[int, bool] = {}
-        for plan in job.stages:
-            first[plan.name] = len(self.managers)
-            if plan.is_source:
-                own = range(len(self.managers), len(self.managers) + plan.stage.parallelism)
-                self.sources.update(dict.fromkeys(own, plan.stage.replayable))
-            self.managers += plan.stage.placement
-        self.count = len(self.managers)
-        self._first = {
-            member.stage.name: first[plan.name] for plan in job.stages for member in plan.members
+        self._tasks, self.count = job.tasks, len(job.subtasks)
+        self.managers = [plan.stage.placement[index] for plan, index in job.subtasks]
+        self.sources = {
+            task: plan.stage.replayable
+            for task, (plan, _) in enumerate(job.subtasks)
+            if plan.is_source
         }
         self._edges: list[Edge] = [
-            (
-                self._first[link.edge.sender] + channel.sender,
-                self._first[link.edge.receiver] + channel.receiver,
-                "pipelined",
-            )
+            (senders[channel.sender], receivers[channel.receiver], "pipelined")
             for link in job.links
+            for senders, receivers in [(job.tasks[link.edge.sender], job.tasks[link.edge.receiver])]
             for channel in link.channels
         ]
         regions = pipelined_regions(self._edges, range(self.count))
@@ -64,7 +55,7 @@ class Failover:
 
     def number(self, stage: str, subtask: int) -> int:
         """Return the number of a stage's subtask; of a chain's it is that of its head."""
-        return self._first[stage] + subtask
+        return self._tasks[stage][subtask]
 
     def victims(self, failure: Failure) -> list[int]:
         """Return the tasks that a failure takes with it, running or not; of a JobManager all."""

@@ -164,7 +164,7 @@ class FailureControl(Kept):
         self.restarts: list[Restart] = []
         self.failed_at, self.message = -1, ""
         self.watcher: Watcher | None = None
-        self._now = 0
+        self._now, self._name = 0, job.scenario.name
         self._attempts, self._checkpoints, self._faults = attempts, checkpoints, job.faults
         self._failover, self._round_us = Failover(job), job.round_us
         self._latency = job.latency
@@ -225,6 +225,19 @@ class FailureControl(Kept):
     def is_deployed(self, task: int) -> bool:
         """Tell whether a task runs, or has finished in the present attempt."""
         return task in self._deployed and task not in self._restoring
+
+    def failed_job(self) -> tuple[dict[str, Any], ...]:
+        """Return the job, as ``run.json`` has it, if it failed for good."""
+        if self.failed_at < 0:
+            return ()
+        found = {
+            "name": self._name,
+            "start_at_s": 0.0,
+            "stop_at_s": self.failed_at * self._round_us / 1e6,
+            "state": "failed",
+            "message": self.message,
+        }
+        return (found,)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``restarts``; what nobody has noticed yet comes last."""

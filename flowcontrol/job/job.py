@@ -54,11 +54,6 @@ class Job:
         return self._by_name[name]
 
     @cached_property
-    def subtasks(self) -> tuple[tuple[JobVertex, int], ...]:
-        """All subtasks in the order of their numbers: the plan of each, and its index."""
-        return tuple((plan, i) for plan in self.stages for i in range(plan.stage.parallelism))
-
-    @cached_property
     def latency(self) -> int:
         """Rounds that a message takes between two task managers: a round at the least."""
         return max(1, -(-self.scenario.cluster.network_latency_us // self.round_us))
@@ -77,12 +72,25 @@ class Job:
             system.transport, system.transport_values, round_us=self.round_us, latency=self.latency
         )
 
+    @cached_property
+    def subtasks(self) -> tuple[tuple[JobVertex, int], ...]:
+        """The subtasks of all stages, senders before receivers: the place of each is its number."""
+        return tuple((plan, i) for plan in self.stages for i in range(plan.stage.parallelism))
+
+    @cached_property
+    def tasks(self) -> dict[str, range]:
+        """The numbers of a stage's subtasks; of one in a chain those of its head."""
+        found, first = dict[str, range](), 0
+        for plan in self.stages:
+            own = range(first, first := first + plan.stage.parallelism)
+            found |= {member.stage.name: own for member in plan.members} | {plan.name: own}
+        return found
+
     @property
     def steps(self) -> int:
         """Rounds times subtasks and channels: what a run costs, roughly."""
-        scenario = self.scenario
-        subtasks = sum(stage.parallelism for stage in scenario.stages)
-        return self.rounds * (subtasks + sum(channels_of(e, scenario) for e in scenario.edges))
+        channels = sum(channels_of(edge, self.scenario) for edge in self.scenario.edges)
+        return self.rounds * (sum(stage.parallelism for stage in self.scenario.stages) + channels)
 
     @property
     def has_grants(self) -> bool:

@@ -12,7 +12,6 @@ from flowcontrol.job.messages import FORWARD, Message
 from flowcontrol.job.record_messages import recorder_of
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.frames import Frame
-from flowcontrol.records import MESSAGES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,15 +84,6 @@ def messages_of(job: Job, window: Window, states: Iterable[RoundState]) -> Itera
             recorder.begin(state)
             continue
         yield from filter(window.shows, recorder.look(state))
-
-
-def messages_table(messages: Iterable[Message]) -> pa.Table:
-    """Return messages as the table ``messages``."""
-    import pyarrow as pa
-
-    schema, found = MESSAGES.arrow_schema(), list(messages)
-    columns = [pa.array([getattr(m, one.name) for m in found], one.type) for one in schema]
-    return pa.table(columns, schema=schema)
 
 
 def read_messages(table: pa.Table) -> list[Message]:

@@ -28,8 +28,6 @@ def process_table(job: Job, rounds: int, used: Sequence[Sequence[int]] = ()) -> 
         parts of a round (:data:`flowcontrol.protocol.processors.WHOLE_ROUND`); by default nobody
         counted.
     """
-    import pyarrow as pa
-
     managers, cores = range(job.scenario.cluster.task_managers), job.scenario.cluster.cores
     stalls = [_stalled(job, manager) for manager in managers]
     rows, done = list[dict[str, float | None]](), [0] * len(managers)
@@ -54,7 +52,7 @@ def process_table(job: Job, rounds: int, used: Sequence[Sequence[int]] = ()) -> 
                     "gc_ms_per_s": 1000 * stalled / (end - start),
                 }
             )
-    return pa.Table.from_pylist(rows, PROCESSES.arrow_schema())
+    return PROCESSES.of_rows(rows)
 
 
 def _stalled(job: Job, manager: int) -> tuple[Span, ...]:

@@ -107,17 +107,10 @@ class Sampling:
 
     def table(self) -> pa.Table:
         """Return the table ``samples``: sets in the order of their ends, stages in the job's."""
-        import pyarrow as pa
-
-        order = {
-            member.stage.name: number
-            for number, member in enumerate(m for plan in self._job.stages for m in plan.members)
-        }
+        members = (member for plan in self._job.stages for member in plan.members)
+        order = {member.stage.name: number for number, member in enumerate(members)}
         rows = sorted(self._rows, key=lambda row: (row[0], order[row[1]], row[2]))
-        schema = SAMPLES.arrow_schema()
-        columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-        arrays = [pa.array(own, one.type) for own, one in zip(columns, schema, strict=True)]
-        return pa.table(arrays, schema=schema)
+        return SAMPLES.of_rows(dict(zip(SAMPLES.names, row, strict=True)) for row in rows)
 
     def _visit(self, watched: _Watched, doing: Sequence[Doing]) -> None:
         """Ask about a vertex if no set of it is under way, and take the sample that is due."""

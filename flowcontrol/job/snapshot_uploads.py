@@ -113,9 +113,8 @@ class SnapshotUploads(Kept):
 
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
-        each = job.subtasks
         self._states = task_states(job)
-        self.managers = [plan.stage.placement[index] for plan, index in each]
+        self.managers = [plan.stage.placement[index] for plan, index in job.subtasks]
         rate = Fraction(repr(job.scenario.cluster.upload_bytes_per_s))
         self._uploads = {manager: Uploads(rate) for manager in sorted(set(self.managers))}
         self._events: list[Event] = []

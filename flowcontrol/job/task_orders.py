@@ -2,8 +2,6 @@
 
 from typing import Final, NamedTuple
 
-from flowcontrol.job.graph import JobVertex
-from flowcontrol.job.job import Job
 from flowcontrol.protocol.states import CoordinatorMessage
 
 TRIGGER: Final = "trigger"
@@ -30,9 +28,3 @@ class TaskOrder(NamedTuple):
     task: int
     kind: str
     message: CoordinatorMessage
-
-
-def task_number(job: Job, plan: JobVertex, index: int) -> int:
-    """Return the place of a subtask among those of all stages, senders before receivers."""
-    before = job.stages[: job.stages.index(plan)]
-    return sum(other.stage.parallelism for other in before) + index

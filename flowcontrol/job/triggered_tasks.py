@@ -19,16 +19,8 @@ class TriggeredTasks:
     """
 
     def __init__(self, job: Job) -> None:
-        self._vertices, first = list[range](), 0
-        for plan in job.stages:
-            self._vertices.append(range(first, first + plan.stage.parallelism))
-            first += plan.stage.parallelism
-        self._sources = [
-            task
-            for plan, own in zip(job.stages, self._vertices, strict=True)
-            if plan.is_source
-            for task in own
-        ]
+        self._vertices = [job.tasks[plan.name] for plan in job.stages]
+        self._sources = [task for task, (plan, _) in enumerate(job.subtasks) if plan.is_source]
         places = {plan.name: place for place, plan in enumerate(job.stages)}
         self._edges = [
             (

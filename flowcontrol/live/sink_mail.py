@@ -6,7 +6,7 @@ from typing import NamedTuple
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.failure_control import Attempts
 from flowcontrol.job.restart_log import Restart
-from flowcontrol.job.task_orders import COMPLETED, TaskOrder, task_number
+from flowcontrol.job.task_orders import COMPLETED, TaskOrder
 
 
 class Heard(NamedTuple):
@@ -42,14 +42,15 @@ class SinkMail:
 
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.heard = Heard()
-        self._first, self._count = task_number(job, plan, 0), plan.stage.parallelism
+        self._tasks = job.tasks[plan.name]
         self._latency = job.latency
         self._waiting: list[tuple[int, int, int]] = []
 
     def note(self, order: TaskOrder) -> None:
         """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
-        index, message = order.task - self._first, order.message
-        if order.kind == COMPLETED and 0 <= index < self._count:
+        message = order.message
+        if order.kind == COMPLETED and order.task in self._tasks:
+            index = order.task - self._tasks.start
             self._waiting.append((message.arrives, index, message.checkpoint))
 
     def deliver(

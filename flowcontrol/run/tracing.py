@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.job import Job
-from flowcontrol.job.control_table import control_table
-from flowcontrol.job.message_table import Window, messages_of, messages_table, overhead, window_of
+from flowcontrol.job.control_run import control_table
+from flowcontrol.job.message_table import Window, messages_of, overhead, window_of
 from flowcontrol.job.messages import Message
 from flowcontrol.job.run import Run
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
@@ -31,7 +31,7 @@ def add_trace(run: Run, summary: dict[str, Any]) -> None:
     if trace is None or window is None or run.again is None or not run.is_finished:
         return
     found = run.again(window)
-    run.tables[MESSAGES.name] = messages_table(found)
+    run.tables[MESSAGES.name] = MESSAGES.of_objects(found)
     run.tables[CONTROL_MESSAGES.name] = control_table(run, window)
     times = {"from_s": window.start_us / 1e6, "to_s": window.end_us / 1e6}
     summary["trace"] = {**times, "edges": list(trace.edges) or None, **overhead(found)}

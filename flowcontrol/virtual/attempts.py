@@ -78,7 +78,7 @@ class KernelAttempts:
             Memory(memory.cells.copy(), memory.places),
         )
         self._places, self._cuts = all_cut_places(job, memory), Cuts[Ints]()
-        self._tasks = [(plan, i) for plan in job.stages for i in range(plan.stage.parallelism)]
+        self._tasks = job.subtasks
         self.logs = CutLogs(memory)
         self._began: dict[int, int] = {}
         self._seen: Any = None

@@ -26,10 +26,7 @@ class Batches:
 
     def __init__(self, job: Job, memory: Memory) -> None:
         self._head = memory.head
-        self._tasks = {
-            name: [memory.places.tasks[name] + i for i in range(job.stage(name).stage.parallelism)]
-            for name in window_stages_of(job)
-        }
+        self._tasks = {name: job.tasks[name] for name in window_stages_of(job)}
         self.control = BatchControl(
             job, {name: list(map(self._task, own)) for name, own in self._tasks.items()}
         )

@@ -6,8 +6,8 @@ from functools import partial
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.control_table import control_table
-from flowcontrol.job.message_table import messages_table, window_of
+from flowcontrol.job.control_run import control_table
+from flowcontrol.job.message_table import window_of
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.run import Run
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
@@ -73,7 +73,7 @@ def simulate(
     job = build_physical_graph(scenario, round_us=round_us)
     run, window = run_job(job, progress=progress, track=track), window_of(job)
     if window is not None and run.again is not None:
-        run.tables[MESSAGES.name] = messages_table(run.again(window))
+        run.tables[MESSAGES.name] = MESSAGES.of_objects(run.again(window))
         run.tables[CONTROL_MESSAGES.name] = control_table(run, window)
     return run
 

@@ -10,14 +10,14 @@ from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
 from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_table import delivery_table, has_delivery
+from flowcontrol.job.delivery_settings import has_delivery
 from flowcontrol.job.process_table import process_table
 from flowcontrol.job.replay import Replayed
-from flowcontrol.job.restart_table import failed_job, restart_table
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.sampling import sampling_of
 from flowcontrol.job.timed_settings import has_stamps
+from flowcontrol.records import DELIVERY, RESTARTS
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual import header as h
 from flowcontrol.virtual.between import Between
@@ -242,10 +242,10 @@ class Running:
             self.coordination.finish(rounds)
             tables |= checkpoint_tables(self.job, self.coordination.control.coordinator)
         if self.recovery is not None:
-            tables["restarts"] = restart_table(self.recovery.control)
+            tables["restarts"] = RESTARTS.of_rows(self.recovery.control.rows())
         if self.delivery is not None:
             self.delivery.advance(rounds)
-            tables["delivery"] = delivery_table(self.delivery)
+            tables["delivery"] = DELIVERY.of_rows(self.delivery.rows)
         if self.time is not None:
             tables["time"] = self.time.table()
         if self.samples is not None:
@@ -259,7 +259,7 @@ class Running:
     @property
     def failed_job(self) -> tuple[dict[str, Any], ...]:
         """What became of the only job if it failed for good; else nothing."""
-        return () if self.recovery is None else failed_job(self.job, self.recovery.control)
+        return () if self.recovery is None else self.recovery.control.failed_job()
 
     def finish(self) -> list[JobRun]:
         """Say what became of the jobs when the last round is done.

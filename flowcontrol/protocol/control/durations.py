@@ -1,5 +1,6 @@
 """How long a job takes to start, and to be deployed again: the control plane, played through."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -61,8 +62,8 @@ def durations(latency: int) -> Durations:
         raise ValueError(f"latency is {latency} us: needs 0 to {MOST_LATENCY}")
     if latency == 0:
         return Durations()
-    start = _deployed(latency).now
-    return Durations(start, _with_slots(latency), _without_slots(latency), _new_master(latency))
+    again = [_again(latency, what) for what in (_fail, _die, ControlPlane.lead_job)]
+    return Durations(_deployed(latency).now, *again)
 
 
 def _deployed(latency: int) -> ControlPlane:
@@ -81,38 +82,27 @@ def _run(plane: ControlPlane) -> ControlPlane:
     return plane
 
 
-def _since(plane: ControlPlane, begun: int) -> int:
+def _again(latency: int, what: Callable[[ControlPlane], object]) -> int:
+    """Return how long after something has happened to it the task runs again."""
+    plane = _deployed(latency)
+    plane.run(plane.now + latency)
+    what(plane)
+    begun = plane.now
+    if plane.master.restarting():
+        plane.do(plane.master.restart(begun, [0]))
     return _run(plane).now - begun
 
 
-def _with_slots(latency: int) -> int:
-    plane = _deployed(latency)
-    plane.run(plane.now + latency)
-    for own in plane.executors.values():
-        plane.do(own.end((0, 0), TaskStatus.FAILED))
-    plane.run(plane.now + latency)
-    begun = plane.now
-    plane.do(plane.master.restart(begun, [0]))
-    return _since(plane, begun)
+def _fail(plane: ControlPlane) -> None:
+    (own,) = plane.executors.values()
+    plane.do(own.end((0, 0), TaskStatus.FAILED))
+    plane.run(plane.now + plane.latency)
 
 
-def _without_slots(latency: int) -> int:
-    plane = _deployed(latency)
-    plane.run(plane.now + latency)
+def _die(plane: ControlPlane) -> None:
     name = plane.tasks[0].executor
     plane.kill_executor(name)
     plane.do(plane.master.lose(plane.now, name))
-    plane.run(plane.now + latency)
+    plane.run(plane.now + plane.latency)
     plane.start_executor(name)
     plane.run(plane.now + PATIENCE)
-    begun = plane.now
-    plane.do(plane.master.restart(begun, [0]))
-    return _since(plane, begun)
-
-
-def _new_master(latency: int) -> int:
-    plane = _deployed(latency)
-    plane.run(plane.now + latency)
-    begun = plane.now
-    plane.lead_job()
-    return _since(plane, begun)

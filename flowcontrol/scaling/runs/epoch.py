@@ -200,9 +200,9 @@ class _Attempt:
         attempts, latest = recovery.attempts, coordination.control.coordinator.latest_completed
         if self._rewinds and latest > 0:
             attempts.harvest(latest)
-        read, restored, number = dict[str, list[int]](), dict[str, list[int]](), 0
+        read, restored = dict[str, list[int]](), dict[str, list[int]]()
         for plan in job.stages:
-            tasks = range(number, number := number + plan.stage.parallelism)
+            tasks = job.tasks[plan.name]
             if plan.is_source:
                 read[plan.name] = [attempts.source(task)[0] for task in tasks]
                 restored[plan.name] = (

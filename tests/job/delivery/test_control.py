@@ -11,7 +11,7 @@ import pytest
 from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.delivery_flows import rows_of_inputs
-from flowcontrol.job.delivery_table import delivery_table, has_delivery
+from flowcontrol.job.delivery_settings import has_delivery
 from flowcontrol.scenario import parse_scenario
 from modules import load
 
@@ -76,7 +76,7 @@ def sums(control: DeliveryControl) -> tuple[int, int, int, int]:
 def test_the_last_transaction_is_committed_by_the_last_checkpoint() -> None:
     control = run(job_of())
     assert sums(control) == (600, 0, 0, 0)
-    rows = delivery_table(control).to_pylist()
+    rows = control.rows
     assert [row["committed"] for row in rows[:4]] == [0, 0, 0, 0]  # 1 s and 2 s
     assert {row["stage"] for row in rows} == {"k"}
     assert len(rows) == 12 * 2
@@ -104,15 +104,9 @@ def test_what_no_checkpoint_commits_stays_staged(changed: Any, staged: bool) -> 
 def test_a_leader_that_dies_behind_a_completion_notifies_nobody() -> None:
     """The restore of the checkpoint commits: later than the notification would have."""
     told, lost = (run(job_of(failures=found)) for found in ([], [LEADER]))
-    times = [
-        min(row["t_s"] for row in delivery_table(one).to_pylist() if row["committed"] > 0)
-        for one in (told, lost)
-    ]
+    times = [min(row["t_s"] for row in one.rows if row["committed"] > 0) for one in (told, lost)]
     assert times == [3.0, 3.0]
-    longest = [
-        max(row["visibility_max_ms"] or 0 for row in delivery_table(one).to_pylist()[:6])
-        for one in (told, lost)
-    ]
+    longest = [max(row["visibility_max_ms"] or 0 for row in one.rows[:6]) for one in (told, lost)]
     assert longest == [2000, 2300]  # three rounds: it is given up, all is cancelled, restored
     committed, *rest = sums(lost)
     assert rest == [0, 0, 0]
