@@ -7,6 +7,8 @@ within a task manager has no messages: its consumer reads the producer's subpart
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
 
 from flowcontrol.job.channel_state import (
     ChannelId,
@@ -18,7 +20,7 @@ from flowcontrol.job.channel_state import (
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.message_failures import Processes, TaskKey
-from flowcontrol.job.messages import BACKWARD, FORWARD, Direction, Message
+from flowcontrol.job.messages import BACKWARD, FORWARD, Direction, Message, ins_of, outs_of
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.frames import HEADER_BYTES, Frame
 from flowcontrol.protocol.queues import (
@@ -88,14 +90,9 @@ class FlinkRecorder:
         self._channels: dict[ChannelId, _Channel] = {}
         self._open: dict[tuple[str, int, int], int] = {}
         self._pairs: dict[ChannelId, tuple[int, int]] = {}
-        self._ends_of: dict[str, tuple[str, str]] = {}
         for link in job.links:
             senders, receivers = (
                 job.stage(end).stage.placement for end in (link.edge.sender, link.edge.receiver)
-            )
-            self._ends_of[link.name] = (
-                job.stage(link.edge.sender).name,
-                job.stage(link.edge.receiver).name,
             )
             for one in link.channels:
                 if not one.is_local:
@@ -146,21 +143,14 @@ class FlinkRecorder:
             for key in self._to_begin:
                 found += self._begin(tasks[key], at_s)
             self._to_begin.clear()
-        ins = {
-            ChannelId(gate.edge, into.sender, into.receiver): into
-            for task in state.tasks
-            for gate in task.gates
-            for into in gate.channels
-        }
+        ins = dict(own for task in state.tasks for own in ins_of(task))
         for task in state.tasks:
-            for part in task.partitions:
-                for out in part.subpartitions:
-                    name = ChannelId(part.edge, out.sender, out.receiver)
-                    if name in self._channels:
-                        new = self._new_messages(name, out, ins[name], state.number)
-                        if task.is_running:
-                            found += self._sent(name, new, end_s)
-                        self._keep_sent(name, out, ins[name])
+            for name, out in outs_of(task):
+                if name in self._channels:
+                    new = self._new_messages(name, out, ins[name], state.number)
+                    if task.is_running:
+                        found += self._sent(name, new, end_s)
+                    self._keep_sent(name, out, ins[name])
             if task.is_running:
                 found += self._answers(task, state.number, end_s)
         return found
@@ -169,40 +159,34 @@ class FlinkRecorder:
 
     def _begin(self, task: TaskState, t_s: float) -> Iterator[Message]:
         """Have a task request its partitions."""
-        for gate in task.gates:
-            for into in gate.channels:
-                name = ChannelId(gate.edge, into.sender, into.receiver)
-                if name in self._channels:
-                    initial = max(0, into.state.initial)
-                    self._channels[name] = _Channel(announced=initial)
-                    self._count(name, 1)
-                    credit = None if self._is_tcp else initial
-                    yield self._message(t_s, name, BACKWARD, Frame.PARTITION_REQUEST, credit=credit)
+        for name, into in ins_of(task):
+            if name in self._channels:
+                initial = max(0, into.state.initial)
+                self._channels[name] = _Channel(announced=initial)
+                self._count(name, 1)
+                credit = None if self._is_tcp else initial
+                yield self._message(t_s, name, BACKWARD, Frame.PARTITION_REQUEST, credit=credit)
 
     def _stop(
         self, task: TaskState, t_s: float, *, has_failed: bool, died: bool
     ) -> Iterator[Message]:
         """Have a task stop: it was cancelled, has failed, or its process has died with it."""
-        for part in task.partitions:
-            for out in part.subpartitions:
-                name = ChannelId(part.edge, out.sender, out.receiver)
-                own = self._channels.get(name)
-                if own is None or own.is_released:
-                    continue
+        for name, _ in outs_of(task):
+            own = self._channels.get(name)
+            if own is None or own.is_released:
+                continue
+            self._lose(own)
+            if died:  # the connection is gone, and nobody cancels anything
+                self._release(name)
+            elif has_failed and self._processes.lives(self._pairs[name][1]):
+                yield self._message(t_s, name, FORWARD, Frame.ERROR_RESPONSE)
+        for name, _ in ins_of(task):
+            own = self._channels.get(name)
+            if own is not None and not own.is_released:
+                frame = self._release(name)
                 self._lose(own)
-                if died:  # the connection is gone, and nobody cancels anything
-                    self._release(name)
-                elif has_failed and self._processes.lives(self._pairs[name][1]):
-                    yield self._message(t_s, name, FORWARD, Frame.ERROR_RESPONSE)
-        for gate in task.gates:
-            for into in gate.channels:
-                name = ChannelId(gate.edge, into.sender, into.receiver)
-                own = self._channels.get(name)
-                if own is not None and not own.is_released:
-                    frame = self._release(name)
-                    self._lose(own)
-                    if not died and self._processes.lives(self._pairs[name][0]):
-                        yield self._message(t_s, name, BACKWARD, frame)
+                if not died and self._processes.lives(self._pairs[name][0]):
+                    yield self._message(t_s, name, BACKWARD, frame)
 
     def _release(self, name: ChannelId) -> Frame:
         """Release a channel; return what its receiver says."""
@@ -243,19 +227,15 @@ class FlinkRecorder:
         for message in new:
             backlog = None if self._is_tcp else message.backlog
             if message.kind == BACKLOG_ANNOUNCEMENT:
-                frame = Frame.BACKLOG_ANNOUNCEMENT
-                yield self._message(t_s, name, FORWARD, frame, backlog=backlog)
+                yield self._message(t_s, name, FORWARD, Frame.BACKLOG_ANNOUNCEMENT, backlog=backlog)
                 continue
-            yield self._message(
-                t_s,
-                name,
-                FORWARD,
-                Frame.BUFFER_RESPONSE,
-                sequence_number=own.sequence,
-                credit=0 if is_event(message) == 1 else None if self._is_tcp else 1,
-                backlog=backlog,
-                nbytes=message.nbytes,
-            )
+            figures = {
+                "sequence_number": own.sequence,
+                "credit": 0 if is_event(message) == 1 else None if self._is_tcp else 1,
+                "backlog": backlog,
+                "bytes": message.nbytes,
+            }
+            yield self._message(t_s, name, FORWARD, Frame.BUFFER_RESPONSE, **figures)
             own.sequence += 1
 
     def _keep_sent(self, name: ChannelId, out: SubpartitionState, into: InputChannelState) -> None:
@@ -266,23 +246,18 @@ class FlinkRecorder:
 
     def _answers(self, task: TaskState, number: int, t_s: float) -> Iterator[Message]:
         """Yield what a task tells the senders of its channels in a round."""
-        place = -1
-        for gate in task.gates:
-            for into in gate.channels:
-                place += 1
-                name = ChannelId(gate.edge, into.sender, into.receiver)
-                own = self._channels.get(name)
-                if own is None or own.is_released:
-                    continue
-                read = [kind for kind in own.ends if all(one.kind != kind for one in into.queue)]
-                own.ends = [kind for kind in own.ends if kind not in read]
-                if not self._is_tcp:
-                    resumed = 0
-                    if task.checkpoints is not None:
-                        resumed = task.checkpoints.channels[place].resumed
-                    yield from self._credit_based(name, into, read, resumed, number, t_s)
-                if END_OF_PARTITION in read:
-                    yield self._message(t_s, name, BACKWARD, self._release(name))
+        for place, (name, into) in enumerate(ins_of(task)):
+            own = self._channels.get(name)
+            if own is None or own.is_released:
+                continue
+            read = [kind for kind in own.ends if all(one.kind != kind for one in into.queue)]
+            own.ends = [kind for kind in own.ends if kind not in read]
+            if not self._is_tcp:
+                held = task.checkpoints
+                resumed = 0 if held is None else held.channels[place].resumed
+                yield from self._credit_based(name, into, read, resumed, number, t_s)
+            if END_OF_PARTITION in read:
+                yield self._message(t_s, name, BACKWARD, self._release(name))
 
     def _credit_based(
         self,
@@ -307,41 +282,17 @@ class FlinkRecorder:
         for told in into.under_way:
             if isinstance(told, NewBufferSize) and told.arrives == number + self._trip:
                 frame = Frame.NEW_BUFFER_SIZE
-                yield self._message(t_s, name, BACKWARD, frame, nbytes=told.nbytes)
+                yield self._message(t_s, name, BACKWARD, frame, bytes=told.nbytes)
 
     def _message(
-        self,
-        t_s: float,
-        name: ChannelId,
-        direction: Direction,
-        frame: Frame,
-        *,
-        sequence_number: int | None = None,
-        credit: int | None = None,
-        backlog: int | None = None,
-        nbytes: int | None = None,
+        self, t_s: float, name: ChannelId, way: Direction, frame: Frame, **figures: Any
     ) -> Message:
-        return Message(
-            t_s,
-            *name,
-            direction,
-            str(frame),
-            sequence_number,
-            credit,
-            backlog,
-            nbytes,
-            self._header[frame],
-        )
+        return Message(t_s, *name, way, str(frame), header_bytes=self._header[frame], **figures)
 
 
 def arrived_by(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
     """Return how many messages have arrived by a round: the oldest ones, one behind the other."""
-    count = 0
-    for one in under_way:
-        if one.arrives > number:
-            break
-        count += 1
-    return count
+    return sum(1 for _ in takewhile(lambda one: one.arrives <= number, under_way))
 
 
 def _events(into: InputChannelState) -> set[tuple[int, int]]:

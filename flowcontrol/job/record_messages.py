@@ -10,7 +10,7 @@ from flowcontrol.job.channel_state import ChannelId, MessageUnderWay
 from flowcontrol.job.job import Job
 from flowcontrol.job.message_failures import Processes
 from flowcontrol.job.message_recorder import FlinkRecorder, arrived_by
-from flowcontrol.job.messages import BACKWARD, FORWARD, Message, Recorder
+from flowcontrol.job.messages import BACKWARD, FORWARD, Message, Recorder, ins_of, outs_of
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.queues import CANCEL_MARKER, END_OF_DATA, END_OF_PARTITION, is_event
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
@@ -78,50 +78,40 @@ class RecordRecorder:
 
     def _begin_anew(self, task: TaskState) -> None:
         """Forget what was under way to a task, and what it had granted."""
-        for gate in task.gates:
-            for into in gate.channels:
-                name = ChannelId(gate.edge, into.sender, into.receiver)
-                if name in self._under_way:
-                    self._under_way[name], self._granted[name] = (), into.state.announced
+        for name, into in ins_of(task):
+            if name in self._under_way:
+                self._under_way[name], self._granted[name] = (), into.state.announced
 
     def _sent(self, task: TaskState, number: int, t_s: float) -> Iterator[Message]:
-        for part in task.partitions:
-            for out in part.subpartitions:
-                name = ChannelId(part.edge, out.sender, out.receiver)
-                if name not in self._under_way:
-                    continue
-                before = self._under_way[name]
-                new = out.under_way[len(before) - arrived_by(before, number) :]
-                self._under_way[name] = out.under_way
-                for message in (one.message for one in new if task.is_running):
-                    is_data = is_event(message) == 0
-                    yield Message(
-                        t_s,
-                        *name,
-                        FORWARD,
-                        self._names["data"]
-                        if is_data
-                        else EVENT_NAMES.get(message.kind, "Barrier"),
-                        credit=message.records if is_data else 0,
-                        bytes=message.nbytes,
-                    )
+        for name, out in outs_of(task):
+            if name not in self._under_way:
+                continue
+            before = self._under_way[name]
+            new = out.under_way[len(before) - arrived_by(before, number) :]
+            self._under_way[name] = out.under_way
+            for message in (one.message for one in new if task.is_running):
+                is_data = is_event(message) == 0
+                yield Message(
+                    t_s,
+                    *name,
+                    FORWARD,
+                    self._names["data"] if is_data else EVENT_NAMES.get(message.kind, "Barrier"),
+                    credit=message.records if is_data else 0,
+                    bytes=message.nbytes,
+                )
 
     def _granted_by(self, task: TaskState, t_s: float) -> Iterator[Message]:
-        for gate in task.gates:
-            for into in gate.channels:
-                name = ChannelId(gate.edge, into.sender, into.receiver)
-                if name not in self._under_way:
-                    continue
-                before, granted = self._granted[name], into.state.announced
-                if granted == before or not task.is_running:
-                    continue
-                self._granted[name] = granted
-                if "grant" in self._names:
-                    more = granted - before
-                    yield Message(t_s, *name, BACKWARD, self._names["grant"], credit=more)
-                elif "stop" in self._names:
-                    order = "stop" if granted < before else "go"
-                    yield Message(t_s, *name, BACKWARD, self._names[order])
+        for name, into in ins_of(task):
+            before, granted = self._granted.get(name), into.state.announced
+            if before is None or granted == before or not task.is_running:
+                continue
+            self._granted[name] = granted
+            if "grant" in self._names:
+                more = granted - before
+                yield Message(t_s, *name, BACKWARD, self._names["grant"], credit=more)
+            elif "stop" in self._names:
+                order = "stop" if granted < before else "go"
+                yield Message(t_s, *name, BACKWARD, self._names[order])
 
 
 class ThrottleRecorder:
