@@ -5,17 +5,10 @@ given. Source: Flink 1.12 and 1.20 (``reference/deployment-and-diagnosis.md`` se
 ``flink-network.md`` section 9).
 """
 
-from flowcontrol.protocol.monitoring.levels import Pressure, pressure_level
-from flowcontrol.protocol.monitoring.meter import MeterView, TimerGaugeView
-from flowcontrol.protocol.monitoring.sampler import BackPressureSampler, Stats
-from flowcontrol.protocol.monitoring.skew import data_skew
-
-__all__ = [
-    "BackPressureSampler",
-    "MeterView",
-    "Pressure",
-    "Stats",
-    "TimerGaugeView",
-    "data_skew",
-    "pressure_level",
-]
+from flowcontrol.protocol.monitoring.levels import Pressure as Pressure
+from flowcontrol.protocol.monitoring.levels import pressure_level as pressure_level
+from flowcontrol.protocol.monitoring.meter import MeterView as MeterView
+from flowcontrol.protocol.monitoring.meter import TimerGaugeView as TimerGaugeView
+from flowcontrol.protocol.monitoring.sampler import BackPressureSampler as BackPressureSampler
+from flowcontrol.protocol.monitoring.sampler import Stats as Stats
+from flowcontrol.protocol.monitoring.skew import data_skew as data_skew

@@ -5,19 +5,9 @@ Pure rules; ``now`` is an argument everywhere. Source: Flink 1.20's
 of a restore is a model of ours beside it.
 """
 
-from flowcontrol.protocol.restarts.recovery import (
-    refused_death_seen_us,
-    restored_us,
-    silent_death_seen_us,
-)
-from flowcontrol.protocol.restarts.regions import failover_tasks, pipelined_regions
-from flowcontrol.protocol.restarts.strategies import RestartStrategy
-
-__all__ = [
-    "RestartStrategy",
-    "failover_tasks",
-    "pipelined_regions",
-    "refused_death_seen_us",
-    "restored_us",
-    "silent_death_seen_us",
-]
+from flowcontrol.protocol.restarts.recovery import refused_death_seen_us as refused_death_seen_us
+from flowcontrol.protocol.restarts.recovery import restored_us as restored_us
+from flowcontrol.protocol.restarts.recovery import silent_death_seen_us as silent_death_seen_us
+from flowcontrol.protocol.restarts.regions import failover_tasks as failover_tasks
+from flowcontrol.protocol.restarts.regions import pipelined_regions as pipelined_regions
+from flowcontrol.protocol.restarts.strategies import RestartStrategy as RestartStrategy
