@@ -43,49 +43,39 @@ class Attempts(Protocol):
 
     def is_finished(self, task: int) -> bool:
         """Tell whether a task has processed everything."""
-        ...
 
     def source(self, task: int) -> tuple[int, int]:
         """Return how far a source is, and how many records wait in its log; -1: it has none."""
-        ...
 
     def position(self, task: int, checkpoint: int) -> int:
         """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
-        ...
 
     def stop(self, tasks: list[int]) -> None:
         """Have tasks do nothing from this round on."""
-        ...
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
         """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning.
 
         Those of ``keeps`` are sources that cannot rewind.
         """
-        ...
 
     def most_emitted(self, task: int) -> int:
         """Return how many records a source emits in a round at most; 0: nobody knows."""
-        ...
 
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""
-        ...
 
     def taken(self, task: int) -> int:
         """Return how many records a task has taken up; a source: emitted."""
-        ...
 
     def channels(self) -> ChannelCounts:
         """Return what was put out to each channel, written or pending, and taken up from it."""
-        ...
 
     def cut_channels(self, checkpoint: int) -> ChannelCounts:
         """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut.
 
         With barriers at least once the latter may be more. Nothing of no checkpoint, -1.
         """
-        ...
 
 
 class Watcher(Protocol):
@@ -93,17 +83,14 @@ class Watcher(Protocol):
 
     def stopped(self, number: int, tasks: Sequence[int]) -> None:
         """Note that tasks do nothing from a round on."""
-        ...
 
     def leader_died(self, number: int) -> None:
         """Note that the JobManager dies."""
-        ...
 
     def restarting(
         self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
     ) -> None:
         """Note that tasks are about to begin anew, but for the sources that cannot rewind."""
-        ...
 
 
 @dataclass

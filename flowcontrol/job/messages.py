@@ -87,7 +87,6 @@ class Recorder(Protocol):
             Of a job without checkpoints, failures and jobs that come and go: of those a recorder
             has to be shown the first round too.
         """
-        ...
 
     def look(self, state: RoundState) -> Sequence[Message]:
         """Return the messages of the round that has led to a state, in the order of the rules.
@@ -97,4 +96,3 @@ class Recorder(Protocol):
         state : RoundState
             After a round: the one behind that which was shown before, the first one first.
         """
-        ...
