@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.checkpoints import (
     CheckpointCoordinator,
@@ -13,9 +14,6 @@ from flowcontrol.protocol.checkpoints import (
     TaskStatistics,
 )
 from flowcontrol.records import CHECKPOINT_RESULTS
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 IN_PROGRESS: Final = "in_progress"
 CUT_OFF: Final = "aborted"
@@ -41,8 +39,6 @@ def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str,
         Rows by the number of the checkpoint, then by stage and subtask in the order of the job.
     """
     found = [coordinator.statistics(id) for id in coordinator.ids]
-    import pyarrow as pa
-
     columns = _checkpoints(found), _tasks(job, coordinator, found)
     return {
         name: pa.table(own, schema=table.arrow_schema())
@@ -100,13 +96,9 @@ def _tasks(
 
 def _ms(durations_us: Any) -> pa.Array:
     """Return durations in milliseconds; null where a task does not know it."""
-    import pyarrow as pa
-
     return pa.array(durations_us / 1e3, mask=durations_us < 0)
 
 
 def _known(nbytes: Any) -> pa.Array:
     """Return sizes; null where a task does not know it."""
-    import pyarrow as pa
-
     return pa.array(nbytes, mask=nbytes < 0)

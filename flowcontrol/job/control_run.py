@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.control_messages import ControlMessage, control_messages_of
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.failover import Failover
@@ -29,9 +30,6 @@ from flowcontrol.records import CONTROL_MESSAGES
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.operators import place
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Rows = list[dict[str, Any]]
 

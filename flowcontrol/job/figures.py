@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa
 from flowcontrol.protocol.event_time.marks import is_pending_mark
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 

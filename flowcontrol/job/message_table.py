@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.messages import FORWARD, Message
 from flowcontrol.job.record_messages import recorder_of
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.frames import Frame
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.processors import WHOLE_ROUND
 from flowcontrol.records import PROCESSES
 from flowcontrol.scenario.schedule import Span, merged
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def process_table(job: Job, rounds: int, used: Sequence[Sequence[int]] = ()) -> pa.Table:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa
 from flowcontrol.errors import RunError
 from flowcontrol.job.row_columns import key_texts
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
@@ -21,8 +22,6 @@ from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.stage_models import Input
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from flowcontrol.job.graph import JobVertex
 
 Ints = npt.NDArray[np.int64]
@@ -142,8 +141,6 @@ def first_rows_of_keys(keys: pa.ChunkedArray, width: int) -> list[Ints]:
 
 def _coded(keys: pa.ChunkedArray, width: int) -> tuple[Ints, Ints]:
     """Return a number for each row's key, and its subpartition."""
-    import pyarrow as pa
-
     texts = pa.chunked_array([key_texts(chunk) for chunk in keys.chunks], pa.string())
     coded = texts.combine_chunks().dictionary_encode()
     groups = default_max_parallelism(width)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa, pc
 from flowcontrol.protocol.event_time import MAX_TIME
 from flowcontrol.protocol.windows.contents import NO_VALUE
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 
@@ -31,8 +29,6 @@ _DAY_MS: Final = 86_400_000
 
 def is_time(kind: pa.DataType) -> bool:
     """Tell whether values of a type are moments: timestamps or dates."""
-    import pyarrow as pa
-
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
@@ -44,8 +40,6 @@ def key_texts(keys: pa.Array) -> pa.Array:
     A missing key is the text ``null``; a moment is written in microseconds, whichever unit the
     input has it in.
     """
-    import pyarrow as pa
-
     if pa.types.is_timestamp(keys.type):
         keys = keys.cast(pa.timestamp("us", None if keys.type.tz is None else "UTC"))
     return keys.cast(pa.string()).fill_null(NO_KEY)
@@ -56,8 +50,6 @@ def milliseconds(moments: pa.Array) -> Ints:
 
     Those that 64 bits cannot hold are the end of these.
     """
-    import pyarrow as pa
-
     kind = moments.type
     if pa.types.is_date32(kind):
         return _whole(moments.cast(pa.int32())).astype(np.int64) * _DAY_MS
@@ -88,8 +80,6 @@ def as_moments(column: pa.Array) -> pa.Array | None:
     -----
     A CSV file's column is of texts as soon as one of its rows is.
     """
-    import pyarrow as pa
-
     if is_time(column.type):
         return column
     return _cast(column, pa.timestamp("us", "UTC"), pa.timestamp("us"))
@@ -100,9 +90,6 @@ def as_numbers(column: pa.Array) -> pa.Array | None:
 
     Decimals are doubles. Whole numbers lie between :data:`LEAST` and :data:`MOST`.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_integer(column.type):
         try:
             whole = column.cast(pa.int64())
@@ -131,8 +118,6 @@ def first_misfit(column: pa.Array, convert: Callable[[pa.Array], pa.Array | None
 
 def _cast(column: pa.Array, *kinds: pa.DataType) -> pa.Array | None:
     """Return texts as the first of some types that all of them fit."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
     from pyarrow.csv import ConvertOptions
 
     if not pa.types.is_string(column.type):

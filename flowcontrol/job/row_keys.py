@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_stamps import ROWS, aggregated, key_columns, key_name, value_name
 from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, values_of
 from flowcontrol.protocol.event_time.stamps import IDS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from flowcontrol.job.job import Job
     from flowcontrol.protocol.rows import Row
     from flowcontrol.scenario import Edge

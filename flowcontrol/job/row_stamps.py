@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa, pc
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_columns import (
     LEAST,
@@ -30,8 +31,6 @@ from flowcontrol.job.row_columns import (
 from flowcontrol.protocol.event_time.stamps import ID_BITS, IDS, LAST_TIME
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from flowcontrol.job.graph import JobVertex
     from flowcontrol.job.job import Job
     from flowcontrol.scenario import Edge, Scenario
@@ -198,8 +197,6 @@ class RowStamper:
         ScenarioError
             If there are more different rows than ids.
         """
-        import pyarrow as pa
-
         columns = {
             name: pa.chunked_array(parts).unify_dictionaries().combine_chunks()
             for name, parts in self._columns.items()
@@ -226,8 +223,6 @@ class RowStamper:
 
     def _texts_of(self, keys: pa.Array, name: str) -> pa.Array:
         """Return the keys of rows as texts."""
-        import pyarrow as pa
-
         try:
             return key_texts(keys)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -267,15 +262,11 @@ class RowStamper:
 
 def _shown(moments: pa.Array, row: int) -> str:
     """Return a moment as text, however far away it is."""
-    import pyarrow as pa
-
     return str(moments.slice(row, 1).cast(pa.string())[0].as_py())
 
 
 def _identified(columns: dict[str, pa.Array], count: int) -> tuple[Ints, pa.Table]:
     """Return the id of each row, and the table of ids."""
-    import pyarrow as pa
-
     codes: Ints = np.zeros(count, np.int64)
     for column in columns.values():
         ranks, width = _ranks(column)
@@ -304,9 +295,6 @@ class _Firsts:
 
 def _ranks(column: pa.Array) -> tuple[Ints, int]:
     """Return the place of each value among the different ones in their order, and how many."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode(null_encoding="encode")
     order = pc.sort_indices(column.dictionary).to_numpy()

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows.contents import NO_VALUE
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -113,8 +111,6 @@ def values_of(columns: Sequence[tuple[int, pa.ChunkedArray, Ints]], total: int) 
     A missing value and a NaN are none, as in SQL and in pandas. Whole numbers stay what they are,
     and their sums stop at the ends of 64 bits; their means do not.
     """
-    import pyarrow as pa
-
     is_whole = all(pa.types.is_integer(values.type) for _, values, _ in columns)
     rows = sum(int(counts.sum()) for *_, counts in columns)
     found = np.full(total, NO_VALUE, np.int64)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.figures import heap_exhausted_s
 from flowcontrol.job.job import Job
 from flowcontrol.job.message_table import Window
 from flowcontrol.job.messages import Message
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.monitoring import BackPressureSampler, pressure_level
 from flowcontrol.records import SAMPLES
 from flowcontrol.scenario.monitoring_models import SamplingKeys
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 AGAIN_MS: Final = 1000
 """Time after which a set is tried again that could not begin, as a subtask was not running."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.graph import JobVertex, Member
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import keys_of_channels
@@ -164,8 +165,6 @@ def _firsts(job: Job, plan: JobVertex) -> list[Ints] | None:
     for link in plan.inputs:
         source = job.scenario.stage(link.edge.sender).input
         if link.edge.key is not None and source is not None:
-            import pyarrow as pa
-
             batches = read_columns(link.edge.sender, source, [link.edge.key])
             keys = pa.chunked_array([batch.column(link.edge.key) for batch in batches])
             return first_rows_of_keys(keys, plan.stage.parallelism)

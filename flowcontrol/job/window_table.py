@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrow import pa
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, WindowValues, sums_within
@@ -17,8 +18,6 @@ from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
 from flowcontrol.scenario.key_names import key_names as names_on_edges
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from flowcontrol.scenario.windows import Aggregation, WindowPlan
 
 Ints = npt.NDArray[np.int64]
@@ -172,8 +171,6 @@ def window_table(
     rows : RowKeys, optional
         Which keys and values replayed rows have; by default there are none.
     """
-    import pyarrow as pa
-
     window = job.scenario.window_of(stage)
     assert window is not None
     names, aggregated = np.array(key_names(job, stage, rows), object), rows.columns_of(stage)
@@ -195,8 +192,6 @@ def window_table(
 
 def _aggregate(function: str, values: Aggregated, own: WindowValues) -> pa.Array:
     """Return an aggregate of a column; null where no record has a value."""
-    import pyarrow as pa
-
     if function == "avg":
         found = own.means(values.sum, values.wraps, values.valued)
     elif function == "sum":

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from flowcontrol.arrow import pa
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.replay import Replayed, read_columns, routes_of_keys
 from flowcontrol.job.row_keys import row_keys
 from flowcontrol.job.row_stamps import dealt, row_needs, stamp_rows
 from flowcontrol.scenario.stage_models import Input
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def read_replayed(job: Job) -> Replayed:
@@ -51,8 +48,6 @@ def _read(
     job: Job, plan: JobVertex, source: Input, found: Replayed, ids: dict[str, pa.Table]
 ) -> None:
     """Read the rows of a source; add what is to be known of them, and their ids."""
-    import pyarrow as pa
-
     keyed = [link for link in plan.outputs if link.edge.key is not None]
     names, needs = [str(link.edge.key) for link in keyed], row_needs(job, plan)
     wanted = dict.fromkeys((*names, *(() if needs is None else needs.columns)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
+from flowcontrol.arrow import pa
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
@@ -34,9 +35,6 @@ from flowcontrol.virtual.sampling import Samples
 from flowcontrol.virtual.state_reader import StateReader
 from flowcontrol.virtual.tables import Tables
 from flowcontrol.virtual.time_table import TimeTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ENOUGH_EVENTS = 256
 """What readers see is worked off so many events at a time: one by one takes twice as long, as the
