@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from flowcontrol.job import Job
@@ -17,42 +16,33 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-@dataclass(frozen=True)
 class Observed(Running):
-    """A run whose tasks ran elsewhere.
+    """A run whose tasks ran elsewhere, before its first round is looked at.
 
-    Attributes
+    Parameters
     ----------
-    history : History or None
+    job : Job
+        The scenario, laid out.
+    replayed : Replayed
+        What its sources replay.
+    history : History
         Its ledgers.
-    replica : Replica or None
-        The job's memory, in which no task runs.
     """
 
-    history: History | None = None
-    replica: Replica | None = None
-
-    @classmethod
-    def of(cls, job: Job, replayed: Replayed, history: History) -> Observed:
-        """Return a run before its first round is looked at."""
-        found = cls.start(
+    def __init__(self, job: Job, replayed: Replayed, history: History) -> None:
+        super().__init__(
             job, replayed, LogSizes.of_processes(job, replayed.keys), track=True, own=()
         )
-        return replace(found, history=history, replica=Replica(job, found.memory, ()))
-
-    @property
-    def rounds(self) -> int:
-        """How many the ledgers have."""
-        return 0 if self.history is None else self.history.rounds
+        self._history, self.rounds = history, history.rounds
+        self._replica = Replica(job, self.memory, ())
 
     def advance_to(self, end: int) -> int:
         """Look at the rounds before ``end``; return 0."""
         head, own = self.memory.head, self.coordination
-        assert self.replica is not None and self.history is not None
         while head.round < end:
             self._begin()
-            rows = self.history.rows(head.round)
-            self.replica.look_at(shares_of(self.job, self.memory.places, rows))
+            rows = self._history.rows(head.round)
+            self._replica.look_at(shares_of(self.job, self.memory.places, rows))
             if 2 * head.ages_count > head.ages_most:
                 self.drain()
             if own is not None and own.has_news:

@@ -295,7 +295,7 @@ def run_live(
         raise ScenarioError([Problem("--out", str(error))], "command") from error
     finished = queries.run(watch)
     history = History.of_run(job, folder.paths)
-    observed = Observed.of(job, replayed_of(job, folder.paths), history)
+    observed = Observed(job, replayed_of(job, folder.paths), history)
     observed.run(lambda rounds, records: None)
     return Run(
         job,

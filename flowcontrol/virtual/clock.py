@@ -100,11 +100,11 @@ def run_job(
     began = time.perf_counter()
     replayed = replayed or read_replayed(job)
     sizes = LogSizes.first(job, replayed.keys)
-    running = Running.start(job, replayed, sizes, track=track)
+    running = Running(job, replayed, sizes, track=track)
     while flags := running.run(progress or (lambda rounds, records: None)):
         sizes = running.grown(sizes, flags)
         del running  # before the larger one is there
-        running = Running.start(job, replayed, sizes, track=track)
+        running = Running(job, replayed, sizes, track=track)
     wall_s = time.perf_counter() - began
     memory, runs_of_jobs = running.memory, running.finish()
     return Run(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from flowcontrol.arrow import pa
 from flowcontrol.errors import RunError
@@ -15,21 +14,17 @@ from flowcontrol.job.delivery_settings import has_delivery
 from flowcontrol.job.process_table import process_table
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.sampling import sampling_of
 from flowcontrol.job.timed_settings import has_stamps
 from flowcontrol.records import DELIVERY, RESTARTS
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual import header as h
 from flowcontrol.virtual.between import Between
-from flowcontrol.virtual.control import Control
-from flowcontrol.virtual.coordination import Coordination
 from flowcontrol.virtual.jobs import JobRun, Timeline
 from flowcontrol.virtual.log_sizes import LogSizes
 from flowcontrol.virtual.loop import advance
 from flowcontrol.virtual.memory import Memory, fill
 from flowcontrol.virtual.processor_memory import used_of
-from flowcontrol.virtual.recovery import Recovery
 from flowcontrol.virtual.replay import read_replayed
 from flowcontrol.virtual.sampling import Samples
 from flowcontrol.virtual.state_reader import StateReader
@@ -42,7 +37,7 @@ kernel empties the caches between them."""
 
 
 def memory_with(job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Memory:
-    """Return the memory of a job before its first round; parameters as of :meth:`Running.start`."""
+    """Return the memory of a job before its first round; parameters as of :class:`Running`."""
     throttle = THROTTLE_PARTS[job.scenario.system.throttle]
     return fill(
         job,
@@ -60,28 +55,41 @@ def memory_with(job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -
     )
 
 
-@dataclass(frozen=True)
 class Running:
-    """Everything that a run consists of.
+    """Everything that a run consists of, before its first round.
 
-    Attributes
+    Parameters
     ----------
     job : Job
         The scenario, laid out.
+    replayed : Replayed
+        What its sources replay.
+    sizes : LogSizes
+        How large its logs are.
+    track : bool
+        Follow the age of every record; a throttle that looks at ages has them followed in any
+        case.
+    begins_us : int, default 0
+        When the interval of checkpoints begins, microseconds.
+    own : collection of int, optional
+        The tasks that run in its memory; by default all do.
+
+    Attributes
+    ----------
     memory : Memory
-        Before the first round.
+        Its tasks.
     tables : Tables
         Collects the samples.
     timeline : Timeline
         When jobs start and stop.
     between : Between
         What acts between rounds.
+    control, coordination, recovery : Control, Coordination, Recovery or None
+        Of it what slows the sources, triggers checkpoints, fails and restarts.
     delivery : DeliveryControl or None
         What the readers of the sinks see.
     time : TimeTable or None
         Collects the samples of event time.
-    keys : RowKeys
-        Which keys and values the ids of replayed rows stand for.
     samples : Samples or None
         Samples the tasks' back pressure.
     used : list of list of int
@@ -89,20 +97,8 @@ class Running:
         them.
     """
 
-    job: Job
-    memory: Memory
-    tables: Tables
-    timeline: Timeline
-    between: Between
-    delivery: DeliveryControl | None = None
-    time: TimeTable | None = None
-    keys: RowKeys = NO_KEYS
-    samples: Samples | None = None
-    used: list[list[int]] = field(default_factory=list)
-
-    @classmethod
-    def start(
-        cls,
+    def __init__(
+        self,
         job: Job,
         replayed: Replayed,
         sizes: LogSizes,
@@ -110,76 +106,29 @@ class Running:
         track: bool,
         begins_us: int = 0,
         own: Collection[int] | None = None,
-    ) -> Self:
-        """Return a run before its first round, its memory made.
-
-        Parameters
-        ----------
-        job : Job
-            The scenario, laid out.
-        replayed : Replayed
-            What its sources replay.
-        sizes : LogSizes
-            Entries of its logs.
-        track : bool
-            Follow the age of every record; a throttle that looks at ages has them followed in any
-            case.
-        begins_us : int, default 0
-            When the interval of checkpoints begins, microseconds.
-        own : collection of int, optional
-            The tasks that run in its memory; by default all do.
-        """
-        memory = memory_with(job, replayed, sizes, track=track)
-        timeline = Timeline(job, memory)
-        between = Between(job, memory, begins_us, own)
-        tables = Tables(job, memory, timeline.absent)
-        coordination, recovery = between.coordination, between.recovery
-        if recovery is not None:
-            recovery.attempts.hooks.append(tables.counted.hold)
-        delivery = None
-        if has_delivery(job):
-            delivery = DeliveryControl(job)
-            delivery.attach(
-                None if coordination is None else coordination.control,
-                None if recovery is None else recovery.control,
-            )
-            if coordination is not None:
-                coordination.delivery = delivery
-        time = TimeTable(job, memory) if has_stamps(job) else None
-        if recovery is not None and time is not None:
-            recovery.attempts.hooks.append(time.counted.hold)
-        sampling = sampling_of(job)
-        return cls(
-            job,
-            memory,
-            tables,
-            timeline,
-            between,
-            delivery,
-            time,
-            replayed.keys,
-            None if sampling is None else Samples(job, memory, timeline.absent, sampling),
-        )
-
-    @property
-    def rounds(self) -> int:
-        """How many there are."""
-        return self.job.rounds
-
-    @property
-    def control(self) -> Control | None:
-        """What slows the sources."""
-        return self.between.control
-
-    @property
-    def coordination(self) -> Coordination | None:
-        """What triggers checkpoints."""
-        return self.between.coordination
-
-    @property
-    def recovery(self) -> Recovery | None:
-        """What fails, and restarts."""
-        return self.between.recovery
+    ) -> None:
+        self.job, self.rounds, self.used = job, job.rounds, list[list[int]]()
+        self.memory = memory = memory_with(job, replayed, sizes, track=track)
+        self.timeline, self._keys = Timeline(job, memory), replayed.keys
+        self.between = between = Between(job, memory, begins_us, own)
+        self.control, self.coordination = between.control, between.coordination
+        self.recovery = between.recovery
+        self.tables = Tables(job, memory, self.timeline.absent)
+        hooks = [self.tables.counted.hold]
+        self.time = TimeTable(job, memory) if has_stamps(job) else None
+        if self.time is not None:
+            hooks.append(self.time.counted.hold)
+        if self.recovery is not None:
+            self.recovery.attempts.hooks += hooks
+        self.delivery = DeliveryControl(job) if has_delivery(job) else None
+        if self.delivery is not None:
+            coordinator = None if self.coordination is None else self.coordination.control
+            failures = None if self.recovery is None else self.recovery.control
+            self.delivery.attach(coordinator, failures)
+            if self.coordination is not None:
+                self.coordination.delivery = self.delivery
+        sampling, absent = sampling_of(job), self.timeline.absent
+        self.samples = None if sampling is None else Samples(job, memory, absent, sampling)
 
     @property
     def control_messages(self) -> int:
@@ -210,7 +159,9 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
-                self.time.add(t_s, last + 1)
+                held, paused = self._windows.read(), self._paused.read()
+                marks = watermarks_of(self.memory)
+                self.time.add(t_s, *marks, held, paused, rounds=last + 1)
             if self.job.scenario.counts_processors:
                 self.used.append(used_of(self.memory))
             if self.delivery is not None:
@@ -251,7 +202,7 @@ class Running:
             tables["samples"] = self.samples.sampling.table()
         if self.job.scenario.has_processes:
             tables["processes"] = process_table(self.job, self.rounds, self.used)
-        tables |= self.tables.results.tables(self.job, self.keys)
+        tables |= self.tables.results.tables(self.job, self._keys)
         return tables
 
     @property
@@ -359,7 +310,7 @@ def step(job: Job, replayed: Replayed | None = None, first: int = 0) -> Iterator
 def _step(job: Job, replayed: Replayed, first: int) -> Iterator[RoundState]:
     sizes, done = LogSizes.first(job, replayed.keys), first
     while done < job.rounds:
-        running = Running.start(job, replayed, sizes, track=False)
+        running = Running(job, replayed, sizes, track=False)
         control = running.control
         reader = StateReader(
             job,

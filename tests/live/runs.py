@@ -118,14 +118,14 @@ def results_of(
     job: Job, ledgers: Mapping[str, pa.Table], replayed: Replayed = NO_ROWS
 ) -> dict[str, pa.Table]:
     """Return the result tables of a run whose ledgers these are."""
-    found = Observed.of(job, replayed, History.of_tables(job, ledgers))
+    found = Observed(job, replayed, History.of_tables(job, ledgers))
     assert found.run(lambda rounds, records: None) == 0
     return found.result_tables()
 
 
 def virtual_run(job: Job) -> Running:
     """Return a run on the virtual clock behind its last round: what failed, what was complete."""
-    found = Running.start(job, NO_ROWS, LogSizes.of_processes(job, NO_KEYS), track=False)
+    found = Running(job, NO_ROWS, LogSizes.of_processes(job, NO_KEYS), track=False)
     assert found.run(lambda rounds, records: None) == 0
     found.result_tables()  # which ends it
     return found

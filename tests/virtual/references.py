@@ -92,7 +92,7 @@ def observed(job: Job, restarts_every: int = 0) -> Observed:
                 ledgers[link.name].add(number, {"sender": rows[link.name]})
     ledgers.rounds = job.rounds
     history: Any = _History(ledgers)
-    found = Observed.of(job, replayed, history)
+    found = Observed(job, replayed, history)
     found.run(lambda rounds, records: None)
     return found
 

@@ -130,7 +130,7 @@ class _Attempt:
         self, job: Job, controller: Controller, span: Span, sizes: LogSizes, *, track: bool
     ) -> None:
         begins_us = span.running_us - span.origin_us
-        self.running = Running.start(job, NO_ROWS, sizes, track=track, begins_us=begins_us)
+        self.running = Running(job, NO_ROWS, sizes, track=track, begins_us=begins_us)
         self.controller, self._span, self._job = controller, span, job
         self._rewinds = job.scenario.options.checkpoint_interval_us is not None
         if not self._rewinds and self.running.coordination is not None:
