@@ -17,21 +17,6 @@ from flowcontrol.protocol.event_time.states import AlignedSource
 from flowcontrol.protocol.kept import Kept
 
 
-class Allowed(NamedTuple):
-    """What a subtask of a source hears.
-
-    Attributes
-    ----------
-    task : int
-        Its number, in the order of the job's subtasks.
-    watermark : int
-        The one that its group allows it, ms.
-    """
-
-    task: int
-    watermark: int
-
-
 class _Sent(NamedTuple):
     """A watermark on its way: the round of its arrival, from or to whom, and itself, ms."""
 
@@ -88,7 +73,7 @@ class AlignmentControl(Kept):
         rounds = [-(-turn // self._round_us) for turn in self._turns]
         return min([*rounds, *(answer.arrives for answer in self._answers)])
 
-    def before_round(self, number: int, reported: Callable[[int], int]) -> list[Allowed]:
+    def before_round(self, number: int, reported: Callable[[int], int]) -> list[tuple[int, int]]:
         """Do what is due by the start of a round.
 
         Parameters
@@ -101,8 +86,9 @@ class AlignmentControl(Kept):
 
         Returns
         -------
-        list of Allowed
-            What subtasks hear before the round.
+        list of (int, int)
+            What subtasks hear before the round: the number of each, in the order of the job's
+            subtasks, and the watermark that its group allows it, ms.
         """
         self._hear(number)
         for place, coordinator in enumerate(self._coordinators):
@@ -111,7 +97,7 @@ class AlignmentControl(Kept):
         told = [answer for answer in self._answers if answer.arrives <= number]
         self._answers = [answer for answer in self._answers if answer.arrives > number]
         return [
-            Allowed(task, answer.watermark)
+            (task, answer.watermark)
             for answer in told
             for task in self._coordinators[answer.number].tasks
         ]

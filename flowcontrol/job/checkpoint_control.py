@@ -53,13 +53,7 @@ _IN_ORDER = attrgetter("round", "task")
 
 _IS_SAVEPOINT = {CHECKPOINT: 0, SAVEPOINT: 1, STOP_SAVEPOINT: STOPS}
 
-UNKNOWN = dict.fromkeys(
-    (
-        *("start_delay", "alignment", "sync", "async_"),
-        *("checkpointed_size", "full_size", "processed", "persisted"),
-    ),
-    -1,
-)
+UNKNOWN = (-1,) * (len(TaskStatistics._fields) - 1)
 """Figures of a task that has finished instead of acknowledging."""
 
 
@@ -223,7 +217,7 @@ class CheckpointControl(Kept):
                 self._upload(at)
             self._hear_arrived(at)
             while self._arriving and self._arriving[0][0] <= at:
-                self._acknowledge(at, *self._arriving.pop(0)[1][1:])
+                self._acknowledge(at, self._arriving.pop(0)[1])
             while self._savepoints and self._savepoints[0].at_us <= at * self._round_us:
                 self._request(at, self._savepoints.pop(0))
             if at == due:
@@ -285,7 +279,7 @@ class CheckpointControl(Kept):
         if self.uploads.writes_nothing:
             for report in self._heard[:count]:
                 if report.kind in {ACKNOWLEDGED, FINISHED}:
-                    self._acknowledge(at, report.task, report)
+                    self._acknowledge(at, Written(at, report.task, report))
         del self._heard[:count]
 
     def _take(self, at: int, report: CheckpointReport) -> None:
@@ -302,28 +296,17 @@ class CheckpointControl(Kept):
             now = at * self._round_us
             self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
 
-    def _acknowledge(
-        self,
-        at: int,
-        task: int,
-        report: CheckpointReport,
-        sync: int = 0,
-        async_: int = 0,
-        full: int = 0,
-        written: int = 0,
-    ) -> None:
+    def _acknowledge(self, at: int, one: Written) -> None:
         """Take an acknowledgement that has arrived, or that a task has finished."""
-        now, own = at * self._round_us, self.coordinator
+        now, own, report = at * self._round_us, self.coordinator, one.report
         if report.kind == FINISHED:
             for checkpoint in own.pending:  # its end stands where its barrier would have stood
-                own.acknowledge(now, checkpoint, task, **UNKNOWN)
-            own.finish_task(now, task)
+                own.record(checkpoint, one.task, TaskStatistics(now, *UNKNOWN))
+            own.finish_task(now, one.task)
             return
-        delay, alignment = report.start_delay, report.alignment
-        sizes = written, full, report.processed, report.persisted
-        own.record(
-            report.checkpoint, task, TaskStatistics(now, delay, alignment, sync, async_, *sizes)
-        )
+        times = report.start_delay, report.alignment, one.sync, one.async_
+        sizes = one.written, one.full, report.processed, report.persisted
+        own.record(report.checkpoint, one.task, TaskStatistics(now, *times, *sizes))
 
     def _request(self, at: int, savepoint: Savepoint) -> None:
         """Request a savepoint; before one with stop, all other checkpoints end."""

@@ -35,11 +35,8 @@ def _problems(scenario: Scenario, start: int) -> Iterator[Problem]:
     if start >= scenario.duration_us:
         text = f"{scenario.duration_us / 1e6:g} is too short: {latency}: state a longer one"
         yield Problem("duration_s", text)
-    for index, failure in enumerate(scenario.failures):
-        if failure.at_us < start:
-            text = f"{failure.at_us / 1e6:g} is too early: {latency}: choose a later time"
-            yield Problem(f"failures[{index}].at_s", text)
-    for index, savepoint in enumerate(scenario.savepoints):
-        if savepoint.at_us < start:
-            text = f"{savepoint.at_us / 1e6:g} is too early: {latency}: choose a later time"
-            yield Problem(f"savepoints[{index}].at_s", text)
+    for key in ("failures", "savepoints"):
+        for index, one in enumerate(getattr(scenario, key)):
+            if one.at_us < start:
+                text = f"{one.at_us / 1e6:g} is too early: {latency}: choose a later time"
+                yield Problem(f"{key}[{index}].at_s", text)

@@ -133,7 +133,9 @@ class DeliveryControl(Kept):
 
     def stopped(self, number: int, tasks: Sequence[int]) -> None:
         """Note that tasks do nothing from a round on: they hear nothing either."""
-        self._tell(number, STOP, [task for task in tasks if task in self._by_task])
+        for task in tasks:
+            if task in self._by_task:
+                self._tell(number, STOP, task)
 
     def leader_died(self, number: int) -> None:
         """Note that the JobManager dies before a round: what it says in that round is lost.
@@ -200,7 +202,14 @@ class DeliveryControl(Kept):
             if event[_ROUND] > number or (event[_ROUND] == number and event[_CLASS] > 0):
                 break
             done += 1
-            _DO[event[_KIND]](self, event[_ROUND], *event[_WHAT:])
+            at, kind, what = event[_ROUND], event[_KIND], event[_WHAT:]
+            if kind == SAMPLE:
+                self._sample(at, *what)
+            elif kind == RESTART:
+                self.groups[what[0]].restart(at, *what[1:])
+            else:
+                for sink in self._by_task[what[0]]:
+                    _OF_SINKS[kind](sink, at, *what[1:])
         del self._events[:done]
 
     def staged(self) -> dict[str, int]:
@@ -269,29 +278,6 @@ class DeliveryControl(Kept):
             self._sampled = number
         self.rows += [{**row, "t_s": t_s} for row in self._last]
 
-    def _stop(self, number: int, tasks: Sequence[int]) -> None:
-        for task in tasks:
-            for sink in self._by_task[task]:
-                sink.hears = False
-
-    def _restart(self, number: int, index: int, *what: Any) -> None:
-        self.groups[index].restart(number, *what)
-
-    def _hear(self, number: int, task: int, checkpoint: int, is_savepoint: bool) -> None:
-        for sink in self._by_task[task]:
-            sink.complete(number, checkpoint, is_savepoint)
-
-    def _wrote(self, number: int, task: int, _: int, records: int) -> None:
-        for sink in self._by_task[task]:
-            sink.begin_to_write(number, records)
-
-    def _took(self, number: int, task: int, checkpoint: int, records: int) -> None:
-        for sink in self._by_task[task]:
-            sink.barrier(number, checkpoint, records)
-
-    def _end(self, number: int, task: int, *_: int) -> None:
-        self._stop(number, [task])
-
 
 def _order(event: Event) -> tuple[int, int, int, int]:
     """Return by what events are sorted.
@@ -303,12 +289,11 @@ def _order(event: Event) -> tuple[int, int, int, int]:
     return number, kind, what if kind > _CLASSES[RESTART] else 0, told
 
 
-_DO: Final[Mapping[int, Callable[..., None]]] = {
-    SAMPLE: DeliveryControl._sample,
-    STOP: DeliveryControl._stop,
-    RESTART: DeliveryControl._restart,
-    HEARD: DeliveryControl._hear,
-    WROTE: DeliveryControl._wrote,
-    TOOK: DeliveryControl._took,
-    ENDED: DeliveryControl._end,
+_OF_SINKS: Final[Mapping[int, Callable[..., None]]] = {
+    STOP: SinkAccount.end,
+    HEARD: SinkAccount.complete,
+    WROTE: SinkAccount.begin_to_write,
+    TOOK: SinkAccount.barrier,
+    ENDED: SinkAccount.end,
 }
+"""What happens to the sinks of one task."""

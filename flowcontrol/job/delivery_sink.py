@@ -54,7 +54,7 @@ class SinkAccount(Kept):
         self._taken = 0
         self._barriers: dict[int, int] = {}
 
-    def begin_to_write(self, number: int, before: int) -> None:
+    def begin_to_write(self, number: int, _: int, before: int) -> None:
         """Note that rows are written in a round, of what is taken up after so many records."""
         self._write(number, before)
         self._since = max(self._since, number * self._round_us)
@@ -73,6 +73,10 @@ class SinkAccount(Kept):
         self.account.complete(number * self._round_us, checkpoint, is_savepoint=is_savepoint)
         if not is_savepoint:
             self._barriers = {n: at for n, at in self._barriers.items() if n >= checkpoint}
+
+    def end(self, *_: int) -> None:
+        """Note that the task does nothing from now on."""
+        self.hears = False
 
     def stop(self, number: int, checkpoint: int, taken: int) -> bool:
         """Note that an attempt of the task has ended; tell whether the next one has work to do.

@@ -72,23 +72,18 @@ class KernelAttempts:
         self._own = range(memory.head.tasks) if own is None else own
         self.hooks: list[Callable[[], Callable[[], None]]] = []
         self.watchers: list[Callable[[list[int], int], Callable[[], None]]] = []
-        self._job, self._memory, self._image = (
-            job,
-            memory,
-            Memory(memory.cells.copy(), memory.places),
-        )
+        self._job, self._memory = job, memory
+        self._image = Memory(memory.cells.copy(), memory.places)
         self._places, self._cuts = all_cut_places(job, memory), Cuts[Ints]()
         self._tasks = job.subtasks
         self.logs = CutLogs(memory)
         self._began: dict[int, int] = {}
         self._seen: Any = None
         if job.checkpoints is not None:
-            held = [self._held(task) for task in range(len(self._tasks))]
+            held = (self._held(task) for task in range(len(self._tasks)))
+            slots = range(CUT_SLOTS)
             self._id_places = np.array(
-                [
-                    [own.cuts + slot * (1 + own.cut_cells) for slot in range(CUT_SLOTS)]
-                    for own in held
-                ]
+                [[own.cuts + slot * (1 + own.cut_cells) for slot in slots] for own in held]
             )
             self._seen = np.zeros_like(self._id_places)
 
@@ -277,14 +272,14 @@ class KernelAttempts:
         return self._cuts.of(checkpoint, task)
 
     def _partitions(self, task: int) -> range:
-        row = self._memory.tasks[task]
-        first = int(row["first_partition"])
-        return range(first, first + int(row["partitions"]))
+        return self._numbers(task, "first_partition", "partitions")
 
     def _gates(self, task: int) -> range:
+        return self._numbers(task, "first_gate", "gates")
+
+    def _numbers(self, task: int, first: str, count: str) -> range:
         row = self._memory.tasks[task]
-        first = int(row["first_gate"])
-        return range(first, first + int(row["gates"]))
+        return range(int(row[first]), int(row[first] + row[count]))
 
     def _reset(self, task: int) -> None:
         """Put a task back to its first image, with all that belongs to it."""
