@@ -18,12 +18,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
 # Each layer, and the layers that it may import besides itself. Imports go one way.
-BASE = {"arrow", "errors", "install", "notices", "records", "scenario", "version"}
+BASE = {"arrays", "errors", "install", "notices", "records", "scenario", "version"}
 CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
 ALLOWED = {
-    "arrow": set(),
+    "arrays": set(),
     "errors": set(),
     "files": {"errors"},
     "folders": {"errors", "files", "ledger"},

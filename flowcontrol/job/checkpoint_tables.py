@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.checkpoints import (
     CheckpointCoordinator,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.job.control_messages import ControlMessage, control_messages_of
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.failover import Failover

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import Ints, pa
 from flowcontrol.protocol.event_time.marks import is_pending_mark
 from flowcontrol.scenario import Scenario
-
-Ints = npt.NDArray[np.int64]
 
 LARGEST_SUM = 2.0**62
 """Above it a sum of whole numbers may not fit into 64 bits."""

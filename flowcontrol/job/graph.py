@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrays import Ints
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.window_ratio import window_ratio
 from flowcontrol.operators.states import TASK_INPUT
@@ -38,9 +39,6 @@ class Channel:
     sender: int
     receiver: int
     is_local: bool
-
-
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

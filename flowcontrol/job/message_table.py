@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.messages import FORWARD, Message

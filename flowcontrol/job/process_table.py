@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.processors import WHOLE_ROUND
 from flowcontrol.records import PROCESSES

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import Ints, pa
 from flowcontrol.errors import RunError
 from flowcontrol.job.row_columns import key_texts
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
@@ -23,8 +22,6 @@ from flowcontrol.scenario.stage_models import Input
 
 if TYPE_CHECKING:
     from flowcontrol.job.graph import JobVertex
-
-Ints = npt.NDArray[np.int64]
 
 
 class SubtaskRows(TypedDict):

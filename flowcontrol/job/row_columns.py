@@ -6,13 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from flowcontrol.arrow import pa, pc
+from flowcontrol.arrays import Ints, pa, pc
 from flowcontrol.protocol.event_time import MAX_TIME
 from flowcontrol.protocol.windows.contents import NO_VALUE
-
-Ints = npt.NDArray[np.int64]
 
 LEAST: Final = NO_VALUE + 1
 """The least whole number that a window can aggregate,"""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import Ints, pa
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_stamps import ROWS, aggregated, key_columns, key_name, value_name
 from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, values_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from flowcontrol.protocol.rows import Row
     from flowcontrol.scenario import Edge
 
-Ints = npt.NDArray[np.int64]
 
 ONE_KEY: Final = "1"
 """Name of the key of rows that have none."""

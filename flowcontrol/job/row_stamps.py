@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from flowcontrol.arrow import pa, pc
+from flowcontrol.arrays import Ints, pa, pc
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.job.row_columns import (
     LEAST,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
     from flowcontrol.job.job import Job
     from flowcontrol.scenario import Edge, Scenario
 
-Ints = npt.NDArray[np.int64]
 Convert = Callable[["pa.Array"], "pa.Array | None"]
 
 ROWS = "rows"

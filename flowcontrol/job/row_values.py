@@ -15,12 +15,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import Floats, Ints, pa
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows.contents import NO_VALUE
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MOST_SUM: Final = float(1 << 62)
 """What the sum of all rows stays below, in units."""

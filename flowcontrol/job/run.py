@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.job.figures import heap_exhausted_s
 from flowcontrol.job.job import Job
 from flowcontrol.job.message_table import Window

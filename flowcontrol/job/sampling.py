@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job

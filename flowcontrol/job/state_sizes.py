@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import Ints, pa
 from flowcontrol.job.graph import JobVertex, Member
 from flowcontrol.job.job import Job
 from flowcontrol.job.keys import keys_of_channels
-from flowcontrol.job.replay import Ints, first_rows_of_keys, read_columns
+from flowcontrol.job.replay import first_rows_of_keys, read_columns
 from flowcontrol.job.window_settings import window_plan_of
 from flowcontrol.protocol.checkpoints.state_size import StateSize
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism

@@ -6,8 +6,8 @@ from functools import lru_cache
 from itertools import accumulate
 
 import numpy as np
-import numpy.typing as npt
 
+from flowcontrol.arrays import Ints
 from flowcontrol.job.batch_settings import new_batch
 from flowcontrol.job.graph import JobEdge, JobVertex
 from flowcontrol.job.job import Job
@@ -33,8 +33,6 @@ from flowcontrol.protocol.windows.triggers import (
 from flowcontrol.scenario import Edge
 from flowcontrol.scenario.key_names import key_names, own_names
 from flowcontrol.scenario.windows import WindowPlan
-
-Ints = npt.NDArray[np.int64]
 
 _NOTHING: Ints = np.zeros(0, np.int64)
 _KINDS = {"tumbling": PANES, "sliding": PANES, "session": SESSIONS, "global": GLOBAL}

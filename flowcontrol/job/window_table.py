@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import Ints, pa
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.row_values import NO_COLUMNS, WindowColumns, WindowValues, sums_within
@@ -20,7 +19,6 @@ from flowcontrol.scenario.key_names import key_names as names_on_edges
 if TYPE_CHECKING:
     from flowcontrol.scenario.windows import Aggregation, WindowPlan
 
-Ints = npt.NDArray[np.int64]
 
 EMITTED = "emitted_s"
 """Column of the table that results on their way do not have."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job, JobVertex
 from flowcontrol.job.replay import Replayed, read_columns, routes_of_keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from flowcontrol.arrow import pa
+from flowcontrol.arrays import pa
 from flowcontrol.errors import RunError
 from flowcontrol.job import Job
 from flowcontrol.job.checkpoint_tables import checkpoint_tables
@@ -159,9 +159,7 @@ class Running:
                     return flags
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
-                held, paused = self._windows.read(), self._paused.read()
-                marks = watermarks_of(self.memory)
-                self.time.add(t_s, *marks, held, paused, rounds=last + 1)
+                self.time.add(t_s, last + 1)
             if self.job.scenario.counts_processors:
                 self.used.append(used_of(self.memory))
             if self.delivery is not None:

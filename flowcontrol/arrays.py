@@ -1,10 +1,13 @@
-"""pyarrow as ``pa`` and its functions as ``pc``, loaded when something of them is asked for.
+"""Types of arrays; pyarrow as ``pa`` and its functions as ``pc``, loaded at their first use.
 
-Most of what makes tables never does in a process that only steps tasks, and loading takes 0.2 s.
+A process that only steps tasks makes no table, and loading takes 0.2 s.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,4 +23,7 @@ else:
 
     pa, pc = _Late("pyarrow"), _Late("pyarrow.compute")
 
-__all__ = ["pa", "pc"]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+__all__ = ["Floats", "Ints", "pa", "pc"]
