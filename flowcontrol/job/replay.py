@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,16 +21,7 @@ from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.stage_models import Input
 
 if TYPE_CHECKING:
-    from flowcontrol.job.graph import JobVertex
-
-
-class SubtaskRows(TypedDict):
-    """What a subtask is to be told of replayed rows, as the arguments of :class:`Subtask`."""
-
-    tables: list[Ints | None]
-    input_records: int | None
-    stamps: Ints | None
-    keys: RowKeys
+    pass
 
 
 @dataclass(frozen=True)
@@ -54,15 +45,6 @@ class Replayed:
     tables: dict[tuple[str, int], Ints] = field(default_factory=dict)
     stamps: dict[tuple[str, int], Ints] = field(default_factory=dict)
     keys: RowKeys = NO_KEYS
-
-    def of(self, plan: JobVertex, index: int) -> SubtaskRows:
-        """Return what a subtask is to be told."""
-        return {
-            "tables": [self.tables.get((link.name, index)) for link in plan.outputs],
-            "input_records": self.limits.get((plan.name, index)),
-            "stamps": self.stamps.get((plan.name, index)),
-            "keys": self.keys,
-        }
 
 
 NO_ROWS = Replayed()

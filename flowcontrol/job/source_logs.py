@@ -8,8 +8,7 @@ from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators import source_log as rules
-from flowcontrol.operators.states import SourceLog
-from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
+from flowcontrol.protocol.service import PHASE_RATE
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 
 
@@ -60,32 +59,13 @@ class Arrivals:
         """Whether nothing is written any more from some moment on."""
         return self.limit >= 0 or self.curve.phases[-1][PHASE_RATE] == 0
 
-    def append_until(self, log: SourceLog, us: int) -> None:
-        """Have a log hold what is written by a moment, microseconds."""
-        rules.append_up_to(log, self.written_by(us), self.limit)
-
     def written_by(self, us: int) -> int:
         """Return how many records the rate has written by a moment, microseconds."""
         return rules.written_by(self.curve.phases, self.curve.unit, us)
 
-    def written_us(self, offset: int) -> int:
-        """Return the microsecond by which the record at an offset is written."""
-        return rules.written_us(self.curve.phases, self.curve.unit, offset)
-
     def round_of(self, offset: int, round_us: int) -> int:
         """Return the round in which the record at an offset is written."""
         return rules.written_round(self.curve.phases, self.curve.unit, offset, round_us)
-
-    def levels(self, log: SourceLog, us: int) -> tuple[int, float]:
-        """Return ``lag_records`` and ``lag_s`` of a log at a moment, microseconds."""
-        waiting = rules.lag(log)
-        if waiting == 0:
-            return 0, 0.0
-        if (
-            self.curve.kind != CONSTANT
-        ):  # only the rate is known, and so how long it takes for these
-            us = min(us, self.written_us(log.end))
-        return waiting, max(0, us - self.written_us(rules.begun(log))) / 1e6
 
 
 def arrival_rounds(

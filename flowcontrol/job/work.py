@@ -111,18 +111,6 @@ class ServiceCurve:
         whole = _whole(stage.arrival_rate[index], _until_us(job))
         return cls(*whole, s.CONSTANT, 0.0, job.scenario.seed, 0)
 
-    def work_by(self, us: int) -> int:
-        """Work allowed by a moment, units."""
-        return s.work_by(self.phases, us)
-
-    def draw(self, number: int) -> int:
-        """Work that record ``number`` takes, units, at least 1."""
-        if self.kind == s.CONSTANT:
-            return self.unit
-        first = uniform(self.seed, self.stream, 2 * number)
-        second = uniform(self.seed, self.stream, 2 * number + 1)
-        return s.service_work(self.kind, self.cv, first, second, self.unit)
-
 
 def _until_us(job: Job) -> int:
     """A moment after which nothing of a run counts, microseconds."""

@@ -17,6 +17,7 @@ from flowcontrol.job import Job, build_physical_graph
 from flowcontrol.job.routing import weights_of
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.protocol.partitioners import integer_weights
+from flowcontrol.protocol.service import work_by
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.virtual import loop, running, simulate
@@ -144,7 +145,7 @@ def hard_rates(job: Job, plan: Any, taken: int) -> set[str]:
     rate = Fraction(clock.phases[0][2], clock.unit) * MICROSECONDS
     if rate != schedule.phases[0].rate:
         found.add("a rate that is rounded")
-    if job.round_us * clock.work_by(job.round_us) >= LIMIT:
+    if job.round_us * work_by(clock.phases, job.round_us) >= LIMIT:
         found.add("a share of time beyond 64 bits")
     due = schedule.records_until(end_us)
     if plan.is_source and due - taken > 10**6:
