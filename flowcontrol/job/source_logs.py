@@ -8,7 +8,8 @@ from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.job.work import ServiceCurve
 from flowcontrol.operators import source_log as rules
-from flowcontrol.protocol.service import PHASE_RATE
+from flowcontrol.operators.states import SourceLog
+from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 
 
@@ -62,6 +63,19 @@ class Arrivals:
     def written_by(self, us: int) -> int:
         """Return how many records the rate has written by a moment, microseconds."""
         return rules.written_by(self.curve.phases, self.curve.unit, us)
+
+    def written_us(self, offset: int) -> int:
+        """Return the microsecond by which the record at an offset is written."""
+        return rules.written_us(self.curve.phases, self.curve.unit, offset)
+
+    def levels(self, log: SourceLog, us: int) -> tuple[int, float]:
+        """Return ``lag_records`` and ``lag_s`` of a log at a moment, microseconds."""
+        waiting = rules.lag(log)
+        if waiting == 0:
+            return 0, 0.0
+        if self.curve.kind != CONSTANT:  # only the rate is known, and so how long these take
+            us = min(us, self.written_us(log.end))
+        return waiting, max(0, us - self.written_us(rules.begun(log))) / 1e6
 
     def round_of(self, offset: int, round_us: int) -> int:
         """Return the round in which the record at an offset is written."""
