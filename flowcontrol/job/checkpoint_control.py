@@ -19,15 +19,7 @@ from flowcontrol.job.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TR
 from flowcontrol.job.triggered_tasks import TriggeredTasks
 from flowcontrol.protocol.checkpoints import CheckpointCoordinator
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints.barriers import (
-    ACKNOWLEDGED,
-    DECLINED,
-    ENDED,
-    FINISHED,
-    STOPS,
-    TAKEN,
-    WRITES,
-)
+from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.requests import CHECKPOINT, SAVEPOINT, STOP_SAVEPOINT
 from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
 from flowcontrol.protocol.kept import Kept
@@ -43,7 +35,7 @@ REASONS = {
 }
 """Flink's names of why a task declines."""
 
-URGENT = frozenset({DECLINED, ENDED})
+URGENT = frozenset({b.DECLINED, b.ENDED})
 """Reports that a clock must not hold back."""
 
 TOO_MANY = "CHECKPOINT_DECLINED"
@@ -51,7 +43,7 @@ TOO_MANY = "CHECKPOINT_DECLINED"
 
 _IN_ORDER = attrgetter("round", "task")
 
-_IS_SAVEPOINT = {CHECKPOINT: 0, SAVEPOINT: 1, STOP_SAVEPOINT: STOPS}
+_IS_SAVEPOINT = {CHECKPOINT: 0, SAVEPOINT: 1, STOP_SAVEPOINT: b.STOPS}
 
 UNKNOWN = (-1,) * (len(TaskStatistics._fields) - 1)
 """Figures of a task that has finished instead of acknowledging."""
@@ -136,7 +128,7 @@ class CheckpointControl(Kept):
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        new = [report for report in reports if report.kind != WRITES]
+        new = [report for report in reports if report.kind != b.WRITES]
         self.uploads.hear(new)
         self._heard += [report for report in new if self.wants(report.kind)]
         self._heard.sort(key=_IN_ORDER)
@@ -150,7 +142,7 @@ class CheckpointControl(Kept):
         When a sink writes is no concern of it. That a task has taken a checkpoint makes none if
         there is nothing to write: it acknowledges in the same round.
         """
-        return kind != WRITES and (kind != TAKEN or not self.uploads.writes_nothing)
+        return kind != b.WRITES and (kind != b.TAKEN or not self.uploads.writes_nothing)
 
     def next_round(self) -> int | None:
         """Return the round before which :meth:`before_round` must be called at the latest.
@@ -278,28 +270,28 @@ class CheckpointControl(Kept):
             self._take(at, report)
         if self.uploads.writes_nothing:
             for report in self._heard[:count]:
-                if report.kind in {ACKNOWLEDGED, FINISHED}:
+                if report.kind in {b.ACKNOWLEDGED, b.FINISHED}:
                     self._acknowledge(at, Written(at, report.task, report))
         del self._heard[:count]
 
     def _take(self, at: int, report: CheckpointReport) -> None:
         """Take notice of a report that has arrived; acknowledgements count when all is written."""
         task = report.task
-        if report.kind in {ACKNOWLEDGED, DECLINED}:
+        if report.kind in {b.ACKNOWLEDGED, b.DECLINED}:
             self._handled[task] = max(self._handled[task], report.checkpoint)
-        elif report.kind == ENDED:
+        elif report.kind == b.ENDED:
             self._ended.add(task)
-        elif report.kind == FINISHED:
+        elif report.kind == b.FINISHED:
             self._ended.discard(task)
             self._handled[task] = sys.maxsize
-        if report.kind == DECLINED:
+        if report.kind == b.DECLINED:
             now = at * self._round_us
             self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
 
     def _acknowledge(self, at: int, one: Written) -> None:
         """Take an acknowledgement that has arrived, or that a task has finished."""
         now, own, report = at * self._round_us, self.coordinator, one.report
-        if report.kind == FINISHED:
+        if report.kind == b.FINISHED:
             for checkpoint in own.pending:  # its end stands where its barrier would have stood
                 own.record(checkpoint, one.task, TaskStatistics(now, *UNKNOWN))
             own.finish_task(now, one.task)
@@ -340,12 +332,12 @@ class CheckpointControl(Kept):
                         message = self._message(at, checkpoint)
                         messages[kind, checkpoint] = message
                         self._note(kind, message)
-                    if kind == COMPLETED and is_silent and message.is_savepoint != STOPS:
+                    if kind == COMPLETED and is_silent and message.is_savepoint != b.STOPS:
                         continue  # nothing waits for it
                     order = TaskOrder(task, kind, message)
                     if kind != TRIGGER and self.on_notification is not None:
                         self.on_notification(order)
-                    waits = task in self._ended or message.is_savepoint == STOPS
+                    waits = task in self._ended or message.is_savepoint == b.STOPS
                     if kind != COMPLETED or waits:
                         orders.append(order)
             if declined:  # which may start the next one that is queued

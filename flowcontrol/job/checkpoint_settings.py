@@ -3,13 +3,7 @@
 from dataclasses import dataclass
 
 from flowcontrol.job.graph import POINTWISE, JobVertex
-from flowcontrol.protocol.checkpoints.alignment import (
-    ALIGNED,
-    AT_LEAST_ONCE,
-    PUTTING_ASIDE,
-    TIMEOUTABLE,
-    UNALIGNED,
-)
+from flowcontrol.protocol.checkpoints import alignment as a
 from flowcontrol.protocol.queues import EVENT_SLOTS, MOST_BARRIERS
 from flowcontrol.scenario import Savepoint, Scenario
 
@@ -41,7 +35,7 @@ class CheckpointSettings:
         What a user asks for, in order of time.
     """
 
-    mode: int = ALIGNED
+    mode: int = a.ALIGNED
     interval_us: int | None = None
     aligned_timeout_us: int = 0
     timeout_us: int = 600_000_000
@@ -54,7 +48,7 @@ class CheckpointSettings:
     @property
     def is_unaligned(self) -> bool:
         """Whether barriers may overtake."""
-        return self.mode in {TIMEOUTABLE, UNALIGNED}
+        return self.mode in {a.TIMEOUTABLE, a.UNALIGNED}
 
     @property
     def waits_for_final(self) -> bool:
@@ -63,7 +57,7 @@ class CheckpointSettings:
 
     def mode_of(self, plan: JobVertex) -> int:
         """Return what the tasks of a stage do with barriers."""
-        return ALIGNED if self.is_unaligned and is_forced(plan) else self.mode
+        return a.ALIGNED if self.is_unaligned and is_forced(plan) else self.mode
 
 
 def settings_of(scenario: Scenario) -> CheckpointSettings | None:
@@ -71,11 +65,11 @@ def settings_of(scenario: Scenario) -> CheckpointSettings | None:
     found = scenario.checkpointing
     if found is None:
         return None
-    mode = PUTTING_ASIDE if scenario.system.transport == "tcp" else ALIGNED
+    mode = a.PUTTING_ASIDE if scenario.system.transport == "tcp" else a.ALIGNED
     if found.mode == "at_least_once":
-        mode = AT_LEAST_ONCE
+        mode = a.AT_LEAST_ONCE
     elif found.is_unaligned:
-        mode = TIMEOUTABLE if found.aligned_timeout_us > 0 else UNALIGNED
+        mode = a.TIMEOUTABLE if found.aligned_timeout_us > 0 else a.UNALIGNED
     return CheckpointSettings(
         mode=mode,
         interval_us=found.interval_us,

@@ -5,15 +5,8 @@ from fractions import Fraction
 
 from flowcontrol.protocol.restarts import RestartStrategy
 from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import fault_tolerance as t
 from flowcontrol.scenario.fault_models import Failure
-from flowcontrol.scenario.fault_tolerance import (
-    ExponentialDelay,
-    FailureRate,
-    FixedDelay,
-    Heartbeat,
-    NoRestart,
-    RestartPolicy,
-)
 
 
 @dataclass(frozen=True)
@@ -35,20 +28,20 @@ class FaultSettings:
     """
 
     failures: tuple[Failure, ...] = ()
-    policy: RestartPolicy = field(default_factory=NoRestart)
-    heartbeat: Heartbeat = field(default_factory=lambda: Heartbeat(10_000_000, 50_000_000, 2))
+    policy: t.RestartPolicy = field(default_factory=t.NoRestart)
+    heartbeat: t.Heartbeat = field(default_factory=lambda: t.Heartbeat(10_000_000, 50_000_000, 2))
     restore_bytes_per_s: Fraction = Fraction(100_000_000)
     seed: int = 1
 
     def new_strategy(self) -> RestartStrategy:
         """Return the restart strategy of a JobMaster that has seen no failure yet; times in ms."""
         policy = self.policy
-        if isinstance(policy, FixedDelay):
+        if isinstance(policy, t.FixedDelay):
             return RestartStrategy(("fixed", policy.attempts, policy.delay_us // 1000))
-        if isinstance(policy, FailureRate):
+        if isinstance(policy, t.FailureRate):
             interval, delay = policy.interval_us // 1000, policy.delay_us // 1000
             return RestartStrategy(("rate", policy.max_failures, interval, delay))
-        if isinstance(policy, ExponentialDelay):
+        if isinstance(policy, t.ExponentialDelay):
             return RestartStrategy(
                 initial=policy.initial_us // 1000,
                 maximum=policy.max_us // 1000,

@@ -20,23 +20,16 @@ from flowcontrol.protocol.partitioners import (
     default_max_parallelism,
     integer_weights,
 )
+from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.states import WindowSettings
-from flowcontrol.protocol.windows.triggers import (
-    CONTINUOUS_CLOCK,
-    CONTINUOUS_EVENT,
-    COUNT,
-    EVENT,
-    NEVER,
-    PROCESSING,
-)
 from flowcontrol.scenario import Edge
 from flowcontrol.scenario.key_names import key_names, own_names
 from flowcontrol.scenario.windows import WindowPlan
 
 _NOTHING: Ints = np.zeros(0, np.int64)
 _KINDS = {"tumbling": PANES, "sliding": PANES, "session": SESSIONS, "global": GLOBAL}
-_TRIGGERS = {"event_time": EVENT, "processing_time": PROCESSING, "count": COUNT}
+_TRIGGERS = {"event_time": t.EVENT, "processing_time": t.PROCESSING, "count": t.COUNT}
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,7 @@ def new_window_settings(
     -----
     A continuous trigger of a global window follows the clock, as global windows need no watermark.
     """
-    continuous = CONTINUOUS_EVENT if window.is_event_time else CONTINUOUS_CLOCK
+    continuous = t.CONTINUOUS_EVENT if window.is_event_time else t.CONTINUOUS_CLOCK
     size, slide = max(1, window.size_ms), max(1, window.slide_ms)
     return WindowSettings(
         kind=_KINDS[window.kind],
@@ -125,7 +118,7 @@ def new_window_settings(
         overlap=-(-size // slide),
         gap=window.gap_ms,
         lateness=window.lateness_ms if window.is_event_time else 0,
-        trigger=NEVER if is_batched else _TRIGGERS.get(window.trigger, continuous),
+        trigger=t.NEVER if is_batched else _TRIGGERS.get(window.trigger, continuous),
         every=max(1, window.every),
         is_purging=int(not window.is_accumulating),
         further=further,

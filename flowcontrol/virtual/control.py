@@ -5,13 +5,7 @@ import numpy as np
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.job.job import Job
 from flowcontrol.operators.source_log import unread
-from flowcontrol.systems.throttles.controller import (
-    Command,
-    Controller,
-    JobObservation,
-    SourceObservation,
-    TaskObservation,
-)
+from flowcontrol.systems.throttles import controller as c
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.memory import Memory
@@ -34,7 +28,7 @@ class Control:
     """
 
     def __init__(
-        self, job: Job, memory: Memory, controller: Controller, batches: Batches | None = None
+        self, job: Job, memory: Memory, controller: c.Controller, batches: Batches | None = None
     ) -> None:
         self.controller, self._batches = controller, batches
         self._job, self._memory = job, memory
@@ -59,7 +53,7 @@ class Control:
         is_empty = bool(head.is_empty)
         if self._batches is not None:
             is_empty = self._batches.are_answered(is_empty=is_empty)
-        seen = JobObservation(
+        seen = c.JobObservation(
             now_us,
             tuple(self._source(plan, i, now_us) for plan, i in self._sources),
             tuple(self._task(plan, i, now_us) for plan, i in self._tasks),
@@ -71,7 +65,7 @@ class Control:
         if self._batches is not None and self.controller.found_nothing:
             self._batches.end_without_rows()
 
-    def _tell(self, commands: list[Command]) -> None:
+    def _tell(self, commands: list[c.Command]) -> None:
         for (plan, index), command in zip(self._sources, commands, strict=True):
             state = self._state(plan, index)
             state.is_stopped = command.is_stopped
@@ -85,10 +79,10 @@ class Control:
     def _state(self, plan: JobVertex, index: int) -> ThrottledSource:
         return throttled_source(self._memory.cells, int(self._row(plan, index)["throttle"]))
 
-    def _source(self, plan: JobVertex, index: int, now_us: int) -> SourceObservation:
+    def _source(self, plan: JobVertex, index: int, now_us: int) -> c.SourceObservation:
         task, rates = self._row(plan, index), plan.rates(index)
         log = source_log(self._memory.cells, int(task["log"])) if task["log"] > 0 else None
-        return SourceObservation(
+        return c.SourceObservation(
             plan.name,
             index,
             int(task["taken"]),
@@ -97,7 +91,7 @@ class Control:
             0.0 if rates is None else float(rates.rate_at(now_us)),
         )
 
-    def _task(self, plan: JobVertex, index: int, now_us: int) -> TaskObservation:
+    def _task(self, plan: JobVertex, index: int, now_us: int) -> c.TaskObservation:
         task, rates, nbytes = self._row(plan, index), plan.rates(index), 0
         gates = self._memory.gates[int(task["first_gate"]) :][: int(task["gates"])]
         for gate in gates:
@@ -107,7 +101,7 @@ class Control:
             queued = sent - rows["processed"]
             nbytes += int(queued.sum() * gate["record_bytes"])
         rate = 0.0 if rates is None else float(rates.rate_at(now_us))
-        return TaskObservation(
+        return c.TaskObservation(
             plan.name,
             index,
             int(task["queued"]),

@@ -8,13 +8,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any
 
-from flowcontrol.protocol.checkpoints.checkpoint import (
-    ABORTED,
-    DECLINED,
-    DISCARDED,
-    EXPIRED,
-    SUCCESS,
-)
+from flowcontrol.protocol.checkpoints import checkpoint as c
 from flowcontrol.protocol.checkpoints.failures import FailureCounter
 from flowcontrol.protocol.checkpoints.lifecycle import Action, Lifecycle, Plan
 from flowcontrol.protocol.checkpoints.reasons import FailureReason, reason_of
@@ -207,7 +201,7 @@ class CheckpointCoordinator(CheckpointView):
         while (due := self.next_time) is not None and due <= now:
             first = min(self._life.pending.values(), key=attrgetter("expires"), default=None)
             if first is not None and first.expires == due:
-                self._life.fail(now, first, EXPIRED, FailureReason.CHECKPOINT_EXPIRED)
+                self._life.fail(now, first, c.EXPIRED, FailureReason.CHECKPOINT_EXPIRED)
                 self._life.start_queued(now)
             else:
                 self._life.ticks.advance(now)
@@ -257,9 +251,9 @@ class CheckpointCoordinator(CheckpointView):
         """Take the acknowledgement of a task with its figures, as :meth:`acknowledge` does."""
         checkpoint = self._life.checkpoints.get(id)
         if checkpoint is None:
-            return DISCARDED
+            return c.DISCARDED
         answer = checkpoint.acknowledge(task, report)
-        if answer == SUCCESS and checkpoint.is_acknowledged:
+        if answer == c.SUCCESS and checkpoint.is_acknowledged:
             self._life.complete(report.acknowledged, checkpoint)
             self._life.start_queued(report.acknowledged)
         return answer
@@ -276,7 +270,7 @@ class CheckpointCoordinator(CheckpointView):
         """
         why = reason_of(reason)
         if (checkpoint := self._life.pending.get(id)) is not None:
-            self._life.fail(now, checkpoint, DECLINED, why)
+            self._life.fail(now, checkpoint, c.DECLINED, why)
             self._life.start_queued(now)
 
     def fail_task(self, now: int, task: Hashable) -> None:
@@ -295,7 +289,7 @@ class CheckpointCoordinator(CheckpointView):
         self._life.failed.add(task)
         for checkpoint in list(self._life.pending.values()):
             if task in checkpoint.waiting:
-                self._life.fail(now, checkpoint, ABORTED, FailureReason.TASK_FAILURE)
+                self._life.fail(now, checkpoint, c.ABORTED, FailureReason.TASK_FAILURE)
         self.suspend(now)
 
     def finish_task(self, now: int, task: Hashable) -> None:

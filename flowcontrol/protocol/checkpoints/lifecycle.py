@@ -8,17 +8,10 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from flowcontrol.protocol.checkpoints import requests as r
 from flowcontrol.protocol.checkpoints.checkpoint import ABORTED, EXPIRED, Checkpoint
 from flowcontrol.protocol.checkpoints.failures import NO_ID, FailureCounter
 from flowcontrol.protocol.checkpoints.reasons import FailureReason
-from flowcontrol.protocol.checkpoints.requests import (
-    REFUSED,
-    SAVEPOINT,
-    STARTED,
-    STOP_SAVEPOINT,
-    CheckpointRequest,
-    RequestQueue,
-)
 from flowcontrol.protocol.checkpoints.statistics import CheckpointCounts, TaskStatistics
 from flowcontrol.protocol.checkpoints.ticks import Ticks
 from flowcontrol.protocol.kept import Kept
@@ -62,7 +55,7 @@ class Lifecycle(Kept):
         *("ticks", "queue", "failures", "checkpoints", "retained", "finished", "failed", "counts"),
         *("is_suspended", "requests", "last_id", "pause_ends", "actions"),
     )
-    _values = (Checkpoint, CheckpointRequest, CheckpointCounts, TaskStatistics)
+    _values = (Checkpoint, r.CheckpointRequest, CheckpointCounts, TaskStatistics)
 
     tasks: tuple[Hashable, ...]
     plan: Plan
@@ -72,7 +65,7 @@ class Lifecycle(Kept):
     most_retained: int
     after_finish: bool
     ticks: Ticks
-    queue: RequestQueue
+    queue: r.RequestQueue
     failures: FailureCounter
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     pending: dict[int, Checkpoint] = field(default_factory=dict)
@@ -103,7 +96,7 @@ class Lifecycle(Kept):
             request = self.queue.poll(now, is_at_limit, self.pause_ends)
             if request is None:
                 return
-            if request.state == REFUSED:  # too early, so the next tick is when the pause ends
+            if request.state == r.REFUSED:  # too early, so the next tick is when the pause ends
                 if self.pause_ends is not None:
                     self.ticks.move_to(self.pause_ends)
                 return
@@ -112,7 +105,7 @@ class Lifecycle(Kept):
             else:
                 self._start(now, request)
 
-    def _obstacle(self, request: CheckpointRequest) -> FailureReason | None:
+    def _obstacle(self, request: r.CheckpointRequest) -> FailureReason | None:
         """Return why a checkpoint cannot be triggered, None if it can."""
         if self.failed or (self.finished and not self.after_finish):
             return FailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING
@@ -120,13 +113,13 @@ class Lifecycle(Kept):
             return FailureReason.PERIODIC_SCHEDULER_SHUTDOWN
         return None
 
-    def _start(self, now: int, request: CheckpointRequest) -> None:
+    def _start(self, now: int, request: r.CheckpointRequest) -> None:
         """Trigger a checkpoint."""
         self.last_id += 1
         running = tuple(task for task in self.tasks if task not in self.finished)
         ends = now + self.timeout
         finished = len(self.finished)
-        request.state, request.id = STARTED, self.last_id
+        request.state, request.id = r.STARTED, self.last_id
         checkpoint = Checkpoint(
             self.last_id, request, now, ends, running, finished, waiting=set(running)
         )
@@ -152,7 +145,7 @@ class Lifecycle(Kept):
         self.failures.succeed(checkpoint.id)
         del self.pending[checkpoint.id]
         self.pause_ends = now + self.min_pause
-        if checkpoint.request.kind == SAVEPOINT:
+        if checkpoint.request.kind == r.SAVEPOINT:
             return
         for older in list(self.pending.values()):
             if older.id < checkpoint.id and not older.request.is_savepoint:
@@ -175,7 +168,7 @@ class Lifecycle(Kept):
         Expiry of a savepoint is its user's concern, so it does not count
         (``handleJobLevelCheckpointException``); a task's decline of one does.
         """
-        if checkpoint.request.kind == STOP_SAVEPOINT:
+        if checkpoint.request.kind == r.STOP_SAVEPOINT:
             return status != ABORTED
         if checkpoint.request.is_savepoint and status == EXPIRED:
             return False

@@ -3,16 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.control.calls import (
-    JOB_MASTER,
-    RESOURCE_MANAGER,
-    Call,
-    ControlTask,
-    Effect,
-    Name,
-    Reply,
-    places_of,
-)
+from flowcontrol.protocol.control import calls as c
 from flowcontrol.protocol.control.endpoint import Endpoint, Heartbeats, Registration, check_token
 from flowcontrol.protocol.control.resource_manager import Place
 from flowcontrol.protocol.control.states import JOB_ENDS, TASK_ENDS, JobStatus, TaskStatus, move
@@ -59,16 +50,16 @@ class JobMaster(Endpoint):
     its slots are there, in the order of the tasks; Flink has none.
     """
 
-    beat = Name.HEARTBEAT_FROM_JOB_MANAGER
+    beat = c.Name.HEARTBEAT_FROM_JOB_MANAGER
 
     def __init__(
         self,
-        tasks: Sequence[ControlTask],
+        tasks: Sequence[c.ControlTask],
         token: str,
         before: "JobMaster | None" = None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
-        super().__init__(JOB_MASTER, heartbeats)
+        super().__init__(c.JOB_MASTER, heartbeats)
         self.token: str | None = token
         self.status = JobStatus.INITIALIZING
         self.tasks = [TaskStatus.CREATED for _ in tasks]
@@ -79,7 +70,7 @@ class JobMaster(Endpoint):
         self.slots: set[Place] = set()
         self.executors: dict[str, int] = {}
         self.pending: dict[int, set[int]] = {}
-        self._job, self._places = tasks, places_of(tasks)
+        self._job, self._places = tasks, c.places_of(tasks)
         self._most_channels = max((task.channels for task in tasks), default=0)
         self._required = 0
 
@@ -90,7 +81,7 @@ class JobMaster(Endpoint):
         """Its token, which is its leader id."""
         return self.token
 
-    def start(self, now: int) -> Iterator[Effect]:
+    def start(self, now: int) -> Iterator[c.Effect]:
         """Begin: have all tasks scheduled, which ask for their slots."""
         self.status = move(move(self.status, JobStatus.CREATED), JobStatus.RUNNING)
         self.tasks = [move(one, TaskStatus.SCHEDULED) for one in self.tasks]
@@ -104,69 +95,69 @@ class JobMaster(Endpoint):
         for own in (self.slots, self.executors, self.monitors, self.pending):
             own.clear()
 
-    def hear_resource_leader(self, now: int, token: str) -> Iterator[Effect]:
+    def hear_resource_leader(self, now: int, token: str) -> Iterator[c.Effect]:
         """Learn of a leader of the resource manager, and register with it; tasks run on."""
         if self.token is not None and self.status not in JOB_ENDS:
-            name = Name.REGISTER_JOB_MASTER
-            self.leaders[name] = own = Registration(RESOURCE_MANAGER, name, token)
+            name = c.Name.REGISTER_JOB_MASTER
+            self.leaders[name] = own = Registration(c.RESOURCE_MANAGER, name, token)
             yield from self._register(now, own)
 
-    def _registered(self, now: int, own: Registration) -> Iterator[Effect]:
+    def _registered(self, now: int, own: Registration) -> Iterator[c.Effect]:
         if self.status not in JOB_ENDS:
             yield self._declare(len(self._places))
 
-    def _given_up(self, now: int, reply: Reply) -> Iterator[Effect]:
+    def _given_up(self, now: int, reply: c.Reply) -> Iterator[c.Effect]:
         if reply.value[0] == self._resource_leader:
             yield from self.hear_resource_leader(now, reply.value[0])
 
     @property
     def _resource_leader(self) -> str | None:
-        own = self.leaders.get(Name.REGISTER_JOB_MASTER)
+        own = self.leaders.get(c.Name.REGISTER_JOB_MASTER)
         return None if own is None else own.leader
 
     # ------------------------------------------------------------------ calls
 
-    def _check(self, call: Call) -> None:
-        check_token(JOB_MASTER, call.name, call.token, self.token)
+    def _check(self, call: c.Call) -> None:
+        check_token(c.JOB_MASTER, call.name, call.token, self.token)
 
     def register_task_manager(
-        self, now: int, call: Call, start: int, number: int
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, start: int, number: int
+    ) -> Iterator[c.Effect]:
         """Know a process, once; it takes the place of the one before."""
         who = call.source
         if self.executors.get(who) != start:
             yield from self._drop(now, who)
             self.executors[who] = start
             self.monitors[who] = self._heartbeat.monitor(now)
-        yield Reply(JOB_MASTER, who, call.name, (self.token, number))
+        yield c.Reply(c.JOB_MASTER, who, call.name, (self.token, number))
 
-    def heartbeat_from_task_manager(self, now: int, call: Call) -> Iterator[Effect]:
+    def heartbeat_from_task_manager(self, now: int, call: c.Call) -> Iterator[c.Effect]:
         """Know that a task executor lives."""
         if call.source in self.monitors:
             self.monitors[call.source].answer(now)
         return iter(())
 
     def heartbeat_from_resource_manager(
-        self, now: int, call: Call, leader: str
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, leader: str
+    ) -> Iterator[c.Effect]:
         """Say that it lives."""
-        yield self._call(RESOURCE_MANAGER, self.beat, leader)
+        yield self._call(c.RESOURCE_MANAGER, self.beat, leader)
 
-    def reply(self, now: int, reply: Reply) -> Iterator[Effect]:
+    def reply(self, now: int, reply: c.Reply) -> Iterator[c.Effect]:
         """Take an answer, unless it leads no more."""
         return super().reply(now, reply) if self.token is not None else iter(())
 
     # ------------------------------------------------------------------ slots
 
-    def _declare(self, count: int) -> Call:
+    def _declare(self, count: int) -> c.Call:
         self._required = count
-        name, leader = Name.DECLARE_REQUIRED_RESOURCES, self._resource_leader
+        name, leader = c.Name.DECLARE_REQUIRED_RESOURCES, self._resource_leader
         part = min(1, count)
-        return self._call(RESOURCE_MANAGER, name, leader, self.token, count, part=part, whole=1)
+        return self._call(c.RESOURCE_MANAGER, name, leader, self.token, count, part=part, whole=1)
 
     def offer_slots(
-        self, now: int, call: Call, leader: str, offered: Sequence[int]
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, leader: str, offered: Sequence[int]
+    ) -> Iterator[c.Effect]:
         """Take the slots that the job needs, and refuse the others."""
         who, places = call.source, set(self._places)
         if who not in self.executors or self.status in JOB_ENDS:
@@ -174,10 +165,10 @@ class JobMaster(Endpoint):
         taken = [slot for slot in offered if (who, slot) in places]
         self.slots.update((who, slot) for slot in taken)
         refused = [slot for slot in offered if slot not in taken]
-        yield Reply(JOB_MASTER, who, call.name, (self.token, tuple(taken), tuple(refused)))
+        yield c.Reply(c.JOB_MASTER, who, call.name, (self.token, tuple(taken), tuple(refused)))
         yield from self._deploy()
 
-    def _deploy(self) -> Iterator[Effect]:
+    def _deploy(self) -> Iterator[c.Effect]:
         """Send the tasks of each region whose slots are all there."""
         if self.status not in _RUNNING:
             return
@@ -189,31 +180,33 @@ class JobMaster(Endpoint):
             if all(self._job[number].place in self.slots for number in own):
                 yield from map(self._submit, own)
 
-    def _submit(self, number: int) -> Call:
+    def _submit(self, number: int) -> c.Call:
         task = self._job[number]
         self.tasks[number] = move(self.tasks[number], TaskStatus.DEPLOYING)
         args, part = (self._attempt(number), self.completed), task.channels
         most = self._most_channels
-        return self._call(task.executor, Name.SUBMIT_TASK, self.token, *args, part=part, whole=most)
+        return self._call(
+            task.executor, c.Name.SUBMIT_TASK, self.token, *args, part=part, whole=most
+        )
 
     def _attempt(self, number: int) -> Attempt:
         return number, self.attempts[number]
 
-    def _give_back(self) -> Iterator[Effect]:
+    def _give_back(self) -> Iterator[c.Effect]:
         """Free all slots of a job that is over, and declare what is still needed after each."""
         left = len(self._places)
         for place in self._places:
             left -= 1
             if place in self.slots:
-                yield self._call(place[0], Name.FREE_SLOT, self.token, place[1])
+                yield self._call(place[0], c.Name.FREE_SLOT, self.token, place[1])
             yield self._declare(left)
         self.slots.clear()
 
     # ------------------------------------------------------------------ tasks
 
     def update_task_execution_state(
-        self, now: int, call: Call, attempt: Attempt, status: TaskStatus
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, attempt: Attempt, status: TaskStatus
+    ) -> Iterator[c.Effect]:
         """Take a report of a task; one of an attempt that is over is passed over."""
         number = attempt[0]
         before, is_end = self.tasks[number], status in TASK_ENDS
@@ -229,7 +222,7 @@ class JobMaster(Endpoint):
             self.tasks[number] = move(before, status)
             yield from self._look_for_end()
 
-    def fail(self, now: int, numbers: Iterable[int]) -> Iterator[Effect]:
+    def fail(self, now: int, numbers: Iterable[int]) -> Iterator[c.Effect]:
         """Have tasks fail: the others of their regions are cancelled.
 
         What follows is a call of :meth:`restart`, when the delay of the strategy is over and
@@ -255,7 +248,7 @@ class JobMaster(Endpoint):
         """Tell whether no task is being cancelled any more."""
         return TaskStatus.CANCELING not in self.tasks
 
-    def restart(self, now: int, numbers: Sequence[int]) -> Iterator[Effect]:
+    def restart(self, now: int, numbers: Sequence[int]) -> Iterator[c.Effect]:
         """Have tasks begin anew; where slots are missing they are asked for.
 
         Parameters
@@ -284,30 +277,30 @@ class JobMaster(Endpoint):
         if any(self._job[number].place not in self.slots for number in numbers):
             yield self._declare(len(self._places))
 
-    def fail_job(self) -> Iterator[Effect]:
+    def fail_job(self) -> Iterator[c.Effect]:
         """Have the job fail for good: no restart is allowed."""
         self.status = move(self.status, JobStatus.FAILING)
         yield from self._cancel_all()
 
-    def cancel(self) -> Iterator[Effect]:
+    def cancel(self) -> Iterator[c.Effect]:
         """Cancel the job."""
         self.status = move(self.status, JobStatus.CANCELLING)
         yield from self._cancel_all()
 
-    def _cancel_all(self) -> Iterator[Effect]:
+    def _cancel_all(self) -> Iterator[c.Effect]:
         for number in range(len(self.tasks)):
             yield from self._cancel(number)
         yield from self._look_for_end()
 
-    def _cancel(self, number: int) -> Iterator[Effect]:
+    def _cancel(self, number: int) -> Iterator[c.Effect]:
         before, task = self.tasks[number], self._job[number]
         if before in {TaskStatus.CREATED, TaskStatus.SCHEDULED}:
             self.tasks[number] = move(before, TaskStatus.CANCELED)
         elif before in _DEPLOYED:
             self.tasks[number] = move(before, TaskStatus.CANCELING)
-            yield self._call(task.executor, Name.CANCEL_TASK, self.token, self._attempt(number))
+            yield self._call(task.executor, c.Name.CANCEL_TASK, self.token, self._attempt(number))
 
-    def _look_for_end(self) -> Iterator[Effect]:
+    def _look_for_end(self) -> Iterator[c.Effect]:
         """Have the job end if its tasks have."""
         ends = {JobStatus.CANCELLING: JobStatus.CANCELED, JobStatus.FAILING: JobStatus.FAILED}
         if self.status in ends and all(one in TASK_ENDS for one in self.tasks):
@@ -319,14 +312,14 @@ class JobMaster(Endpoint):
 
     # ------------------------------------------------------------------ task executors
 
-    def lose(self, now: int, who: str) -> Iterator[Effect]:
+    def lose(self, now: int, who: str) -> Iterator[c.Effect]:
         """Give up a task executor: its tasks fail, and its slots are gone."""
         yield from self._drop(now, who)
-        yield Reply(JOB_MASTER, who, "disconnect", (self.token,))
+        yield c.Reply(c.JOB_MASTER, who, "disconnect", (self.token,))
 
     _give_up = lose
 
-    def _drop(self, now: int, who: str) -> Iterator[Effect]:
+    def _drop(self, now: int, who: str) -> Iterator[c.Effect]:
         self.executors.pop(who, None)
         self.monitors.pop(who, None)
         gone = {place for place in self.slots if place[0] == who}
@@ -347,36 +340,36 @@ class JobMaster(Endpoint):
             self.tasks[number] = move(self.tasks[number], TaskStatus.FAILED)
         yield from self._look_for_end()
 
-    def _ask(self, now: int) -> Iterator[Effect]:
+    def _ask(self, now: int) -> Iterator[c.Effect]:
         return iter(()) if self.status in JOB_ENDS else super()._ask(now)
 
-    def _asked(self, who: str) -> Call:
+    def _asked(self, who: str) -> c.Call:
         held = sum(place[0] == who for place in self.slots)
         own = sum(place[0] == who for place in self._places)
         return self._call(who, self.beat, self.token, part=held, whole=own)
 
     # ------------------------------------------------------------------ checkpoints
 
-    def trigger(self, checkpoint: int) -> Iterator[Effect]:
+    def trigger(self, checkpoint: int) -> Iterator[c.Effect]:
         """Have the sources of a job begin a checkpoint."""
         self.pending[checkpoint] = set()
         sources = [n for n, task in enumerate(self._job) if task.is_source]
-        yield from self._tell(Name.TRIGGER_CHECKPOINT, sources, checkpoint)
+        yield from self._tell(c.Name.TRIGGER_CHECKPOINT, sources, checkpoint)
 
-    def abort(self, checkpoint: int) -> Iterator[Effect]:
+    def abort(self, checkpoint: int) -> Iterator[c.Effect]:
         """Tell all tasks that a checkpoint is not taken after all."""
         if self.pending.pop(checkpoint, None) is not None:
-            yield from self._tell(Name.ABORT_CHECKPOINT, range(len(self._job)), checkpoint)
+            yield from self._tell(c.Name.ABORT_CHECKPOINT, range(len(self._job)), checkpoint)
 
-    def complete(self, checkpoint: int) -> Iterator[Effect]:
+    def complete(self, checkpoint: int) -> Iterator[c.Effect]:
         """Tell all tasks that a checkpoint is complete, if nobody has done so."""
         if self.pending.pop(checkpoint, None) is not None:
             self.completed = checkpoint
-            yield from self._tell(Name.CONFIRM_CHECKPOINT, range(len(self._job)), checkpoint)
+            yield from self._tell(c.Name.CONFIRM_CHECKPOINT, range(len(self._job)), checkpoint)
 
     def acknowledge_checkpoint(
-        self, now: int, call: Call, attempt: Attempt, checkpoint: int
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, attempt: Attempt, checkpoint: int
+    ) -> Iterator[c.Effect]:
         """Take an acknowledgement; the last one makes it complete."""
         if checkpoint not in self.pending or attempt != self._attempt(attempt[0]):
             return
@@ -387,7 +380,7 @@ class JobMaster(Endpoint):
         ):
             yield from self.complete(checkpoint)
 
-    def _tell(self, name: Name, numbers: Iterable[int], checkpoint: int) -> Iterator[Effect]:
+    def _tell(self, name: c.Name, numbers: Iterable[int], checkpoint: int) -> Iterator[c.Effect]:
         for number in numbers:
             if self.tasks[number] in _DEPLOYED:
                 who, args = self._job[number].executor, (self._attempt(number), checkpoint)

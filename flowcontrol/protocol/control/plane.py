@@ -5,20 +5,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.control.calls import (
-    CLIENT,
-    DISPATCHER,
-    JOB_MASTER,
-    RESOURCE_MANAGER,
-    After,
-    Call,
-    ControlTask,
-    Effect,
-    Name,
-    Reply,
-    places_of,
-    size_of,
-)
+from flowcontrol.protocol.control import calls as c
 from flowcontrol.protocol.control.endpoint import Endpoint, Heartbeats, check_token, new_token
 from flowcontrol.protocol.control.job_master import JobMaster
 from flowcontrol.protocol.control.resource_manager import CHECK_DELAY, ResourceManager
@@ -28,7 +15,7 @@ from flowcontrol.protocol.control.task_executor import SlotStatus, TaskExecutor
 UNREACHABLE: Final = "no such process"
 """Why a call fails whose target has died."""
 
-Item = Effect | Callable[[], None]
+Item = c.Effect | Callable[[], None]
 
 
 class ControlPlane:
@@ -63,21 +50,21 @@ class ControlPlane:
 
     def __init__(
         self,
-        tasks: Sequence[ControlTask],
+        tasks: Sequence[c.ControlTask],
         latency: int = 0,
         check_delay: int = CHECK_DELAY,
         heartbeats: Heartbeats | None = None,
     ) -> None:
-        self.now, self.log = 0, list[tuple[int, Call]]()
-        self.refused: list[tuple[int, Call, ProtocolError]] = []
+        self.now, self.log = 0, list[tuple[int, c.Call]]()
+        self.refused: list[tuple[int, c.Call, ProtocolError]] = []
         self.tasks, self.latency = tasks, latency
-        self.resources = ResourceManager(places_of(tasks), check_delay, heartbeats)
+        self.resources = ResourceManager(c.places_of(tasks), check_delay, heartbeats)
         self._heartbeats = heartbeats
         self.job: JobMaster | None = None
         self.executors: dict[str, TaskExecutor] = {}
         self._agenda: list[tuple[int, int, Item]] = []
-        self._terms = {RESOURCE_MANAGER: 0, JOB_MASTER: 0, DISPATCHER: 1}
-        self._dispatcher = new_token(DISPATCHER, 1)
+        self._terms = {c.RESOURCE_MANAGER: 0, c.JOB_MASTER: 0, c.DISPATCHER: 1}
+        self._dispatcher = new_token(c.DISPATCHER, 1)
         self._count = self._starts = 0
 
     # ------------------------------------------------------------------ time
@@ -98,19 +85,19 @@ class ControlPlane:
         self.now, _, item = heappop(self._agenda)
         if callable(item):
             item()
-        elif isinstance(item, Call):
+        elif isinstance(item, c.Call):
             self._execute(item)
         elif (own := self._endpoint(item)) is not None:
             now = self.now
-            self.do(own.reply(now, item) if isinstance(item, Reply) else own.act(now, item))
+            self.do(own.reply(now, item) if isinstance(item, c.Reply) else own.act(now, item))
 
-    def do(self, effects: Iterable[Effect]) -> None:
+    def do(self, effects: Iterable[c.Effect]) -> None:
         """Take what an endpoint has caused."""
         for one in effects:
-            if isinstance(one, After):
+            if isinstance(one, c.After):
                 self._push(one.at, one)
                 continue
-            if isinstance(one, Call):
+            if isinstance(one, c.Call):
                 self.log.append((self.now, one))
             self._push(self.now + self.latency, one)
 
@@ -122,8 +109,8 @@ class ControlPlane:
 
     def lead_resources(self) -> None:
         """Have a resource manager become the leader; the others hear of it at once."""
-        self._terms[RESOURCE_MANAGER] += 1
-        token = new_token(RESOURCE_MANAGER, self._terms[RESOURCE_MANAGER])
+        self._terms[c.RESOURCE_MANAGER] += 1
+        token = new_token(c.RESOURCE_MANAGER, self._terms[c.RESOURCE_MANAGER])
         self.do(self.resources.lead(self.now, token))
         for own in list(self.executors.values()):
             self.do(own.hear_resource_leader(self.now, token))
@@ -146,8 +133,8 @@ class ControlPlane:
 
     def submit(self) -> None:
         """Have a client submit the job."""
-        name = Name.SUBMIT_JOB
-        self.do([Call(CLIENT, DISPATCHER, name, self._dispatcher, size_of(name))])
+        name = c.Name.SUBMIT_JOB
+        self.do([c.Call(c.CLIENT, c.DISPATCHER, name, self._dispatcher, c.size_of(name))])
 
     def lead_job(self) -> JobMaster:
         """Have a JobMaster become the leader of the job, in the place of one that there is.
@@ -155,17 +142,17 @@ class ControlPlane:
         Task executors with slots of the job hear of it at once: what they ran fails, and their
         slots wait for it.
         """
-        self._terms[JOB_MASTER] += 1
-        token = new_token(JOB_MASTER, self._terms[JOB_MASTER])
+        self._terms[c.JOB_MASTER] += 1
+        token = new_token(c.JOB_MASTER, self._terms[c.JOB_MASTER])
         if self.job is not None:
             self.job.suspend()
-            self.resources.lose(JOB_MASTER)
+            self.resources.lose(c.JOB_MASTER)
         self.job = JobMaster(self.tasks, token, self.job, self._heartbeats)
         self.do(self.job.start(self.now))
         if self.resources.token is not None:
             self.do(self.job.hear_resource_leader(self.now, self.resources.token))
         for own in list(self.executors.values()):
-            if self._terms[JOB_MASTER] > 1:
+            if self._terms[c.JOB_MASTER] > 1:
                 self.do(own.hear_job_leader(self.now, token))
         return self.job
 
@@ -182,7 +169,7 @@ class ControlPlane:
             raise ProtocolError("there is no JobMaster: submit the job first")
         return self.job
 
-    def acknowledge(self, number: int, checkpoint: int) -> Iterable[Effect]:
+    def acknowledge(self, number: int, checkpoint: int) -> Iterable[c.Effect]:
         """Have the attempt of a task that runs acknowledge a checkpoint."""
         own = self.executors.get(self.tasks[number].executor)
         running = [] if own is None else [one for one in own.tasks if one[0] == number]
@@ -209,26 +196,26 @@ class ControlPlane:
 
     # ------------------------------------------------------------------ delivery
 
-    def _execute(self, call: Call) -> None:
+    def _execute(self, call: c.Call) -> None:
         try:
             self.do(self._hear(call))
         except ProtocolError as error:
             self.refused.append((self.now, call, error))
             value = (call.token, *call.args[1:2])
-            if call.name == Name.REQUEST_SLOT:
+            if call.name == c.Name.REQUEST_SLOT:
                 value = call.args[:1]
-            self.do([Reply(call.target, call.source, call.name, value, str(error))])
+            self.do([c.Reply(call.target, call.source, call.name, value, str(error))])
 
-    def _hear(self, call: Call) -> Iterable[Effect]:
-        if call.target == DISPATCHER:
-            check_token(DISPATCHER, call.name, call.token, self._dispatcher)
+    def _hear(self, call: c.Call) -> Iterable[c.Effect]:
+        if call.target == c.DISPATCHER:
+            check_token(c.DISPATCHER, call.name, call.token, self._dispatcher)
             self.lead_job()
             return []
         if (own := self._endpoint(call)) is None:
             raise ProtocolError(f"{call.target}: {UNREACHABLE}")
         return own.hear(self.now, call)
 
-    def _endpoint(self, item: Effect) -> Endpoint | None:
-        name = item.who if isinstance(item, After) else item.target
-        fixed = {RESOURCE_MANAGER: self.resources, JOB_MASTER: self.job}
+    def _endpoint(self, item: c.Effect) -> Endpoint | None:
+        name = item.who if isinstance(item, c.After) else item.target
+        fixed = {c.RESOURCE_MANAGER: self.resources, c.JOB_MASTER: self.job}
         return fixed[name] if name in fixed else self.executors.get(name)

@@ -4,15 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.control.calls import (
-    JOB_MASTER,
-    RESOURCE_MANAGER,
-    After,
-    Call,
-    Effect,
-    Name,
-    Reply,
-)
+from flowcontrol.protocol.control import calls as c
 from flowcontrol.protocol.control.endpoint import Endpoint, Heartbeats, check_token
 
 CHECK_DELAY: Final = 50_000
@@ -55,7 +47,7 @@ class ResourceManager(Endpoint):
     that asks.
     """
 
-    beat = Name.HEARTBEAT_FROM_RESOURCE_MANAGER
+    beat = c.Name.HEARTBEAT_FROM_RESOURCE_MANAGER
 
     def __init__(
         self,
@@ -63,7 +55,7 @@ class ResourceManager(Endpoint):
         check_delay: int = CHECK_DELAY,
         heartbeats: Heartbeats | None = None,
     ) -> None:
-        super().__init__(RESOURCE_MANAGER, heartbeats)
+        super().__init__(c.RESOURCE_MANAGER, heartbeats)
         self._places, self._check_delay = places, check_delay
         self._begin(None)
 
@@ -81,7 +73,7 @@ class ResourceManager(Endpoint):
         """Its token."""
         return self.token
 
-    def lead(self, now: int, token: str) -> Iterator[Effect]:
+    def lead(self, now: int, token: str) -> Iterator[c.Effect]:
         """Become the leader: nothing is known, and everybody registers anew."""
         self._begin(token)
         yield self._next_beat(now)
@@ -92,34 +84,36 @@ class ResourceManager(Endpoint):
         self.monitors.pop(who, None)
         self.slots = {place: taken for place, taken in self.slots.items() if place[0] != who}
         self._asked_for = {place for place in self._asked_for if place[0] != who}
-        if who == JOB_MASTER:
+        if who == c.JOB_MASTER:
             self.job_leader, self.required = None, 0
 
     # ------------------------------------------------------------------ calls
 
-    def _check(self, call: Call) -> None:
-        check_token(RESOURCE_MANAGER, call.name, call.token, self.token)
+    def _check(self, call: c.Call) -> None:
+        check_token(c.RESOURCE_MANAGER, call.name, call.token, self.token)
 
     def register_task_executor(
-        self, now: int, call: Call, start: int, number: int
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, start: int, number: int
+    ) -> Iterator[c.Effect]:
         """Know a process, once."""
         if self.executors.get(call.source) != start:
             self.lose(call.source)
             self.executors[call.source] = start
             self.monitors[call.source] = self._heartbeat.monitor(now)
-        yield Reply(RESOURCE_MANAGER, call.source, call.name, (self.token, number))
+        yield c.Reply(c.RESOURCE_MANAGER, call.source, call.name, (self.token, number))
 
     def register_job_master(
-        self, now: int, call: Call, leader: str, number: int
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, leader: str, number: int
+    ) -> Iterator[c.Effect]:
         """Know a JobMaster, once."""
         if self.job_leader != leader:
             self.job_leader, self.required = leader, 0
-            self.monitors[JOB_MASTER] = self._heartbeat.monitor(now)
-        yield Reply(RESOURCE_MANAGER, call.source, call.name, (self.token, number))
+            self.monitors[c.JOB_MASTER] = self._heartbeat.monitor(now)
+        yield c.Reply(c.RESOURCE_MANAGER, call.source, call.name, (self.token, number))
 
-    def send_slot_report(self, now: int, call: Call, slots: Mapping[int, bool]) -> Iterator[Effect]:
+    def send_slot_report(
+        self, now: int, call: c.Call, slots: Mapping[int, bool]
+    ) -> Iterator[c.Effect]:
         """Learn which slots of a task executor somebody has."""
         who = call.source
         if who in self.executors:
@@ -130,27 +124,27 @@ class ResourceManager(Endpoint):
 
     heartbeat_from_task_manager = send_slot_report
 
-    def heartbeat_from_job_manager(self, now: int, call: Call) -> Iterator[Effect]:
+    def heartbeat_from_job_manager(self, now: int, call: c.Call) -> Iterator[c.Effect]:
         """Know that somebody lives."""
         if call.source in self.monitors:
             self.monitors[call.source].answer(now)
         return iter(())
 
     def declare_required_resources(
-        self, now: int, call: Call, leader: str, count: int
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, leader: str, count: int
+    ) -> Iterator[c.Effect]:
         """Learn how many slots the registered JobMaster needs."""
         if leader != self.job_leader:
             raise ProtocolError(
-                f"{RESOURCE_MANAGER} ignores {call.name} of JobMaster {leader}: the one "
+                f"{c.RESOURCE_MANAGER} ignores {call.name} of JobMaster {leader}: the one "
                 f"that is registered is {self.job_leader}"
             )
         self.required = count
         yield from self._check_later(now)
 
-    def reply(self, now: int, reply: Reply) -> Iterator[Effect]:
+    def reply(self, now: int, reply: c.Reply) -> Iterator[c.Effect]:
         """Take the answer to a request for a slot, or notice of a call that was not executed."""
-        if reply.name == Name.REQUEST_SLOT:
+        if reply.name == c.Name.REQUEST_SLOT:
             self._asked_for.discard((reply.source, *reply.value[:1]))
         yield from super().reply(now, reply)
         if reply.error:
@@ -158,27 +152,29 @@ class ResourceManager(Endpoint):
 
     # ------------------------------------------------------------------ what is due
 
-    def _asked(self, who: str) -> Call:
-        leader = self.job_leader if who == JOB_MASTER else self.token
+    def _asked(self, who: str) -> c.Call:
+        leader = self.job_leader if who == c.JOB_MASTER else self.token
         return self._call(who, self.beat, leader, self.token)
 
-    def _give_up(self, now: int, who: str) -> Iterator[Effect]:
+    def _give_up(self, now: int, who: str) -> Iterator[c.Effect]:
         self.lose(who)  # it registers anew if it lives
-        yield Reply(RESOURCE_MANAGER, who, "disconnect", (self.token,))
+        yield c.Reply(c.RESOURCE_MANAGER, who, "disconnect", (self.token,))
 
     def _missing(self) -> int:
         return self.required - sum(self.slots.get(place, False) for place in self._places)
 
-    def _check_later(self, now: int) -> Iterator[Effect]:
+    def _check_later(self, now: int) -> Iterator[c.Effect]:
         if not self._is_checking and self._missing() > 0:
             self._is_checking = True
-            yield After(now + self._check_delay, RESOURCE_MANAGER, "check", (self.token,))
+            yield c.After(now + self._check_delay, c.RESOURCE_MANAGER, "check", (self.token,))
 
-    def _due(self, now: int, due: After) -> Iterator[Effect]:
+    def _due(self, now: int, due: c.After) -> Iterator[c.Effect]:
         """Ask for free slots, as many as are missing; each counts as taken from now on."""
         self._is_checking = False
         for place in self._places:
             if self._missing() > 0 and self.slots.get(place) is False:
                 self.slots[place] = True
                 self._asked_for.add(place)
-                yield self._call(place[0], Name.REQUEST_SLOT, self.token, place[1], self.job_leader)
+                yield self._call(
+                    place[0], c.Name.REQUEST_SLOT, self.token, place[1], self.job_leader
+                )

@@ -6,17 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.control.calls import (
-    FURTHER_SLOT,
-    JOB_MASTER,
-    RESOURCE_MANAGER,
-    After,
-    Call,
-    ControlTask,
-    Effect,
-    Name,
-    Reply,
-)
+from flowcontrol.protocol.control import calls as c
 from flowcontrol.protocol.control.endpoint import Endpoint, Registration
 from flowcontrol.protocol.control.states import TASK_ENDS, TaskStatus, move
 
@@ -84,15 +74,15 @@ class TaskExecutor(Endpoint):
     """
 
     def __init__(
-        self, name: str, start: int, slots: Sequence[int], tasks: Sequence[ControlTask]
+        self, name: str, start: int, slots: Sequence[int], tasks: Sequence[c.ControlTask]
     ) -> None:
         super().__init__(name)
         self.start, self._job = start, tasks
         self.slots = {slot: Slot() for slot in slots}
         self.tasks: dict[Attempt, TaskStatus] = {}
         self.is_held = self._has_asked = False
-        self._meet(RESOURCE_MANAGER, Name.REGISTER_TASK_EXECUTOR)
-        self._meet(JOB_MASTER, Name.REGISTER_TASK_MANAGER)
+        self._meet(c.RESOURCE_MANAGER, c.Name.REGISTER_TASK_EXECUTOR)
+        self._meet(c.JOB_MASTER, c.Name.REGISTER_TASK_MANAGER)
         self._most_operators = max((task.operators for task in tasks), default=1)
         self._most_tasks = sum(task.executor == name for task in tasks)
 
@@ -106,70 +96,70 @@ class TaskExecutor(Endpoint):
     @property
     def resource_leader(self) -> str | None:
         """Leader id of the resource manager that it knows."""
-        return self.leaders[Name.REGISTER_TASK_EXECUTOR].leader
+        return self.leaders[c.Name.REGISTER_TASK_EXECUTOR].leader
 
     @property
     def job_leader(self) -> str | None:
         """Leader id of the JobMaster that it knows."""
-        return self.leaders[Name.REGISTER_TASK_MANAGER].leader
+        return self.leaders[c.Name.REGISTER_TASK_MANAGER].leader
 
-    def _meet(self, target: str, name: Name, leader: str | None = None) -> Registration:
+    def _meet(self, target: str, name: c.Name, leader: str | None = None) -> Registration:
         self.leaders[name] = own = Registration(target, name, leader)
         return own
 
-    def hear_resource_leader(self, now: int, token: str) -> Iterator[Effect]:
+    def hear_resource_leader(self, now: int, token: str) -> Iterator[c.Effect]:
         """Learn of a leader of the resource manager, and register with it; tasks run on."""
-        own = self._meet(RESOURCE_MANAGER, Name.REGISTER_TASK_EXECUTOR, token)
+        own = self._meet(c.RESOURCE_MANAGER, c.Name.REGISTER_TASK_EXECUTOR, token)
         yield from self._register(now, own)
 
-    def hear_job_leader(self, now: int, token: str) -> Iterator[Effect]:
+    def hear_job_leader(self, now: int, token: str) -> Iterator[c.Effect]:
         """Learn of a JobMaster; with a slot for the job register with it, or anew with another."""
         if token != self.job_leader:
             yield from self.lose_job(now)
-            own = self._meet(JOB_MASTER, Name.REGISTER_TASK_MANAGER, token)
+            own = self._meet(c.JOB_MASTER, c.Name.REGISTER_TASK_MANAGER, token)
             yield from self._register(now, own)
 
-    def lose_job(self, now: int) -> Iterator[Effect]:
+    def lose_job(self, now: int) -> Iterator[c.Effect]:
         """Have no JobMaster any more: fail its tasks, and keep its slots for a while."""
         self.tasks.clear()
-        self._meet(JOB_MASTER, Name.REGISTER_TASK_MANAGER)
+        self._meet(c.JOB_MASTER, c.Name.REGISTER_TASK_MANAGER)
         self._has_asked = False
         for index, slot in self.slots.items():
             if slot.status == SlotStatus.ACTIVE:
                 yield self._keep(now, index)
 
-    def _register(self, now: int, own: Registration) -> Iterator[Effect]:
+    def _register(self, now: int, own: Registration) -> Iterator[c.Effect]:
         """Register; with the JobMaster if there is a slot for it."""
-        if own.target == JOB_MASTER:
+        if own.target == c.JOB_MASTER:
             if all(slot.status == SlotStatus.FREE for slot in self.slots.values()):
                 return
             self._has_asked = True
         yield from super()._register(now, own)
 
-    def _registered(self, now: int, own: Registration) -> Iterator[Effect]:
-        if own.target == JOB_MASTER:
+    def _registered(self, now: int, own: Registration) -> Iterator[c.Effect]:
+        if own.target == c.JOB_MASTER:
             yield from self._offers()
         else:
-            name, args = Name.SEND_SLOT_REPORT, (self._taken(),)
-            yield self._call(RESOURCE_MANAGER, name, self.resource_leader, *args)
+            name, args = c.Name.SEND_SLOT_REPORT, (self._taken(),)
+            yield self._call(c.RESOURCE_MANAGER, name, self.resource_leader, *args)
 
-    def _given_up(self, now: int, reply: Reply) -> Iterator[Effect]:
+    def _given_up(self, now: int, reply: c.Reply) -> Iterator[c.Effect]:
         """Be given up by a leader: register anew; without a JobMaster its tasks fail."""
         leader = str(reply.value[0])
-        if reply.source == RESOURCE_MANAGER and leader == self.resource_leader:
+        if reply.source == c.RESOURCE_MANAGER and leader == self.resource_leader:
             yield from self.hear_resource_leader(now, leader)
-        elif reply.source == JOB_MASTER and leader == self.job_leader:
+        elif reply.source == c.JOB_MASTER and leader == self.job_leader:
             yield from self.lose_job(now)
             yield from self.hear_job_leader(now, leader)
 
     # ------------------------------------------------------------------ calls
 
-    def _check(self, call: Call) -> None:
+    def _check(self, call: c.Call) -> None:
         """Refuse what another JobMaster, or another resource manager, wants of slots."""
         who, own = "JobMaster", self.job_leader
-        if call.name == Name.REQUEST_SLOT:
+        if call.name == c.Name.REQUEST_SLOT:
             who, own = "resource manager", self.resource_leader
-        elif call.name not in {Name.SUBMIT_TASK, Name.FREE_SLOT}:
+        elif call.name not in {c.Name.SUBMIT_TASK, c.Name.FREE_SLOT}:
             return
         if call.token != own:
             has = "its JobMaster is" if who == "JobMaster" else "it is registered with"
@@ -177,9 +167,9 @@ class TaskExecutor(Endpoint):
                 f"{self.name} ignores {call.name} of {who} {call.token}: {has} {own}"
             )
 
-    def reply(self, now: int, reply: Reply) -> Iterator[Effect]:
+    def reply(self, now: int, reply: c.Reply) -> Iterator[c.Effect]:
         """Take the answer to a registration or an offer; or hear that it was given up."""
-        if reply.name == Name.OFFER_SLOTS and reply.value[:1] == (self.job_leader,):
+        if reply.name == c.Name.OFFER_SLOTS and reply.value[:1] == (self.job_leader,):
             _, taken, refused = reply.value
             for index in (*taken, *refused):
                 if self.slots[index].status == SlotStatus.ALLOCATED:
@@ -188,7 +178,7 @@ class TaskExecutor(Endpoint):
                         self.slots[index] = Slot(SlotStatus.ACTIVE)
         return super().reply(now, reply)
 
-    def _due(self, now: int, due: After) -> Iterator[Effect]:
+    def _due(self, now: int, due: c.After) -> Iterator[c.Effect]:
         """Free a slot that nobody wants."""
         slot = self.slots[due.value[1]]
         if slot.status == SlotStatus.ALLOCATED and slot.until <= now:
@@ -197,11 +187,11 @@ class TaskExecutor(Endpoint):
 
     # ------------------------------------------------------------------ tasks
 
-    def run(self, attempt: Attempt) -> Iterator[Effect]:
+    def run(self, attempt: Attempt) -> Iterator[c.Effect]:
         """Have a task run that was submitted."""
         yield self._report(attempt, TaskStatus.RUNNING)
 
-    def end(self, attempt: Attempt, status: TaskStatus) -> Iterator[Effect]:
+    def end(self, attempt: Attempt, status: TaskStatus) -> Iterator[c.Effect]:
         """Have a task end: FINISHED, or FAILED by itself.
 
         Raises
@@ -211,26 +201,26 @@ class TaskExecutor(Endpoint):
         """
         yield self._report(attempt, status)
 
-    def acknowledge(self, attempt: Attempt, checkpoint: int) -> Iterator[Effect]:
+    def acknowledge(self, attempt: Attempt, checkpoint: int) -> Iterator[c.Effect]:
         """Have a task tell the JobMaster that it has taken a checkpoint."""
         more, most = self._job[attempt[0]].operators - 1, self._most_operators - 1
-        name, args = Name.ACKNOWLEDGE_CHECKPOINT, (attempt, checkpoint)
-        yield self._call(JOB_MASTER, name, self.job_leader, *args, part=more, whole=most)
+        name, args = c.Name.ACKNOWLEDGE_CHECKPOINT, (attempt, checkpoint)
+        yield self._call(c.JOB_MASTER, name, self.job_leader, *args, part=more, whole=most)
 
-    def _report(self, attempt: Attempt, status: TaskStatus) -> Call:
+    def _report(self, attempt: Attempt, status: TaskStatus) -> c.Call:
         move(self.tasks[attempt], status)
         is_end = status in TASK_ENDS
         if is_end:
             del self.tasks[attempt]
         else:
             self.tasks[attempt] = status
-        name, args = Name.UPDATE_TASK_EXECUTION_STATE, (attempt, status)
+        name, args = c.Name.UPDATE_TASK_EXECUTION_STATE, (attempt, status)
         part = int(is_end)  # the last one has its accumulators
-        return self._call(JOB_MASTER, name, self.job_leader, *args, part=part, whole=1)
+        return self._call(c.JOB_MASTER, name, self.job_leader, *args, part=part, whole=1)
 
     def submit_task(
-        self, now: int, call: Call, attempt: Attempt, checkpoint: int
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, attempt: Attempt, checkpoint: int
+    ) -> Iterator[c.Effect]:
         """Begin a task in its slot; one that is not held runs at once."""
         slot = self.slots[self._job[attempt[0]].slot]
         if slot.status != SlotStatus.ACTIVE:
@@ -243,7 +233,7 @@ class TaskExecutor(Endpoint):
         if not self.is_held:
             yield from self.run(attempt)
 
-    def cancel_task(self, now: int, call: Call, attempt: Attempt) -> Iterator[Effect]:
+    def cancel_task(self, now: int, call: c.Call, attempt: Attempt) -> Iterator[c.Effect]:
         """Cancel a task; not an attempt that is gone."""
         if attempt in self.tasks:
             self.tasks[attempt] = move(self.tasks[attempt], TaskStatus.CANCELING)
@@ -251,12 +241,12 @@ class TaskExecutor(Endpoint):
 
     # ------------------------------------------------------------------ slots
 
-    def request_slot(self, now: int, call: Call, index: int, leader: str) -> Iterator[Effect]:
+    def request_slot(self, now: int, call: c.Call, index: int, leader: str) -> Iterator[c.Effect]:
         """Hold a slot for the job, and offer it to the JobMaster."""
-        yield Reply(self.name, RESOURCE_MANAGER, call.name, (index,))
+        yield c.Reply(self.name, c.RESOURCE_MANAGER, call.name, (index,))
         if self.slots[index].status == SlotStatus.FREE:
             yield self._keep(now, index)
-        own = self.leaders[Name.REGISTER_TASK_MANAGER]
+        own = self.leaders[c.Name.REGISTER_TASK_MANAGER]
         if leader != own.leader:
             yield from self.hear_job_leader(now, leader)
         elif own.is_done:
@@ -264,28 +254,28 @@ class TaskExecutor(Endpoint):
         elif not self._has_asked:
             yield from self._register(now, own)
 
-    def free_slot(self, now: int, call: Call, index: int) -> Iterator[Effect]:
+    def free_slot(self, now: int, call: c.Call, index: int) -> Iterator[c.Effect]:
         """Give a slot back."""
         self._free(index)
         return iter(())
 
-    def _keep(self, now: int, index: int) -> After:
+    def _keep(self, now: int, index: int) -> c.After:
         """Hold a slot for a JobMaster that has not confirmed it."""
         at = now + KEPT_INACTIVE
         self.slots[index] = Slot(SlotStatus.ALLOCATED, at)
-        return After(at, self.name, "slot", (self.start, index))
+        return c.After(at, self.name, "slot", (self.start, index))
 
     def _free(self, index: int) -> None:
         self.slots[index] = Slot()
         self.tasks = {own: at for own, at in self.tasks.items() if self._job[own[0]].slot != index}
 
-    def _offers(self) -> Iterator[Effect]:
+    def _offers(self) -> Iterator[c.Effect]:
         """Offer all slots that the JobMaster has not confirmed."""
         own = tuple(i for i, slot in self.slots.items() if slot.status == SlotStatus.ALLOCATED)
         if own:
             leader = self.job_leader
-            one = self._call(JOB_MASTER, Name.OFFER_SLOTS, leader, leader, own)
-            yield replace(one, nbytes=one.nbytes + FURTHER_SLOT * (len(own) - 1))
+            one = self._call(c.JOB_MASTER, c.Name.OFFER_SLOTS, leader, leader, own)
+            yield replace(one, nbytes=one.nbytes + c.FURTHER_SLOT * (len(own) - 1))
 
     # ------------------------------------------------------------------ heartbeats
 
@@ -293,22 +283,26 @@ class TaskExecutor(Endpoint):
         return {i: slot.status != SlotStatus.FREE for i, slot in self.slots.items()}
 
     def heartbeat_from_resource_manager(
-        self, now: int, call: Call, leader: str
-    ) -> Iterator[Effect]:
+        self, now: int, call: c.Call, leader: str
+    ) -> Iterator[c.Effect]:
         """Say which slots somebody has."""
         # HeartbeatManagerImpl.requestHeartbeat answers only whom it monitors.
-        if call.token == self.resource_leader and self._is_with(Name.REGISTER_TASK_EXECUTOR):
+        if call.token == self.resource_leader and self._is_with(c.Name.REGISTER_TASK_EXECUTOR):
             taken = self._taken()
-            name, sizes = Name.HEARTBEAT_FROM_TASK_MANAGER, (sum(taken.values()), len(taken))
+            name, sizes = c.Name.HEARTBEAT_FROM_TASK_MANAGER, (sum(taken.values()), len(taken))
             yield self._call(
-                RESOURCE_MANAGER, name, call.token, taken, part=sizes[0], whole=sizes[1]
+                c.RESOURCE_MANAGER, name, call.token, taken, part=sizes[0], whole=sizes[1]
             )
 
-    def heartbeat_from_job_manager(self, now: int, call: Call) -> Iterator[Effect]:
+    def heartbeat_from_job_manager(self, now: int, call: c.Call) -> Iterator[c.Effect]:
         """Say how the tasks are."""
-        if call.token == self.job_leader and self._is_with(Name.REGISTER_TASK_MANAGER):
-            name, part, whole = Name.HEARTBEAT_FROM_TASK_MANAGER, len(self.tasks), self._most_tasks
-            yield self._call(JOB_MASTER, name, call.token, part=part, whole=whole)
+        if call.token == self.job_leader and self._is_with(c.Name.REGISTER_TASK_MANAGER):
+            name, part, whole = (
+                c.Name.HEARTBEAT_FROM_TASK_MANAGER,
+                len(self.tasks),
+                self._most_tasks,
+            )
+            yield self._call(c.JOB_MASTER, name, call.token, part=part, whole=whole)
 
-    def _is_with(self, name: Name) -> bool:
+    def _is_with(self, name: c.Name) -> bool:
         return self.leaders[name].is_done
