@@ -16,13 +16,8 @@ from flowcontrol.operators.states import StreamTask
 from flowcontrol.operators.window_states import WindowTask
 from flowcontrol.protocol.event_time.states import Valve
 from flowcontrol.protocol.kept import Kept
+from flowcontrol.protocol.spark_time import watermarks as w
 from flowcontrol.protocol.spark_time.answering import begin_answer
-from flowcontrol.protocol.spark_time.watermarks import (
-    QueryWatermark,
-    WatermarkOperator,
-    end_batch,
-    needs_no_data_batch,
-)
 from flowcontrol.protocol.windows.states import WindowStore
 
 
@@ -47,7 +42,7 @@ class BatchedTask:
     task: StreamTask
     held: WindowTask
     store: WindowStore
-    operators: Sequence[WatermarkOperator]
+    operators: Sequence[w.WatermarkOperator]
     valve: Valve
 
 
@@ -63,11 +58,11 @@ class WindowQuery(Kept):
     """
 
     _kept = ("watermark", "_operators")
-    _values = (QueryWatermark, WatermarkOperator)
+    _values = (w.QueryWatermark, w.WatermarkOperator)
 
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.plan = plan
-        self.watermark = QueryWatermark()
+        self.watermark = w.QueryWatermark()
         self._mode = new_batch(job, plan).mode
         self._operators = new_operators(job, plan)
 
@@ -82,7 +77,7 @@ class WindowQuery(Kept):
         if any(one.task.is_firing == 1 for one in tasks):
             return False
         rows = sum(one.held.batch.rows for one in tasks)
-        if rows == 0 and needs_no_data_batch(self.watermark, self._mode) == 0:
+        if rows == 0 and w.needs_no_data_batch(self.watermark, self._mode) == 0:
             return self._end(tasks)
         own = self.watermark.current
         self._observe(tasks)
@@ -100,7 +95,7 @@ class WindowQuery(Kept):
         for one in tasks:
             for operator, seen in zip(self._operators, one.operators, strict=True):
                 operator.watermark = max(operator.watermark, seen.watermark)
-        end_batch(self.watermark, self._operators)
+        w.end_batch(self.watermark, self._operators)
 
     @staticmethod
     def _end(tasks: Sequence[BatchedTask]) -> bool:

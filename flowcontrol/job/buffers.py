@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.job.graph import JobVertex
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
-from flowcontrol.protocol.partition_kinds import (
-    BLOCKING_GATE_THRESHOLD,
-    has_overdraft,
-    kind_of,
-    waits_for_producers,
-)
+from flowcontrol.protocol import partition_kinds as k
 from flowcontrol.protocol.rows import UNLIMITED
 from flowcontrol.protocol.sizing import gate_sizes, partition_sizes, unreserved_sizes
 from flowcontrol.scenario import Scenario
@@ -146,7 +141,7 @@ def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
             sizes.gates[demand.edge, demand.subtask] = GateSize(pool.size, demand.exclusive)
         else:
             most = 0 if scenario.system.transport == "tcp" else options.max_overdraft_buffers
-            overdraft = max(0, min(most, spare[demand.manager])) * has_overdraft(demand.kind)
+            overdraft = max(0, min(most, spare[demand.manager])) * k.has_overdraft(demand.kind)
             spare[demand.manager] -= overdraft
             sizes.partitions[demand.edge, demand.subtask] = PartitionSize(pool.size, overdraft)
     return sizes
@@ -203,7 +198,7 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
             if is_unreserved:
                 yield Demand(False, *where, width, *unreserved_sizes(width, each, floating))
                 continue
-            kind = kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
+            kind = k.kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
             sort = options.sort_min_buffers
             smallest, largest = partition_sizes(width, kind, each, floating, sort)
             most = None if largest == UNLIMITED else largest
@@ -217,8 +212,8 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
                 continue
             limit = options.read_buffer_threshold
             if limit is None:
-                waits = waits_for_producers(kind_of(link.edge.partition_type, 1, 1))
-                limit = BLOCKING_GATE_THRESHOLD if waits else UNLIMITED
+                waits = k.waits_for_producers(k.kind_of(link.edge.partition_type, 1, 1))
+                limit = k.BLOCKING_GATE_THRESHOLD if waits else UNLIMITED
             sizes = gate_sizes(width, each, floating, limit)
             remote = width - int(link.is_local[incoming].sum())
             yield Demand(True, *where, width, *sizes, remote)

@@ -10,29 +10,18 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
 
-from flowcontrol.job.channel_state import (
-    ChannelId,
-    InputChannelState,
-    MessageUnderWay,
-    NewBufferSize,
-    SubpartitionState,
-)
+from flowcontrol.job import channel_state as c
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.message_failures import Processes, TaskKey
 from flowcontrol.job.messages import BACKWARD, FORWARD, Direction, Message, ins_of, outs_of
 from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.protocol import queues as q
 from flowcontrol.protocol.frames import HEADER_BYTES, Frame
-from flowcontrol.protocol.queues import (
-    BACKLOG_ANNOUNCEMENT,
-    END_OF_DATA,
-    END_OF_PARTITION,
-    is_event,
-)
 from flowcontrol.protocol.states import Message as Sent
 from flowcontrol.systems.tcp_frames import TCP_HEADER_BYTES
 
-_ENDS = (END_OF_DATA, END_OF_PARTITION)
+_ENDS = (q.END_OF_DATA, q.END_OF_PARTITION)
 """Events to which a receiver answers when it reads them."""
 
 
@@ -61,7 +50,7 @@ class _Channel:
     """
 
     sequence: int = 0
-    under_way: tuple[MessageUnderWay, ...] = ()
+    under_way: tuple[c.MessageUnderWay, ...] = ()
     arrived: int = 0
     announced: int = 0
     resumed: int = 0
@@ -87,16 +76,16 @@ class FlinkRecorder:
         # Before its control plane has deployed the job, nobody requests anything.
         self._runs_from_us = start_us(job.scenario)
         self._to_begin: list[TaskKey] = []
-        self._channels: dict[ChannelId, _Channel] = {}
+        self._channels: dict[c.ChannelId, _Channel] = {}
         self._open: dict[tuple[str, int, int], int] = {}
-        self._pairs: dict[ChannelId, tuple[int, int]] = {}
+        self._pairs: dict[c.ChannelId, tuple[int, int]] = {}
         for link in job.links:
             senders, receivers = (
                 job.stage(end).stage.placement for end in (link.edge.sender, link.edge.receiver)
             )
             for one in link.channels:
                 if not one.is_local:
-                    name = ChannelId(link.name, one.sender, one.receiver)
+                    name = c.ChannelId(link.name, one.sender, one.receiver)
                     self._channels[name] = _Channel(is_released=True)
                     self._pairs[name] = senders[one.sender], receivers[one.receiver]
 
@@ -115,10 +104,10 @@ class FlinkRecorder:
                 continue
             own = self._channels[name]
             has_ended = out.state.is_finished == 1 and out.state.events == 0
-            waits = any(one.message.kind == END_OF_PARTITION for one in out.under_way)
-            is_there = any(one.kind == END_OF_PARTITION for one in into.queue)
+            waits = any(one.message.kind == q.END_OF_PARTITION for one in out.under_way)
+            is_there = any(one.kind == q.END_OF_PARTITION for one in into.queue)
             own.sequence, own.waiting = out.state.sent + has_ended, _events(into)
-            own.ends = [END_OF_PARTITION] if is_there else []
+            own.ends = [q.END_OF_PARTITION] if is_there else []
             own.is_released = has_ended and not (waits or is_there)
             if not own.is_released:
                 self._count(name, 1)
@@ -188,7 +177,7 @@ class FlinkRecorder:
                 if not died and self._processes.lives(self._pairs[name][0]):
                     yield self._message(t_s, name, BACKWARD, frame)
 
-    def _release(self, name: ChannelId) -> Frame:
+    def _release(self, name: c.ChannelId) -> Frame:
         """Release a channel; return what its receiver says."""
         own = self._channels[name]
         own.is_released, own.ends = True, []
@@ -201,7 +190,7 @@ class FlinkRecorder:
         if self._is_tcp:
             own.under_way = ()
 
-    def _count(self, name: ChannelId, more: int) -> int:
+    def _count(self, name: c.ChannelId, more: int) -> int:
         """Count the channels of a connection; return how many are open."""
         place = (name.edge if self._is_tcp else "", *self._pairs[name])
         self._open[place] = self._open.get(place, 0) + more
@@ -210,7 +199,7 @@ class FlinkRecorder:
     # ------------------------------------------------------------------ what a sender sends
 
     def _new_messages(
-        self, name: ChannelId, out: SubpartitionState, into: InputChannelState, number: int
+        self, name: c.ChannelId, out: c.SubpartitionState, into: c.InputChannelState, number: int
     ) -> list[Sent]:
         """Return the messages that were sent in a round; note the ends among those that arrived."""
         own, now = self._channels[name], [one.message for one in out.under_way]
@@ -222,23 +211,25 @@ class FlinkRecorder:
         own.ends += [one.kind for one in arrived if one.kind in _ENDS]
         return [*arrived, *now][len(before) :]
 
-    def _sent(self, name: ChannelId, new: list[Sent], t_s: float) -> Iterator[Message]:
+    def _sent(self, name: c.ChannelId, new: list[Sent], t_s: float) -> Iterator[Message]:
         own = self._channels[name]
         for message in new:
             backlog = None if self._is_tcp else message.backlog
-            if message.kind == BACKLOG_ANNOUNCEMENT:
+            if message.kind == q.BACKLOG_ANNOUNCEMENT:
                 yield self._message(t_s, name, FORWARD, Frame.BACKLOG_ANNOUNCEMENT, backlog=backlog)
                 continue
             figures = {
                 "sequence_number": own.sequence,
-                "credit": 0 if is_event(message) == 1 else None if self._is_tcp else 1,
+                "credit": 0 if q.is_event(message) == 1 else None if self._is_tcp else 1,
                 "backlog": backlog,
                 "bytes": message.nbytes,
             }
             yield self._message(t_s, name, FORWARD, Frame.BUFFER_RESPONSE, **figures)
             own.sequence += 1
 
-    def _keep_sent(self, name: ChannelId, out: SubpartitionState, into: InputChannelState) -> None:
+    def _keep_sent(
+        self, name: c.ChannelId, out: c.SubpartitionState, into: c.InputChannelState
+    ) -> None:
         own = self._channels[name]
         own.under_way, own.arrived = out.under_way, into.state.arrived
 
@@ -256,13 +247,13 @@ class FlinkRecorder:
                 held = task.checkpoints
                 resumed = 0 if held is None else held.channels[place].resumed
                 yield from self._credit_based(name, into, read, resumed, number, t_s)
-            if END_OF_PARTITION in read:
+            if q.END_OF_PARTITION in read:
                 yield self._message(t_s, name, BACKWARD, self._release(name))
 
     def _credit_based(
         self,
-        name: ChannelId,
-        into: InputChannelState,
+        name: c.ChannelId,
+        into: c.InputChannelState,
         read: list[int],
         resumed: int,
         number: int,
@@ -270,7 +261,7 @@ class FlinkRecorder:
     ) -> Iterator[Message]:
         """Yield what only a receiver with credits tells the sender of a channel."""
         own = self._channels[name]
-        if END_OF_DATA in read:
+        if q.END_OF_DATA in read:
             yield self._message(t_s, name, BACKWARD, Frame.ACK_ALL_USER_RECORDS_PROCESSED)
         for _ in range(resumed - own.resumed):
             yield self._message(t_s, name, BACKWARD, Frame.RESUME_CONSUMPTION)
@@ -280,27 +271,27 @@ class FlinkRecorder:
         if credit > 0:
             yield self._message(t_s, name, BACKWARD, Frame.ADD_CREDIT, credit=credit)
         for told in into.under_way:
-            if isinstance(told, NewBufferSize) and told.arrives == number + self._trip:
+            if isinstance(told, c.NewBufferSize) and told.arrives == number + self._trip:
                 frame = Frame.NEW_BUFFER_SIZE
                 yield self._message(t_s, name, BACKWARD, frame, bytes=told.nbytes)
 
     def _message(
-        self, t_s: float, name: ChannelId, way: Direction, frame: Frame, **figures: Any
+        self, t_s: float, name: c.ChannelId, way: Direction, frame: Frame, **figures: Any
     ) -> Message:
         return Message(t_s, *name, way, str(frame), header_bytes=self._header[frame], **figures)
 
 
-def arrived_by(under_way: tuple[MessageUnderWay, ...], number: int) -> int:
+def arrived_by(under_way: tuple[c.MessageUnderWay, ...], number: int) -> int:
     """Return how many messages have arrived by a round: the oldest ones, one behind the other."""
     return sum(1 for _ in takewhile(lambda one: one.arrives <= number, under_way))
 
 
-def _events(into: InputChannelState) -> set[tuple[int, int]]:
+def _events(into: c.InputChannelState) -> set[tuple[int, int]]:
     """Return the events that wait at a receiver: each has a checkpoint of its own, or is an end."""
-    return {(one.kind, one.checkpoint) for one in into.queue if is_event(one) == 1}
+    return {(one.kind, one.checkpoint) for one in into.queue if q.is_event(one) == 1}
 
 
-def _delivered(into: InputChannelState, data: int, waited: set[tuple[int, int]]) -> list[Sent]:
+def _delivered(into: c.InputChannelState, data: int, waited: set[tuple[int, int]]) -> list[Sent]:
     """Return what a connection without credits gave to a channel in a round, oldest first.
 
     Parameters
@@ -314,7 +305,7 @@ def _delivered(into: InputChannelState, data: int, waited: set[tuple[int, int]])
     """
     found = list[Sent]()
     for one in reversed(into.queue):
-        if is_event(one) == 0:
+        if q.is_event(one) == 0:
             if data <= 0:
                 break
             data -= 1

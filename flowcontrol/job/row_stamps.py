@@ -17,16 +17,7 @@ import numpy as np
 
 from flowcontrol.arrays import Ints, pa, pc
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.job.row_columns import (
-    LEAST,
-    MOST,
-    as_moments,
-    as_numbers,
-    first_misfit,
-    first_null,
-    key_texts,
-    milliseconds,
-)
+from flowcontrol.job import row_columns as c
 from flowcontrol.protocol.event_time.stamps import ID_BITS, IDS, LAST_TIME
 
 if TYPE_CHECKING:
@@ -177,13 +168,13 @@ class RowStamper:
         needs = self._needs
         if needs.time is not None:
             place = "event_time.column"
-            moments = self._converted(batch, needs.time, as_moments, place, "timestamp")
+            moments = self._converted(batch, needs.time, c.as_moments, place, "timestamp")
             self._times.append(self._times_of(moments, place, needs.time))
         for name in needs.keys:
             texts = self._texts_of(batch.column(name), name).dictionary_encode()
             self._columns.setdefault(key_name(name), []).append(texts)
         for name in needs.values:
-            values = self._converted(batch, name, as_numbers, "input", "number")
+            values = self._converted(batch, name, c.as_numbers, "input", "number")
             self._columns.setdefault(value_name(name), []).append(values)
         self._count += len(batch)
 
@@ -212,7 +203,7 @@ class RowStamper:
         column = batch.column(name)
         found = convert(column)
         if found is None:
-            row = first_misfit(column, convert)
+            row = c.first_misfit(column, convert)
             text = f"{name!r} of {self._needs.file} is {column[row].as_py()!r} in row"
             why = f"which {_why_misfit(column[row].as_py(), wanted)}"
             text = f"{text} {self._number(row)}, {why}: mend the row, leave it out,"
@@ -222,7 +213,7 @@ class RowStamper:
     def _texts_of(self, keys: pa.Array, name: str) -> pa.Array:
         """Return the keys of rows as texts."""
         try:
-            return key_texts(keys)
+            return c.key_texts(keys)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             text = f"{name!r} of {self._needs.file} is no key: values of its type, {keys.type},"
             text = f"{text} have no text to be grouped by: name another column as the key"
@@ -230,12 +221,12 @@ class RowStamper:
 
     def _times_of(self, moments: pa.Array, place: str, name: str) -> Ints:
         """Return the event times of rows, ms."""
-        row = first_null(moments)
+        row = c.first_null(moments)
         if row is not None:
             text = f"{name!r} of {self._needs.file} has no value in row {self._number(row)}, and"
             text = f"{text} such a record has no event time: leave these rows out of the input, or"
             raise self._needs.refused(place, f"{text} name another column")
-        found = milliseconds(moments)
+        found = c.milliseconds(moments)
         beyond = np.flatnonzero((found > LAST_TIME) | (found < -LAST_TIME - 1))
         if len(beyond) > 0:
             row = int(beyond[0])
@@ -317,5 +308,5 @@ def stamp_rows(needs: RowNeeds, batches: Sequence[pa.RecordBatch]) -> StampedRow
 def _why_misfit(value: Any, wanted: str) -> str:
     """Return why a value is not what a column should hold."""
     if isinstance(value, int):
-        return f"a window cannot add up: whole numbers lie between {LEAST:,} and {MOST:,}"
+        return f"a window cannot add up: whole numbers lie between {c.LEAST:,} and {c.MOST:,}"
     return f"is no {'finite ' * isinstance(value, float)}{wanted}"

@@ -6,14 +6,9 @@ Source: ``PendingCheckpoint`` (section 1 of the reference, "Acknowledgement").
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from flowcontrol.protocol.checkpoints import statistics as s
 from flowcontrol.protocol.checkpoints.reasons import FailureReason
 from flowcontrol.protocol.checkpoints.requests import COMPLETED, FAILED, CheckpointRequest
-from flowcontrol.protocol.checkpoints.statistics import (
-    NOT_YET,
-    CheckpointStatistics,
-    TaskStatistics,
-    combined,
-)
 
 SUCCESS = "success"
 DUPLICATE = "duplicate"
@@ -61,7 +56,7 @@ class Checkpoint:
     expires: int
     tasks: tuple[Hashable, ...]
     finished: int
-    acknowledgements: dict[Hashable, TaskStatistics] = field(default_factory=dict)
+    acknowledgements: dict[Hashable, s.TaskStatistics] = field(default_factory=dict)
     waiting: set[Hashable] = field(default_factory=set)
     status: str = IN_PROGRESS
     ended: int | None = None
@@ -81,7 +76,7 @@ class Checkpoint:
         """Tasks that acknowledged it while it was pending."""
         return len(self.tasks) - len(self.waiting)
 
-    def acknowledge(self, task: Hashable, report: TaskStatistics) -> str:
+    def acknowledge(self, task: Hashable, report: s.TaskStatistics) -> str:
         """Take an acknowledgement in.
 
         Returns
@@ -112,10 +107,10 @@ class Checkpoint:
         self.status, self.ended = status, now
         self.request.state, self.request.reason = FAILED, reason
 
-    def statistics(self) -> CheckpointStatistics:
+    def statistics(self) -> s.CheckpointStatistics:
         """Return its figures over all tasks as they are now."""
         reports = self.acknowledgements.values()
-        return CheckpointStatistics(
+        return s.CheckpointStatistics(
             id=self.id,
             kind=self.request.kind,
             status=self.status,
@@ -125,7 +120,7 @@ class Checkpoint:
             subtasks=len(self.tasks) + self.finished,
             acknowledged=self.acknowledged + self.finished,
             end_to_end=self._end_to_end(),
-            **combined(reports),
+            **s.combined(reports),
         )
 
     def _end_to_end(self) -> int:
@@ -136,4 +131,4 @@ class Checkpoint:
         if latest:
             return max(latest) - self.triggered
         # All tasks had finished: it completed as it was triggered.
-        return NOT_YET if self.ended is None else self.ended - self.triggered
+        return s.NOT_YET if self.ended is None else self.ended - self.triggered

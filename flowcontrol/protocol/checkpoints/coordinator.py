@@ -9,15 +9,10 @@ from operator import attrgetter
 from typing import Any
 
 from flowcontrol.protocol.checkpoints import checkpoint as c
+from flowcontrol.protocol.checkpoints import requests as r
 from flowcontrol.protocol.checkpoints.failures import FailureCounter
 from flowcontrol.protocol.checkpoints.lifecycle import Action, Lifecycle, Plan
 from flowcontrol.protocol.checkpoints.reasons import FailureReason, reason_of
-from flowcontrol.protocol.checkpoints.requests import (
-    CHECKPOINT,
-    KINDS,
-    CheckpointRequest,
-    RequestQueue,
-)
 from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
 from flowcontrol.protocol.checkpoints.ticks import Ticks
 from flowcontrol.protocol.checkpoints.view import CheckpointView
@@ -126,7 +121,7 @@ class CheckpointCoordinator(CheckpointView):
             most_retained=retained,
             after_finish=checkpoints_after_tasks_finish,
             ticks=Ticks(interval, min_pause, seed, first_delay),
-            queue=RequestQueue(max_queued),
+            queue=r.RequestQueue(max_queued),
             failures=FailureCounter(tolerable_failures),
         )
         self._life.ticks.start(0)
@@ -156,7 +151,9 @@ class CheckpointCoordinator(CheckpointView):
 
     # What happens.
 
-    def request(self, now: int, kind: str = CHECKPOINT, periodic: bool = True) -> CheckpointRequest:
+    def request(
+        self, now: int, kind: str = r.CHECKPOINT, periodic: bool = True
+    ) -> r.CheckpointRequest:
         """Ask for a checkpoint or savepoint, and start what may start.
 
         Parameters
@@ -180,11 +177,11 @@ class CheckpointCoordinator(CheckpointView):
         ValueError
             If the kind is none of these.
         """
-        if kind not in KINDS:
-            raise ValueError(f"kind is {kind!r}: needs one of {', '.join(KINDS)}")
-        is_savepoint = kind != CHECKPOINT
+        if kind not in r.KINDS:
+            raise ValueError(f"kind is {kind!r}: needs one of {', '.join(r.KINDS)}")
+        is_savepoint = kind != r.CHECKPOINT
         forced = is_savepoint and not self._unaligned
-        made = CheckpointRequest(
+        made = r.CheckpointRequest(
             self._life.requests, now, kind, periodic and not is_savepoint, forced
         )
         self._life.requests += 1

@@ -2,14 +2,10 @@
 
 from collections.abc import Hashable
 
+from flowcontrol.protocol.checkpoints import statistics as s
 from flowcontrol.protocol.checkpoints.checkpoint import Checkpoint
 from flowcontrol.protocol.checkpoints.lifecycle import Lifecycle
 from flowcontrol.protocol.checkpoints.requests import CheckpointRequest
-from flowcontrol.protocol.checkpoints.statistics import (
-    CheckpointCounts,
-    CheckpointStatistics,
-    TaskStatistics,
-)
 from flowcontrol.protocol.kept import Kept
 
 
@@ -71,7 +67,7 @@ class CheckpointView(Kept):
         return self._life.latest_completed
 
     @property
-    def counts(self) -> CheckpointCounts:
+    def counts(self) -> s.CheckpointCounts:
         """Checkpoints by what became of them."""
         return self._life.counts
 
@@ -91,7 +87,7 @@ class CheckpointView(Kept):
         found = self._remembered(id)
         return found.triggered, found.request.kind
 
-    def statistics(self, id: int) -> CheckpointStatistics:
+    def statistics(self, id: int) -> s.CheckpointStatistics:
         """Return the figures of a checkpoint, pending or ended, over all its tasks.
 
         Raises
@@ -101,7 +97,7 @@ class CheckpointView(Kept):
         """
         return self._remembered(id).statistics()
 
-    def task_statistics(self, id: int) -> dict[Hashable, TaskStatistics]:
+    def task_statistics(self, id: int) -> dict[Hashable, s.TaskStatistics]:
         """Return what each task reported of a checkpoint, in the order of arrival.
 
         Raises

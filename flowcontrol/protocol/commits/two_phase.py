@@ -7,15 +7,7 @@ Source: ``TwoPhaseCommitSinkFunction`` of Flink 1.20, section 5 of
 from collections.abc import Mapping
 from typing import Any
 
-from flowcontrol.protocol.commits.transactions import (
-    Action,
-    Lifecycle,
-    Phase,
-    SinkState,
-    Transaction,
-    TransactionState,
-    TransactionStore,
-)
+from flowcontrol.protocol.commits import transactions as t
 from flowcontrol.protocol.kept import Kept
 
 
@@ -85,7 +77,7 @@ class TwoPhaseCommitSink(Kept):
 
     def __init__(
         self,
-        store: TransactionStore,
+        store: t.TransactionStore,
         timeout_ms: int | None = None,
         ignore_after_timeout: bool = False,
         warning_ratio: float | None = None,
@@ -98,22 +90,22 @@ class TwoPhaseCommitSink(Kept):
         self._timeout_ms = timeout_ms
         self._ignores = ignore_after_timeout
         self._warning_ratio = warning_ratio
-        self._lifecycle = Lifecycle.CREATED
-        self._open: Transaction | None = None
-        self._pending: dict[int, Transaction] = {}
+        self._lifecycle = t.Lifecycle.CREATED
+        self._open: t.Transaction | None = None
+        self._pending: dict[int, t.Transaction] = {}
 
     @property
-    def lifecycle(self) -> Lifecycle:
+    def lifecycle(self) -> t.Lifecycle:
         """Created, running, finished (no more rows) or closed."""
         return self._lifecycle
 
     @property
-    def transactions(self) -> tuple[Transaction, ...]:
+    def transactions(self) -> tuple[t.Transaction, ...]:
         """The transactions that it knows: pre-committed ones by checkpoint, then the open one."""
         last = () if self._open is None else (self._open,)
         return (*self._pending.values(), *last)
 
-    def open(self, now: int, state: SinkState | None = None) -> list[Action]:
+    def open(self, now: int, state: t.SinkState | None = None) -> list[t.Action]:
         """Begin; with the state of a checkpoint first commit and abort what it says.
 
         Parameters
@@ -139,20 +131,20 @@ class TwoPhaseCommitSink(Kept):
         ``initializeState``. A commit that fails is raised unless it may be ignored; the sink then
         is not open, and what was committed before it stays so.
         """
-        if self._lifecycle in (Lifecycle.RUNNING, Lifecycle.FINISHED):
+        if self._lifecycle in (t.Lifecycle.RUNNING, t.Lifecycle.FINISHED):
             raise ValueError("the sink is open already: close it, or open another one")
-        actions: list[Action] = []
+        actions: list[t.Action] = []
         if state is not None:
-            state = SinkState(*state)
+            state = t.SinkState(*state)
             for checkpoint, name in state.pending.items():
                 self._recover(now, name, state.began[checkpoint], actions)
             if state.open is not None:
                 self._store.abort(state.open)
-                actions.append((Phase.RECOVER_AND_ABORT, state.open))
+                actions.append((t.Phase.RECOVER_AND_ABORT, state.open))
         self._pending = {}
         self._open = self._begin(now)
-        self._lifecycle = Lifecycle.RUNNING
-        actions.append((Phase.BEGIN, self._open.name))
+        self._lifecycle = t.Lifecycle.RUNNING
+        actions.append((t.Phase.BEGIN, self._open.name))
         return actions
 
     def write(self, row: Any) -> None:
@@ -163,14 +155,14 @@ class TwoPhaseCommitSink(Kept):
         ValueError
             If the sink is not open, or has finished.
         """
-        if self._lifecycle is not Lifecycle.RUNNING or self._open is None:
+        if self._lifecycle is not t.Lifecycle.RUNNING or self._open is None:
             raise ValueError(
                 f"the sink is {self._lifecycle} and has no open transaction: open() it before "
                 "its first row, and write none after finish()"
             )
         self._store.write(self._open.name, row)
 
-    def snapshot(self, now: int, checkpoint: int) -> SinkState:
+    def snapshot(self, now: int, checkpoint: int) -> t.SinkState:
         """Pre-commit the open transaction under a checkpoint's number, and begin the next.
 
         After :meth:`finish` the last one is pre-committed and none begins.
@@ -193,7 +185,7 @@ class TwoPhaseCommitSink(Kept):
             If the sink is not open, or a transaction of this or of a later checkpoint waits: a
             task's checkpoints come in ascending order, and one that is late is not taken.
         """
-        if self._lifecycle not in (Lifecycle.RUNNING, Lifecycle.FINISHED):
+        if self._lifecycle not in (t.Lifecycle.RUNNING, t.Lifecycle.FINISHED):
             raise ValueError(f"the sink is {self._lifecycle}: open() it before a checkpoint")
         newest = max(self._pending, default=None)
         if newest is not None and checkpoint <= newest:
@@ -204,15 +196,15 @@ class TwoPhaseCommitSink(Kept):
         if self._open is not None:
             opened = self._open
             self._store.flush(opened.name)
-            state = TransactionState.PRE_COMMITTED
+            state = t.TransactionState.PRE_COMMITTED
             self._pending[checkpoint] = opened._replace(state=state, checkpoint=checkpoint)
             # From here on it takes no row, whether the next one can begin or not.
             self._open = None
-        if self._lifecycle is Lifecycle.RUNNING:
+        if self._lifecycle is t.Lifecycle.RUNNING:
             self._open = self._begin(now)
         return self._state()
 
-    def notify_complete(self, now: int, checkpoint: int) -> list[Action]:
+    def notify_complete(self, now: int, checkpoint: int) -> list[t.Action]:
         """Commit all that is pre-committed under this checkpoint or an earlier one, in order.
 
         So a notification that was lost is made good by the next. All are tried and forgotten;
@@ -230,14 +222,14 @@ class TwoPhaseCommitSink(Kept):
         list of (Phase, str)
             What was committed; empty if nothing waited.
         """
-        actions: list[Action] = []
+        actions: list[t.Action] = []
         errors: list[Exception] = []
         for number in [number for number in self._pending if number <= checkpoint]:
             transaction = self._pending[number]
             self._warn(now, transaction.name, transaction.began_ms, actions)
             try:
                 self._store.commit(transaction.name)
-                actions.append((Phase.COMMIT, transaction.name))
+                actions.append((t.Phase.COMMIT, transaction.name))
             except Exception as error:
                 errors.append(error)
             del self._pending[number]
@@ -247,7 +239,7 @@ class TwoPhaseCommitSink(Kept):
             raise errors[0]
         return actions
 
-    def notify_aborted(self, checkpoint: int) -> list[Action]:
+    def notify_aborted(self, checkpoint: int) -> list[t.Action]:
         """Do nothing: what was pre-committed waits for a later checkpoint, which contains it."""
         return []
 
@@ -259,18 +251,18 @@ class TwoPhaseCommitSink(Kept):
         ValueError
             If the sink is not open.
         """
-        if self._lifecycle not in (Lifecycle.RUNNING, Lifecycle.FINISHED):
+        if self._lifecycle not in (t.Lifecycle.RUNNING, t.Lifecycle.FINISHED):
             raise ValueError(f"the sink is {self._lifecycle}: only an open one can finish")
-        self._lifecycle = Lifecycle.FINISHED
+        self._lifecycle = t.Lifecycle.FINISHED
 
-    def close(self) -> list[Action]:
+    def close(self) -> list[t.Action]:
         """Abort the open transaction; what is pre-committed stays for a recovery."""
-        actions: list[Action] = []
+        actions: list[t.Action] = []
         if self._open is not None:
             self._store.abort(self._open.name)
-            actions.append((Phase.ABORT, self._open.name))
+            actions.append((t.Phase.ABORT, self._open.name))
             self._open = None
-        self._lifecycle = Lifecycle.CLOSED
+        self._lifecycle = t.Lifecycle.CLOSED
         return actions
 
     def state(self) -> dict[str, Any]:
@@ -289,34 +281,34 @@ class TwoPhaseCommitSink(Kept):
         """
         rest = dict(state)
         lifecycle = rest.pop("lifecycle", "missing")
-        if lifecycle not in list(Lifecycle):
+        if lifecycle not in list(t.Lifecycle):
             raise ValueError(
                 f"the lifecycle of the state is {lifecycle}, which is none of "
-                f"{', '.join(Lifecycle)}: pass what state() of a sink returned"
+                f"{', '.join(t.Lifecycle)}: pass what state() of a sink returned"
             )
-        kept = SinkState.from_json(rest)
-        self._lifecycle = Lifecycle(lifecycle)
+        kept = t.SinkState.from_json(rest)
+        self._lifecycle = t.Lifecycle(lifecycle)
         self._open = None
         if kept.open is not None and kept.open_began is not None:
-            self._open = Transaction(kept.open, kept.open_began, TransactionState.OPEN)
-        done = TransactionState.PRE_COMMITTED
+            self._open = t.Transaction(kept.open, kept.open_began, t.TransactionState.OPEN)
+        done = t.TransactionState.PRE_COMMITTED
         self._pending = {
-            number: Transaction(name, kept.began[number], done, number)
+            number: t.Transaction(name, kept.began[number], done, number)
             for number, name in kept.pending.items()
         }
 
-    def _state(self) -> SinkState:
-        return SinkState(
+    def _state(self) -> t.SinkState:
+        return t.SinkState(
             None if self._open is None else self._open.name,
             {number: transaction.name for number, transaction in self._pending.items()},
             None if self._open is None else self._open.began_ms,
             {number: transaction.began_ms for number, transaction in self._pending.items()},
         )
 
-    def _begin(self, now: int) -> Transaction:
-        return Transaction(self._store.begin(), now, TransactionState.OPEN)
+    def _begin(self, now: int) -> t.Transaction:
+        return t.Transaction(self._store.begin(), now, t.TransactionState.OPEN)
 
-    def _recover(self, now: int, name: str, began: int, actions: list[Action]) -> None:
+    def _recover(self, now: int, name: str, began: int, actions: list[t.Action]) -> None:
         """Commit a transaction of a restored checkpoint, which may be committed already."""
         self._warn(now, name, began, actions)
         try:
@@ -324,15 +316,15 @@ class TwoPhaseCommitSink(Kept):
         except Exception:
             if not (self._ignores and is_expired(now, began, self._timeout_ms)):
                 raise
-            actions.append((Phase.LOST, name))
+            actions.append((t.Phase.LOST, name))
         else:
-            actions.append((Phase.RECOVER_AND_COMMIT, name))
+            actions.append((t.Phase.RECOVER_AND_COMMIT, name))
 
-    def _warn(self, now: int, name: str, began: int, actions: list[Action]) -> None:
+    def _warn(self, now: int, name: str, began: int, actions: list[t.Action]) -> None:
         """Report a transaction that is nearly too old (``logWarningIfTimeoutAlmostReached``)."""
         ratio, timeout = self._warning_ratio, self._timeout_ms
         if ratio is not None and timeout is not None and now - began > timeout * ratio:
-            actions.append((Phase.NEAR_TIMEOUT, name))
+            actions.append((t.Phase.NEAR_TIMEOUT, name))
 
 
 def is_expired(now: int, began: int, timeout: int | None) -> bool:
