@@ -14,7 +14,15 @@ from flowcontrol.job import channel_state as c
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.message_failures import Processes, TaskKey
-from flowcontrol.job.messages import BACKWARD, FORWARD, Direction, Message, ins_of, outs_of
+from flowcontrol.job.messages import (
+    BACKWARD,
+    FORWARD,
+    Direction,
+    Message,
+    Recorder,
+    ins_of,
+    outs_of,
+)
 from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol import queues as q
 from flowcontrol.protocol.frames import HEADER_BYTES, Frame
@@ -59,7 +67,7 @@ class _Channel:
     is_released: bool = False
 
 
-class FlinkRecorder:
+class FlinkRecorder(Recorder):
     """Notes the messages of channels that move buffers: credit-based, or of Flink up to 1.4.
 
     Parameters

@@ -10,7 +10,7 @@ from flowcontrol.arrays import pa
 from flowcontrol.job.control_start import start_us
 from flowcontrol.job.job import Job
 from flowcontrol.job.messages import FORWARD, Message
-from flowcontrol.job.record_messages import recorder_of
+from flowcontrol.job.record_messages import recorders_of
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.frames import Frame
 
@@ -74,14 +74,15 @@ def messages_of(job: Job, window: Window, states: Iterable[RoundState]) -> Itera
         States after the rounds from :func:`first_round` on, of whichever clock. They are taken up
         to the end of the window.
     """
-    recorder, first = recorder_of(job), first_round(job, window)
+    recorders, first = recorders_of(job), first_round(job, window)
     for state in states:
         if state.start_us > window.end_us:
             return
-        if state.number == first > 0:
-            recorder.begin(state)
-            continue
-        yield from filter(window.shows, recorder.look(state))
+        for own in recorders:
+            if state.number == first > 0:
+                own.begin(state)
+            else:
+                yield from filter(window.shows, own.look(state))
 
 
 def read_messages(table: pa.Table) -> list[Message]:

@@ -1,8 +1,9 @@
 """One message of the data plane, as a trace has it, and who notes messages as a run goes on."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from flowcontrol.job.channel_state import ChannelId, InputChannelState, SubpartitionState
 from flowcontrol.job.round_state import RoundState, TaskState
@@ -75,7 +76,7 @@ def ins_of(task: TaskState) -> Iterator[tuple[ChannelId, InputChannelState]]:
             yield ChannelId(gate.edge, into.sender, into.receiver), into
 
 
-class Recorder(Protocol):
+class Recorder(ABC):
     """Somebody who is shown the state of a job after each round, and says what was sent in it."""
 
     def begin(self, state: RoundState) -> None:
@@ -87,7 +88,9 @@ class Recorder(Protocol):
             Of a job without checkpoints, failures and jobs that come and go: of those a recorder
             has to be shown the first round too.
         """
+        self.look(state)
 
+    @abstractmethod
     def look(self, state: RoundState) -> Sequence[Message]:
         """Return the messages of the round that has led to a state, in the order of the rules.
 

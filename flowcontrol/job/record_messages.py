@@ -25,8 +25,8 @@ EVENT_NAMES: Final = {
 """Events among the records of a channel, by kind; all others are barriers."""
 
 
-def recorder_of(job: Job) -> Recorder:
-    """Return who notes the messages of a job's transport and of its throttle.
+def recorders_of(job: Job) -> list[Recorder]:
+    """Return who notes the messages of a job's transport, and of its throttle.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ def recorder_of(job: Job) -> Recorder:
         The scenario, laid out; its transport has messages.
     """
     own = RecordRecorder(job) if job.record_transport is not None else FlinkRecorder(job)
-    return own if job.scenario.system.throttle == "none" else _Both(own, ThrottleRecorder(job))
+    return [own] if job.scenario.system.throttle == "none" else [own, ThrottleRecorder(job)]
 
 
-class RecordRecorder:
+class RecordRecorder(Recorder):
     """Notes the messages of channels that count records.
 
     Parameters
@@ -58,10 +58,6 @@ class RecordRecorder:
                 if not one.is_local:
                     name = ChannelId(link.name, one.sender, one.receiver)
                     self._under_way[name], self._granted[name] = (), granted
-
-    def begin(self, state: RoundState) -> None:
-        """Take a state as that of the round before the first one that is shown."""
-        self.look(state)
 
     def look(self, state: RoundState) -> list[Message]:
         """Return the messages of the round that has led to a state: each task's in turn."""
@@ -114,7 +110,7 @@ class RecordRecorder:
                 yield Message(t_s, *name, BACKWARD, self._names[order])
 
 
-class ThrottleRecorder:
+class ThrottleRecorder(Recorder):
     """Notes what a throttle says to the sources of a job, and what the tasks say to it.
 
     Parameters
@@ -128,10 +124,6 @@ class ThrottleRecorder:
         self._sources = {plan.name for plan in job.stages if plan.is_source}
         self._names = THROTTLE_PARTS[system.throttle].names(system.throttle_values)
         self._heard = 0
-
-    def begin(self, state: RoundState) -> None:
-        """Take a state as that of the round before the first one that is shown."""
-        self.look(state)
 
     def look(self, state: RoundState) -> list[Message]:
         """Return what was said since the round before, in the order in which it was."""
@@ -151,17 +143,3 @@ class ThrottleRecorder:
             )
             for what, stage, subtask, _ in spoken
         ]
-
-
-class _Both:
-    """Two recorders as one: first what the first one notes."""
-
-    def __init__(self, *recorders: Recorder) -> None:
-        self._recorders = recorders
-
-    def begin(self, state: RoundState) -> None:
-        for one in self._recorders:
-            one.begin(state)
-
-    def look(self, state: RoundState) -> list[Message]:
-        return [message for one in self._recorders for message in one.look(state)]
