@@ -9,7 +9,7 @@ from flowcontrol.virtual.task_views import kernel_time
 from flowcontrol.virtual.wheel import wake
 
 
-class Alignments:
+class Alignments(AlignmentControl):
     """Shows the coordinators what sources report, and tells these what their groups allow.
 
     Parameters
@@ -18,24 +18,20 @@ class Alignments:
         The scenario, laid out, with groups of sources.
     memory : Memory
         Of its run, before the first round.
-
-    Attributes
-    ----------
-    control : AlignmentControl
-        What decides.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:
-        self.control, self._memory = AlignmentControl(job), memory
+        super().__init__(job)
+        self._memory = memory
 
     def begin(self) -> int:
         """Do what is due before the next round; return the one before which to be asked again."""
         head = self._memory.head
-        if self.control.next_round() <= head.round:
-            for task, allowed in self.control.before_round(head.round, self._reported):
+        if self.next_round() <= head.round:
+            for task, allowed in self.before_round(head.round, self._reported):
                 if update_max_desired_watermark(self._time(task), allowed) == 1:
                     wake(head, task, head.round)
-        return self.control.next_round()
+        return self.next_round()
 
     def _reported(self, task: int) -> int:
         return reported(self._time(task))

@@ -1,6 +1,6 @@
 """The batches of windows with Spark's time on the kernel's memory."""
 
-from flowcontrol.job.batch_control import BatchControl, BatchedTask, window_stages_of
+from flowcontrol.job.batch_control import BatchControl, BatchedTask, WindowQuery, window_stages_of
 from flowcontrol.job.job import Job
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.task_views import kernel_time, kernel_window, watermark_operators
@@ -8,51 +8,31 @@ from flowcontrol.virtual.views import task_row
 from flowcontrol.virtual.wheel import wake
 
 
-class Batches:
-    """Ends the batches of a run, and wakes the tasks that answer.
+class Batches(BatchControl):
+    """Ends batches in the memory, and has the tasks look at it.
 
     Parameters
     ----------
     job : Job
-        The scenario, laid out.
+        The scenario, laid out, with Spark's windows.
     memory : Memory
         Of its run, before the first round.
-
-    Attributes
-    ----------
-    control : BatchControl
-        What decides.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:
-        self._head = memory.head
-        self._tasks = {name: job.tasks[name] for name in window_stages_of(job)}
-        self.control = BatchControl(
-            job, {name: list(map(self._task, own)) for name, own in self._tasks.items()}
-        )
-
-    def before_round(self, number: int) -> int:
-        """End the batches that end before a round; return the round before which the next may."""
-        self._wake(self.control.before_round(number))
-        return self.control.next_round(number + 1)
+        self._head, self._numbers = memory.head, job.tasks
+        stages = window_stages_of(job)
+        super().__init__(job, {name: list(map(self._task, job.tasks[name])) for name in stages})
 
     def are_answered(self, *, is_empty: bool) -> bool:
-        """Tell whether a job that may be empty has answered all that it took up."""
-        if not is_empty or self.control.is_answering:
-            return False
-        stages = self.control.end_with_rows()
-        self._wake(stages)
-        return not stages
+        """Tell whether a job that is empty has nothing to answer either; end its batches if not."""
+        return is_empty and not self.is_answering and not self.end_with_rows()
 
-    def end_without_rows(self) -> None:
-        """End the batches though no rows came, if they have something to put out or to evict."""
-        self._wake(self.control.end_without_rows())
-
-    def _wake(self, stages: list[str]) -> None:
-        """Have the tasks of stages looked at in the next round."""
-        for name in stages:
-            for task in self._tasks[name]:
-                wake(self._head, task, self._head.round)
+    def _ends(self, query: WindowQuery, least: int) -> bool:
+        has_ended = super()._ends(query, least)
+        for task in self._numbers[query.plan.name] if has_ended else ():
+            wake(self._head, task, self._head.round)
+        return has_ended
 
     def _task(self, number: int) -> BatchedTask:
         head = self._head

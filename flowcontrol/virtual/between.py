@@ -6,12 +6,12 @@ wherever the tasks run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from flowcontrol.job import Job
 from flowcontrol.job.batch_settings import has_batches, has_throttles_batches
 from flowcontrol.job.throttling import controller_of
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.virtual.alignments import Alignments
 from flowcontrol.virtual.batches import Batches
 from flowcontrol.virtual.control import Control
@@ -22,17 +22,12 @@ from flowcontrol.virtual.recovery import Recovery
 
 def acts_between(job: Job) -> bool:
     """Whether something of a job acts on all of its tasks between two rounds."""
-    scenario = job.scenario
-    return (
-        job.checkpoints is not None
-        or job.faults is not None
-        or controller_of(job) is not None
-        or has_batches(scenario)
-        or bool(scenario.alignment_groups)
-    )
+    has_control = controller_of(job) is not None or has_batches(job.scenario)
+    has_faults = job.checkpoints is not None or job.faults is not None
+    return has_control or has_faults or bool(job.scenario.alignment_groups)
 
 
-class Between:
+class Between(Kept):
     """All that acts between the rounds of a job.
 
     Parameters
@@ -60,11 +55,13 @@ class Between:
         What ends the batches of windows with Spark's time.
     """
 
+    _kept = ("coordination", "_failures", "_controller", "batches", "alignments")
+
     def __init__(
         self, job: Job, memory: Memory, begins_us: int = 0, own: Collection[int] | None = None
     ) -> None:
         self._job, self._head = job, memory.head
-        controller = controller_of(job)
+        self._controller = controller = controller_of(job)
         self.batches = Batches(job, memory) if has_batches(job.scenario) else None
         throttled = self.batches if has_throttles_batches(job.scenario) else None
         self.control = None if controller is None else Control(job, memory, controller, throttled)
@@ -75,13 +72,15 @@ class Between:
         if job.faults is not None:
             coordinator = None if self.coordination is None else self.coordination.control
             self.recovery = Recovery(job, memory, coordinator, own)
+        self._failures = None if self.recovery is None else self.recovery.control
         self.alignments = Alignments(job, memory) if job.scenario.alignment_groups else None
 
     def before_round(self) -> int:
         """Have all act before the next round; return the round before which they do again."""
         due = self._before_tasks()
         if self.batches is not None:
-            due = min(due, self.batches.before_round(self._head.round))
+            self.batches.before_round(self._head.round)
+            due = min(due, self.batches.next_round(self._head.round + 1))
         if self.alignments is not None:
             due = min(due, self.alignments.begin())
         return due
@@ -106,25 +105,6 @@ class Between:
         if is_due or (control.controller.wants_empty and head.is_empty == 1):
             control.look()
         head.is_watched = 0
-
-    def state(self) -> dict[str, Any]:
-        """Return what the rounds to come need, as JSON takes it; the memory is not part of it."""
-        return {name: own.state() for name, own in self._parts().items()}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what :meth:`state` returned, in memory that stands where it stood then."""
-        for name, own in self._parts().items():
-            own.restore(state[name])
-
-    def _parts(self) -> dict[str, Any]:
-        found = {
-            "checkpoints": self.coordination,
-            "failures": None if self.recovery is None else self.recovery.control,
-            "throttle": None if self.control is None else self.control.controller,
-            "batches": None if self.batches is None else self.batches.control,
-            "alignment": None if self.alignments is None else self.alignments.control,
-        }
-        return {name: own for name, own in found.items() if own is not None}
 
     def _before_tasks(self) -> int:
         """Have the coordinator and failures act."""

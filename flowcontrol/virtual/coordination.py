@@ -7,6 +7,7 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.delivery_control import DeliveryControl
 from flowcontrol.job.job import Job
 from flowcontrol.job.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
+from flowcontrol.protocol.kept import Kept
 from flowcontrol.protocol.state import cell, width
 from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.scenario import Savepoint
@@ -29,7 +30,7 @@ KINDS = {
 KIND = cell(CheckpointReport, "kind")
 
 
-class Coordination:
+class Coordination(Kept):
     """Shows the coordinator what tasks have reported, and hands its orders to them.
 
     It looks when something is due and otherwise leaves the kernel alone: that logs what tasks
