@@ -14,7 +14,7 @@ from flowcontrol.job.checkpoint_control import CheckpointControl
 from flowcontrol.job.delivery_flows import Counts, rows_of_inputs
 from flowcontrol.job.delivery_group import sink_groups
 from flowcontrol.job.delivery_sink import SinkAccount
-from flowcontrol.job.failure_control import Attempts, FailureControl
+from flowcontrol.job.failure_control import Attempts, FailureControl, Watcher
 from flowcontrol.job.job import Job
 from flowcontrol.job.restart_log import Restart
 from flowcontrol.job.task_orders import COMPLETED, TaskOrder
@@ -43,7 +43,7 @@ _ROUND, _CLASS, _, _KIND, _WHAT = range(5)
 """Where that stands in an event."""
 
 
-class DeliveryControl(Kept):
+class DeliveryControl(Kept, Watcher):
     """The accounts of all sink subtasks of a job.
 
     Parameters

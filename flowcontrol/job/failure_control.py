@@ -78,8 +78,8 @@ class Attempts(Protocol):
         """
 
 
-class Watcher(Protocol):
-    """Somebody who is told of what happens to tasks, at the start of the round."""
+class Watcher:
+    """Somebody who is told of what happens to tasks, at the start of the round; it may not care."""
 
     def stopped(self, number: int, tasks: Sequence[int]) -> None:
         """Note that tasks do nothing from a round on."""
@@ -128,7 +128,7 @@ class FailureControl(Kept):
         Round in which the job failed for good; -1: it did not.
     message : str
         Why it did.
-    watcher : Watcher or None
+    watcher : Watcher
         Who is told of what happens to the tasks.
 
     Raises
@@ -150,7 +150,7 @@ class FailureControl(Kept):
             raise ValueError(f"{job.scenario.name!r} has nothing that fails")
         self.restarts: list[Restart] = []
         self.failed_at, self.message = -1, ""
-        self.watcher: Watcher | None = None
+        self.watcher = Watcher()
         self._now, self._name = 0, job.scenario.name
         self._attempts, self._checkpoints, self._faults = attempts, checkpoints, job.faults
         self._failover, self._round_us = Failover(job), job.round_us
@@ -273,8 +273,7 @@ class FailureControl(Kept):
         self._has_leader = False
         if self._checkpoints is not None:
             self._checkpoints.lose(number)
-        if self.watcher is not None:
-            self.watcher.leader_died(number)
+        self.watcher.leader_died(number)
         self._stop(self._restoring)
         self._note(number, failed_us, cause, list(everyone), self._given_up(number), is_leader=True)
 
@@ -324,8 +323,7 @@ class FailureControl(Kept):
         own = sorted(self._deployed.intersection(tasks))
         running = [task for task in own if task not in self._restoring]
         self._attempts.stop(running)
-        if self.watcher is not None:
-            self.watcher.stopped(self._now, running)
+        self.watcher.stopped(self._now, running)
         self._deployed.difference_update(own)
         self._restoring.difference_update(own)
 
@@ -431,12 +429,10 @@ class FailureControl(Kept):
             if task not in keeps
         )
         dead = [task for task in own.tasks if task not in self._deployed]
-        if self.watcher is not None:
-            self.watcher.restarting(number, own, keeps, self._attempts)
+        self.watcher.restarting(number, own, keeps, self._attempts)
         self._attempts.start(own.tasks, own.checkpoint, keeps)
         self._attempts.stop(dead)  # it died while it was restored, and nobody knows yet
-        if self.watcher is not None:
-            self.watcher.stopped(number, dead)
+        self.watcher.stopped(number, dead)
         self._restoring.difference_update(own.tasks)
         if self._checkpoints is not None:
             self._checkpoints.recover(number, own.tasks)

@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from flowcontrol.job import Job, JobVertex
-from flowcontrol.job.failure_control import Attempts
-from flowcontrol.job.restart_log import Restart
+from flowcontrol.job.failure_control import Watcher
 from flowcontrol.job.task_orders import COMPLETED, TaskOrder
 
 
@@ -24,7 +23,7 @@ class Heard(NamedTuple):
     restored: Sequence[tuple[int, int]] = ()
 
 
-class SinkMail:
+class SinkMail(Watcher):
     """The notifications of completed checkpoints to the subtasks of a stage.
 
     Parameters
@@ -81,14 +80,6 @@ class SinkMail:
         """Note that the JobManager dies before a round: what it says in that round is lost."""
         lost = number + self._latency
         self._waiting = [one for one in self._waiting if one[0] != lost]
-
-    def stopped(self, number: int, tasks: Sequence[int]) -> None:
-        """Do nothing: who does not run hears nothing."""
-
-    def restarting(
-        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
-    ) -> None:
-        """Do nothing: :meth:`deliver` is told who begins anew."""
 
     def state(self) -> list[list[int]]:
         """Return what is under way, as JSON takes it."""
