@@ -118,7 +118,7 @@ class CheckpointRun(watched_runs.WatchedRun):  # type: ignore[misc]
         """Count the bytes of what leaves them."""
         gate = v.gate_row(worker.m, worker.task.first_gate + worker.task.gate)
         name = self._channels["in", gate.first_channel + worker.task.channel]
-        self.taken[name] += mark_bytes(worker.mark_kind())
+        self.taken[name] += mark_bytes(worker.first_mark().kind)
 
     def _cut(self, checkpoint: int) -> Cut:
         return self.cuts.setdefault(checkpoint, Cut())
