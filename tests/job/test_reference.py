@@ -12,8 +12,7 @@ import pytest
 from flowcontrol.errors import ProtocolError
 from flowcontrol.job import Job
 from flowcontrol.ledger.audit import audit
-from flowcontrol.virtual import loop
-from flowcontrol.virtual import task as kernel_task
+from flowcontrol.virtual import loop, writing
 from flowcontrol.virtual import views as v
 from flowcontrol.virtual.credits import free_lent
 from flowcontrol.virtual.wheel import wake
@@ -248,7 +247,7 @@ def test_emitting_at_once_is_emitting_one_by_one(
         calls.append(1)
         return 0
 
-    monkeypatch.setattr(kernel_task, "write_together", never)
+    monkeypatch.setattr(writing, "write_together", never)
     assert jobs.run(made) == quick
     assert calls
 
@@ -260,9 +259,9 @@ def tampered(made: Job, extra: int, start: int, last: int = 1000) -> Iterator[Ro
     """Run a job whose senders see more in some rounds than is announced; of local ones consumed."""
     own, read = staged(made), loop.read_credits
 
-    def read_more(m: Any, task: Any, now: int) -> None:
-        read(m, task, now)
-        if not start <= now <= last:
+    def read_more(m: Any, task: Any) -> None:
+        read(m, task)
+        if not start <= m.now <= last:
             return
         for number in range(task.first_partition, task.first_partition + task.partitions):
             part = v.partition_row(m, number)

@@ -407,9 +407,8 @@ def test_a_view_follows_compaction_and_checkpoints(tmp_path: Path, quick_cleanup
         for look in (ledger, view):  # a stage looks every round
             look.refresh()
         assert (view.last_batch("sender"), view.last_batch("receiver")) == (batch, -1)
-        assert [row["channel_state"] for row in view.rows("sender", batch)] == [
-            str(10 * batch + i) for i in range(len(CHANNELS))
-        ]
+        states = [row["channel_state"] for row in view.rows("sender", batch)]
+        assert states == [str(10 * batch + i) for i in range(len(CHANNELS))]
     log = sorted((path / "_delta_log").glob("*.json"))
     assert len(log) < 50  # else nothing was cleaned, and this shows nothing
     late = LedgerView(path)
