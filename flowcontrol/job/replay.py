@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +18,6 @@ from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.stage_models import Input
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
