@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrays import Ints, pa
 from flowcontrol.job.job import Job
 from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
 from flowcontrol.records import TIME
 from flowcontrol.virtual.counted import Counted
 from flowcontrol.virtual.fields import ABSENT
 from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.places import Ints
 from flowcontrol.virtual.time_fields import KernelTime
 from flowcontrol.virtual.window_fields import KernelWindow
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class TimeTable:
@@ -70,8 +67,6 @@ class TimeTable:
 
     def add(self, t_s: float, rounds: int) -> None:
         """Add a sample at a time, when so many rounds are done."""
-        import pyarrow as pa
-
         is_gone, own = self._all["status"] == ABSENT, self._time()
         watermark, is_idle = (
             np.where(self._all["gates"] > 0, own["valve"][name], own["generator"][name])
@@ -105,8 +100,6 @@ class TimeTable:
 
     def table(self) -> pa.Table:
         """Return the rows so far: by sample, then as those of the table ``stages``."""
-        import pyarrow as pa
-
         empty = TIME.arrow_schema().empty_table()
         return pa.concat_tables(self._samples) if self._samples else empty
 
@@ -136,8 +129,6 @@ class TimeTable:
 
         What a stage has, its sources have given out, also between two samples.
         """
-        import pyarrow as pa
-
         lags, self._furthest = (
             1000 * t_s - marks,
             np.where(is_missing, self._furthest, np.maximum(self._furthest, marks)),
