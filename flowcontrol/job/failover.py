@@ -3,7 +3,12 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping
 
 from flowcontrol.job.job import Job
-from flowcontrol.protocol import restarts as r
+from flowcontrol.protocol.restarts import (
+    failover_tasks,
+    pipelined_regions,
+    refused_death_seen_us,
+    silent_death_seen_us,
+)
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import Heartbeat
 
@@ -44,7 +49,7 @@ class Failover:
             for senders, receivers in [(job.tasks[link.edge.sender], job.tasks[link.edge.receiver])]
             for channel in link.channels
         ]
-        regions = r.pipelined_regions(self._edges, range(self.count))
+        regions = pipelined_regions(self._edges, range(self.count))
         first_of = {region: min(map(int, map(str, region))) for region in set(regions.values())}
         self.regions = [first_of[regions[task]] for task in range(self.count)]
 
@@ -67,7 +72,7 @@ class Failover:
         found: set[int] = set()
         for task in victims:
             if task not in found:
-                found |= {int(str(one)) for one in r.failover_tasks(self._edges, task)}
+                found |= {int(str(one)) for one in failover_tasks(self._edges, task)}
         return sorted(found)
 
     def breaks_connection(self, manager: int, is_running: Callable[[int], bool]) -> bool:
@@ -96,8 +101,8 @@ def death_seen_us(failed_us: int, heartbeat: Heartbeat) -> int:
     Its host answers and refuses the connection, so failed heartbeats count if they may.
     """
     interval_us = heartbeat.interval_us
-    silent_us = r.silent_death_seen_us(failed_us, interval_us, heartbeat.timeout_us)
+    silent_us = silent_death_seen_us(failed_us, interval_us, heartbeat.timeout_us)
     if heartbeat.rpc_failures is None:
         return silent_us
     refused = max(1, heartbeat.rpc_failures)
-    return min(silent_us, r.refused_death_seen_us(failed_us, interval_us, refused))
+    return min(silent_us, refused_death_seen_us(failed_us, interval_us, refused))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from flowcontrol.arrays import pa
 from flowcontrol.job import Job
 from flowcontrol.job.figures import latency_figures
 from flowcontrol.job.source_logs import Arrivals
@@ -20,9 +21,6 @@ from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.sample_columns import Columns, Moment, SampleColumns
 from flowcontrol.virtual.views import source_log
 from flowcontrol.virtual.window_results import WindowResults
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Log = npt.NDArray[np.void]
 """Entries of the log of ages."""
@@ -122,8 +120,6 @@ class Tables:
 
     def finish(self) -> dict[str, pa.Table]:
         """Return the tables ``stages``, ``channels`` and ``latency``."""
-        import pyarrow as pa
-
         self._work_off()
         rows, count = self._shown.rows, len(self._times)
         subtasks = np.array([row.subtask for row in rows], np.int64)
@@ -276,8 +272,6 @@ def _behind_each_other(parts: list[Columns]) -> Columns:
 
 def _arrow(table: Table, columns: Columns) -> pa.Table:
     """Return a table of Arrow; without rows where no sample was taken."""
-    import pyarrow as pa
-
     schema = table.arrow_schema()
     if not columns or not len(columns["t_s"]):
         return schema.empty_table()

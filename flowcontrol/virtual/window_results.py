@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from flowcontrol.arrays import pa
 from flowcontrol.job.job import Job
 from flowcontrol.job.row_keys import NO_KEYS, RowKeys
 from flowcontrol.job.window_state import Result
@@ -20,9 +21,6 @@ from flowcontrol.protocol.state import columns
 from flowcontrol.protocol.windows.keeping import FURTHER
 from flowcontrol.virtual.memory import Memory
 from flowcontrol.virtual.window_fields import KernelResult
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class WindowResults:
