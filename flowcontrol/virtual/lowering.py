@@ -173,14 +173,14 @@ def register_methods(options_of: Callable[[str], dict[str, Any]]) -> None:
 
 
 def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:
-    parameters = ", ".join(inspect.signature(method).parameters)
-    absent = eval(f"lambda {parameters}: 0")  # numba compares their names
-    part = PARTS.get(method, 0)
+    signature, part = inspect.signature(method), PARTS.get(method, 0)
+    absent = eval(f"lambda {', '.join(signature.parameters)}: 0")
+    absent.__signature__ = signature  # numba compares it
 
     def found(*values: Any) -> Any:
         return method if part == 0 or _parts_of(values[0]) & part else absent
 
-    found.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
+    found.__signature__ = signature  # type: ignore[attr-defined]
     ext.overload_method(worker, name, jit_options=options)(found)
 
 
