@@ -19,12 +19,22 @@ from hypothesis import strategies as st
 import random_jobs as draws
 from flowcontrol.job import Job
 from flowcontrol.protocol.rows import WORD
-from flowcontrol.protocol.state import cell, width
+from flowcontrol.protocol.state import cell, columns, width
+from flowcontrol.protocol.states import Message, ReceivedMessage, Ring
 from flowcontrol.replicas.standing import Standing
 from flowcontrol.virtual import loop
+from flowcontrol.virtual import views as v
 from flowcontrol.virtual.areas import inputs_of, outputs_of
-from flowcontrol.virtual.fields import KernelTask
+from flowcontrol.virtual.cells import slot_cells
+from flowcontrol.virtual.fields import (
+    KernelCredit,
+    KernelGate,
+    KernelMessage,
+    KernelRing,
+    KernelTask,
+)
 from flowcontrol.virtual.memory import Memory
+from flowcontrol.virtual.spill_fields import SpillingPartition
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
@@ -32,7 +42,11 @@ EXAMPLES = max(3, settings.default.max_examples // 12)
 MOST_RUNS = 12
 
 OF_A_LOOK = ("has_sent", "emitted", "due")
-"""What of a task is of the round in which it was looked at last, and means nothing in the next."""
+"""What of a task is of the round in which it was looked at last, and means nothing in the next.
+
+Likewise what a gate found at producers; and of a partition that spills since when a look has found
+it waiting, which with the rounds before that is the same sum.
+"""
 
 
 def cells_of(memory: Memory, job: Job) -> Iterator[tuple[str, Any]]:
@@ -45,18 +59,44 @@ def cells_of(memory: Memory, job: Job) -> Iterator[tuple[str, Any]]:
     for task in range(sum(plan.stage.parallelism for plan in job.stages)):
         row = head.tasks_at + task * width(KernelTask)
         left = [row + cell(KernelTask, name) for name in OF_A_LOOK]
-        first = int(memory.tasks["first_partition"][task])
-        for part in memory.partitions[first:][: int(memory.tasks["partitions"][task])]:
+        own = memory.tasks[task]
+        gates, first = int(own["first_gate"]), int(own["first_partition"])
+        for gate in range(gates, gates + int(own["gates"])):
+            at = head.gates_at + gate * width(KernelGate)
+            left.append(at + cell(KernelGate, "waits_at_producers"))
+        for part in memory.partitions[first:][: int(own["partitions"])]:
             left += range(
                 int(part["dirty"]), int(part["dirty"]) + int(part["channels"]) // WORD + 1
             )
+            left += [int(part["spill"]) + cell(SpillingPartition, n) for n in ("since", "waited")]
         yield f"task {task}", memory.cells[np.setdiff1d(standing.beside(task), left)]
         for channel in inputs_of(memory, task):
-            for side in ("input", "received"):
-                yield f"{side} {channel}", memory.cells[standing.queues(side, channel)]
+            into = v.in_row(head, channel)
+            yield f"input {channel}", memory.cells[standing.row("input", channel)]
+            yield f"received {channel}", held(memory, into.received, ReceivedMessage)
+            yield f"under way {channel}", held(memory, into.under_way, KernelMessage)
+            if into.credits > 0:
+                credits = v.credit_queue(head, into.credits, into.credits_most)
+                told = [credits.slots[i] for i in slots_of(credits.ends)]
+                names = columns(KernelCredit)
+                yield (
+                    f"credits {channel}",
+                    np.array([[getattr(one, name) for name in names] for one in told]),
+                )
         for channel in outputs_of(memory, task):
-            for side in ("output", "finished"):
-                yield f"{side} {channel}", memory.cells[standing.queues(side, channel)]
+            yield f"output {channel}", memory.cells[standing.row("output", channel)]
+            yield f"finished {channel}", held(memory, v.out_row(head, channel).finished, Message)
+
+
+def slots_of(ring: Ring) -> list[int]:
+    """Return which slots of a ring are in use, the oldest first."""
+    return [(ring.head + i) % ring.span for i in range(ring.count)]
+
+
+def held(memory: Memory, ring: KernelRing, cls: type[Any]) -> Any:
+    """Return what is in a queue, oldest first; where in the ring that stands means nothing."""
+    each = slot_cells(cls)
+    return np.array([memory.cells[ring.place + i * each :][:each] for i in slots_of(ring)])
 
 
 @pytest.mark.holds("credit", "virtual", "a kernel that looks at every task in every round")
