@@ -26,7 +26,7 @@ def test_each_fits_its_file_exactly_once_and_is_python(mutants):
         changed = mutant.applied(text)
         assert ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text)), mutant
         assert all((ROOT / test).exists() for test in mutant.tests), mutant
-    assert len(found) == len({(mutant.file, mutant.old) for mutant in found}) >= 40
+    assert len(found) == len({(mutant.file, mutant.old, mutant.new) for mutant in found}) >= 40
     folders = {mutant.file.split("/")[1] for mutant in found}
     assert folders == {
         *(

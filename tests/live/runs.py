@@ -78,10 +78,10 @@ def before_turns(job: Job) -> Iterator[RoundState]:
         states.append(reader.read())
         head.round = before
 
-    def read_first(m: Any, active: Any, count: int, now: int) -> None:
-        if len(states) == now:  # else the tasks were looked at in two goes
-            read(now)
-        serve(m, active, count, now)
+    def read_first(m: Any, active: Any, count: int) -> None:
+        if len(states) == m.now:  # else the tasks were looked at in two goes
+            read(m.now)
+        serve(m, active, count)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "serve_machines", read_first)

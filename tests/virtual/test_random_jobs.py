@@ -99,7 +99,7 @@ class Watched:
 
 
 WATCHES = {
-    "event time": Watched(k.EVENT_TIME, event_time.Laws, event_time.EVENTS),
+    "event time": Watched(k.EVENT_TIME, event_time.Laws, event_time.EVENTS, without=k.BATCHES),
     "aligned sources": Watched(k.ALIGNMENT, alignment.Laws, alignment.EVENTS),
     "latency markers": Watched(k.MARKERS, markers.Laws, markers.EVENTS),
     "windows": Watched(k.WINDOWS, windows.Laws, windows.EVENTS, without=k.BATCHES | k.FAILURES),

@@ -62,7 +62,7 @@ def on_source(generator: Any, clock: Any, sources: Any, steps: Any, i: int) -> i
     if what == 6:
         limit = alignment.allowed_watermark(sources, at if at >= 0 else 0)
         return alignment.on_allowed(sources[index], sources[index].reported, limit)
-    return alignment.look(sources[index], at)
+    return alignment.check_watermark(sources[index], at)
 
 
 def run(a: Any, b: Any, c: Any, d: Any, e: Any, steps: Any) -> None:

@@ -105,7 +105,7 @@ class TaskPlay:
             done = alignment.on_allowed(self.source, self.watermark, number(at))
         else:
             self.watermark = number(at)
-            done = alignment.look(self.source, self.watermark)
+            done = alignment.check_watermark(self.source, self.watermark)
         return {0: None, alignment.PAUSE: "pause", alignment.RESUME: "resume"}[done]
 
 

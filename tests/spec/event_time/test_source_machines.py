@@ -166,7 +166,7 @@ class Aligning(RuleBasedStateMachine):
             done = alignment.on_allowed(source, watermark, self.group.allowed)
             assert source.is_paused == self.group.is_paused(subtask, watermark)
         else:
-            done = alignment.look(source, watermark)
+            done = alignment.check_watermark(source, watermark)
         assert source.is_paused == (watermark > source.allowed)
         turns = {(False, True): alignment.PAUSE, (True, False): alignment.RESUME}
         assert done == turns.get((was_paused, source.is_paused == 1), 0)
