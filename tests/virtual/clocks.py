@@ -13,6 +13,7 @@ from flowcontrol.job import Job
 from flowcontrol.job.replay import Replayed
 from flowcontrol.job.round_state import RoundState
 from flowcontrol.job.window_settings import has_windows
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.virtual.between import Between
 from flowcontrol.virtual.fields import ABSENT, CONNECTION, DISK
 from flowcontrol.virtual.header import FLAG_REPORTS
@@ -127,7 +128,7 @@ def memory_of(job: Job, replayed: Replayed) -> Memory:
         job,
         runs=RUNS,
         ages=AGES,
-        track=False,
+        track=THROTTLE_PARTS[job.scenario.system.throttle].needs_ages,
         reports=REPORTS,
         windows=WINDOWS if has_windows(job) else 0,
         results=RESULTS,
