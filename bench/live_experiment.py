@@ -22,8 +22,8 @@ from pathlib import Path
 
 from measured import note
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.look_ahead import rounds_at_once
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.live.runtime import rounds_at_once
 from flowcontrol.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parent.parent

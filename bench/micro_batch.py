@@ -36,7 +36,7 @@ from measured import note  # noqa: E402
 from plain_chain import plain_chain  # noqa: E402
 from pyspark.sql import SparkSession  # noqa: E402
 
-from flowcontrol.job import build_physical_graph  # noqa: E402
+from flowcontrol.layout.physical_graph import build_physical_graph  # noqa: E402
 from flowcontrol.ledger.ledger import read_history  # noqa: E402
 from flowcontrol.live.folder import RunPaths  # noqa: E402
 from flowcontrol.run import emulate  # noqa: E402

@@ -29,7 +29,7 @@ from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.plan import make_plan
 from flowcontrol.experiments.sweep.variants import check_variants, into_chunks
 from flowcontrol.experiments.sweep.worker import run_variant
-from flowcontrol.virtual.parts import EVERYTHING
+from flowcontrol.memory.parts import EVERYTHING
 
 ROOT = Path(__file__).resolve().parent.parent
 

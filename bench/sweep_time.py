@@ -23,7 +23,7 @@ from pathlib import Path
 from measured import note
 
 from flowcontrol.experiments.executor import warm_up
-from flowcontrol.virtual.parts import EVERYTHING
+from flowcontrol.memory.parts import EVERYTHING
 
 ROOT = Path(__file__).resolve().parent.parent
 GOAL_S = 120.0

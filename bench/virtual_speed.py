@@ -30,8 +30,8 @@ import simpy_chain
 from measured import note
 from virtual_jobs import CHAIN, chain, idle, square, wide
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.run import Run
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.choose import choose_round_us

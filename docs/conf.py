@@ -17,7 +17,10 @@ nitpick_ignore_regex = [
     # The type of an attribute is words: "mapping of str to pyarrow.Table".
     ("py:class", r"(?!flowcontrol\.).*"),
     # What is not public has no page.
-    ("py:.*", r"flowcontrol\.(?:experiments|ledger|records|report|virtual)\..*"),
+    (
+        "py:.*",
+        r"flowcontrol\.(?:experiments|ledger|memory|kernel|control|results|records|report|virtual)\..*",
+    ),
 ]
 
 myst_heading_anchors = 4

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.compare.compare import compare
     from flowcontrol.experiments.sweep.sweep import sweep
     from flowcontrol.experiments.tune.tune import tune
-    from flowcontrol.job.round_state import RoundState
     from flowcontrol.ledger.audit import Violation, audit
     from flowcontrol.link.link import Link
     from flowcontrol.report.result import Result
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from flowcontrol.run.scale import scale
     from flowcontrol.scenario import Scenario, load_scenario
     from flowcontrol.stepview.step import step
+    from flowcontrol.trace.round_state import RoundState
 
 __all__ = [
     "FlowControlError",
@@ -63,7 +63,7 @@ __all__ = [
 _LAZY = {
     "Link": "flowcontrol.link.link",
     "Result": "flowcontrol.report.result",
-    "RoundState": "flowcontrol.job.round_state",
+    "RoundState": "flowcontrol.trace.round_state",
     "RunResult": "flowcontrol.run",
     "Scenario": "flowcontrol.scenario",
     "Violation": "flowcontrol.ledger.audit",

@@ -1,3 +1,85 @@
 """The version of the program, for what must not load the whole package."""
 
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import Final
+
+# --- The version of the program, for what must not load the whole package
+
+
 __version__ = "0.1.0"
+
+
+# --- Which rules a run is made under: what one set of them began no other continues
+
+
+BOTH_CLOCKS: Final = (
+    "state",
+    "protocol",
+    "systems",
+    "layout",
+    "trace",
+    "memory",
+    "kernel",
+    "control",
+    "results",
+    "virtual",
+)
+"""Packages whose rules both clocks run."""
+
+OF_LIVE_RUN: Final = ("live", "ledger")
+"""Packages besides, that write and read what an unfinished live run goes on from."""
+
+OF_FIGURES: Final = ("analysis",)
+"""Packages besides, that make the figures which an unfinished experiment has kept."""
+
+
+@cache
+def rules_version(*more: str) -> str:
+    """Return the version of the program, and a hash of the rules that decide every figure.
+
+    Parameters
+    ----------
+    *more : str
+        Further packages of ``flowcontrol`` that decide, such as those of :data:`OF_FIGURES`.
+
+    Returns
+    -------
+    str
+        Such as ``0.1.0+3f2a9c0d11e4``. Any change in the code of the rules changes it; one in
+        comments, descriptions or layout does not.
+    """
+    digest = hashlib.sha256()
+    for package in (*BOTH_CLOCKS, *more):
+        for name, text in sorted(_sources(resources.files(f"flowcontrol.{package}"), package)):
+            tree = ast.parse(text)
+            tree.body = _without_texts(tree.body)
+            code = ast.dump(tree)
+            digest.update(f"{name} {len(code)} {code}".encode())
+    return f"{__version__}+{digest.hexdigest()[:12]}"
+
+
+def _without_texts(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements of a block, at every depth, that do something: descriptions do not."""
+    kept = []
+    for statement in body:
+        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+            continue
+        if isinstance(getattr(statement, "body", None), list):
+            statement.body = _without_texts(statement.body)  # type: ignore[attr-defined]
+        kept.append(statement)
+    return kept
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    """Name and text of every source file below a package, also of one in a zip archive."""
+    for file in folder.iterdir():
+        path = f"{name}/{file.name}"
+        if file.is_dir():
+            yield from _sources(file, path)
+        elif file.name.endswith(".py"):
+            yield path, file.read_bytes()

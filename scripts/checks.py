@@ -39,7 +39,11 @@ SHARED = ("-m", "spark and not starts")
 STARTED = ("-m", "starts")
 """Between them these choose every test."""
 
-KERNEL = "from flowcontrol.virtual import loop, parts; loop.prepare(parts.EVERYTHING)"
+KERNEL = """
+from flowcontrol.kernel.loop import prepare
+from flowcontrol.memory.parts import EVERYTHING
+prepare(EVERYTHING)
+"""
 """Compiles the kernel once, before several processes need it at the same time."""
 
 DOCS = ("sphinx", "-W", "-E", "--keep-going", "-q", "-b", "html", "docs")

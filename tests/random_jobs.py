@@ -1,6 +1,6 @@
 """Random jobs with whatever the kernel can do: the one generator that tests draw from.
 
-What a job may have is a part of the kernel (:mod:`flowcontrol.virtual.parts`). ``jobs(k.WINDOWS)``
+What a job may have is a part of the kernel (:mod:`flowcontrol.memory.parts`). ``jobs(k.WINDOWS)``
 draws jobs that have windows and, often, some other parts beside them; ``jobs(without=k.FAILURES)``
 draws jobs that never fail. A test that goes through ``STRATA`` meets every part. The strategies of
 a single feature stand in ``tests/job/random_*.py``: they change a scenario. This file alone puts
@@ -18,7 +18,8 @@ from hypothesis import assume, note
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
+from flowcontrol.memory import parts as k
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
     AT_LEAST_ONCE,
@@ -28,7 +29,6 @@ from flowcontrol.protocol.checkpoints.alignment import (
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.systems.transports.rules import names
-from flowcontrol.virtual import parts as k
 from modules import load
 
 base = load("tests/job/random_jobs.py")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from flowcontrol.job.run import Run
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 
 _RUNS: dict[str, Run] = {}

@@ -12,17 +12,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from flowcontrol.job.channel_state import GateState, InputChannelState, PartitionState
-from flowcontrol.job.job import Job
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import RoundState, TaskState
-from flowcontrol.protocol.rows import TAKEN_FLOATING
-from flowcontrol.protocol.state import as_dict
-from flowcontrol.protocol.states import Task
-from flowcontrol.replicas.staged import Staged
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import Replayed, read_replayed
+from flowcontrol.live.staged import Staged
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.state.declared import as_dict
+from flowcontrol.state.network import Task
+from flowcontrol.state.rows import TAKEN_FLOATING
 from flowcontrol.systems.transports.rules import rules_of_kind
-from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.replay import read_replayed
+from flowcontrol.trace.channel_state import GateState, InputChannelState, PartitionState
+from flowcontrol.trace.round_state import RoundState, TaskState
 
 Rows = list[dict[str, Any]]
 """Ledger rows of one side of an edge."""

@@ -12,15 +12,17 @@ from typing import NamedTuple
 
 import pytest
 
-from flowcontrol.virtual.compiled import KERNEL, RULES
+from flowcontrol.kernel.compiled import KERNEL, RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
-# Each layer, and the layers that it may import besides itself. Imports go one way.
+# Each room, and the rooms that it may import besides itself. Imports go one way.
 BASE = {"arrays", "errors", "install", "notices", "records", "scenario", "version"}
-CORE = BASE | {"protocol", "operators", "job"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
+PURE = BASE | SYSTEMS | {"state", "protocol"}
+LAYOUT = PURE | {"layout", "trace"}
+CORE = LAYOUT | {"memory", "kernel", "control", "results"}
 KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
 ALLOWED = {
     "arrays": set(),
@@ -29,30 +31,39 @@ ALLOWED = {
     "folders": {"errors", "files", "ledger"},
     "notices": set(),
     "records": {"errors"},
-    "scenario": {"errors", "install", "notices", "records", "graphs"},
-    "protocol": {"errors"},
-    "spec": {"errors", "protocol"},
-    "graphs": {"errors", "protocol"},
-    "scaling": {"errors", "scenario"},
-    "scaling/runs": CORE | {"virtual", "scaling"},
-    "deployment": {"errors", "protocol", "graphs", "scenario", "records", "job"},
-    "metrics": {"deployment", "protocol", "records", "scenario"},
-    "operators": {"errors", "protocol"},
-    "systems": {"errors", "protocol"},
-    "systems/throttles": {"errors", "scenario", "protocol", "systems"},
-    "systems/transports": {"scenario", "protocol"},
-    "job": BASE | {"protocol", "operators"} | SYSTEMS,
-    "virtual": CORE | {"files"} | SYSTEMS,
-    "replicas": CORE | {"virtual"} | SYSTEMS,
-    "ledger": BASE | {"protocol"},
     "version": set(),
     "install": set(),
+    "scenario": {"errors", "install", "notices", "records", "graphs"},
+    "graphs": {"errors", "protocol"},
+    # The rules, and what they run on.
+    "state": set(),
+    "protocol": {"errors", "state"},
+    "systems": {"errors", "state", "protocol"},
+    "systems/throttles": {"errors", "scenario", "state", "protocol", "systems"},
+    "systems/transports": {"scenario", "state", "protocol"},
+    "spec": {"errors", "state", "protocol"},
+    # A job in rounds.
+    "layout": PURE,
+    "trace": PURE | {"layout"},
+    "memory": PURE | {"layout", "trace"},
+    "kernel": PURE | {"layout", "trace", "memory", "files"},
+    "control": PURE | {"layout", "trace", "memory", "kernel"},
+    "results": PURE | {"layout", "trace", "memory", "kernel", "control"},
+    # The two clocks.
+    "virtual": CORE,
+    "live": CORE | {"folders", "ledger", "spark"},
+    # Everything around them.
+    "job": {"trace"},
+    "ledger": BASE | {"state", "protocol"},
     "spark": {"errors", "install", "notices"},
-    "live": CORE | {"folders", "ledger", "spark", "virtual", "replicas"} | SYSTEMS,
-    "link": BASE | {"protocol", "ledger", "spark", "analysis", "report"},
+    "link": BASE | {"state", "protocol", "ledger", "spark", "analysis", "report"},
+    "scaling": {"errors", "scenario"},
+    "scaling/runs": CORE | {"virtual", "scaling"},
+    "deployment": LAYOUT | {"graphs", "results"},
+    "metrics": {"deployment", "protocol", "records", "scenario"},
     "analysis": BASE | {"protocol"},
     "diagnosis": {"protocol", "analysis", "calibration"},
-    "report": BASE | {"files", "graphs", "deployment", "job", "analysis"},
+    "report": BASE | {"files", "graphs", "deployment", "layout", "analysis"},
     "experiments": CORE | {"folders", "virtual", "spark", "analysis", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "experiments/compare", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
@@ -63,9 +74,8 @@ ALLOWED = {
     | {"files", "folders", "ledger", "link", "analysis", "report", "run"}
     | {"experiments/advise"},
     "run": CORE
-    | {"files", "folders", "virtual", "replicas", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment", "metrics", "experiments", "experiments/advise", "scaling/runs"}
-    | SYSTEMS,
+    | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
+    | {"deployment", "metrics", "experiments", "experiments/advise", "scaling/runs"},
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
     | {"link", "spark", "run", "stepview", "calibration"}
@@ -76,7 +86,7 @@ ALLOWED = {
 # What `import flowcontrol` must not load: engines, compilers, plots.
 HEAVY = {"pyspark", "delta", "py4j", "numba", "plotly", "matplotlib", "optuna"}
 # Layers that may name an engine at the top of a module.
-ON_SPARK = {"spark", "live", "link", "virtual"}
+ON_SPARK = {"spark", "live", "link", "memory", "kernel"}
 
 FILE_LINES = 500
 FUNCTION_LINES = 80
@@ -178,9 +188,9 @@ def test_the_layers_have_no_cycle():
     assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)
 
 
-def test_the_kernel_knows_neither_its_processes_nor_spark():
-    assert not {"live", "replicas"} & ALLOWED["virtual"]
-    assert "live" not in ALLOWED["replicas"]
+def test_no_clock_knows_the_other_and_the_kernel_none():
+    clocks = {"virtual", "live"}
+    assert not any(clocks & ALLOWED[room] for room in ("kernel", "control", "results", *clocks))
 
 
 @pytest.mark.parametrize(
@@ -202,10 +212,10 @@ def test_a_wrong_import_is_seen(source, wrong):
 
 # Layers without clock, chance, files and other packages, and what of ours they may import.
 PURE = {
-    "protocol": ("protocol", "errors"),
-    "spec": ("spec", "protocol", "errors"),
-    "operators": ("operators", "protocol", "errors"),
-    "systems": ("systems", "protocol", "scenario.parts_table"),
+    "state": ("state",),
+    "protocol": ("protocol", "state", "errors"),
+    "spec": ("spec", "protocol", "state", "errors"),
+    "systems": ("systems", "protocol", "state", "scenario.parts_table"),
 }
 
 
@@ -249,7 +259,7 @@ def test_importing_the_package_is_cheap():
     assert (found.stdout, found.stderr) == ("[]\n", "")
 
 
-RULE_FILES = sorted(path for path in (PACKAGE / "protocol").glob("*rules.py"))
+RULE_FILES = sorted(path for path in (PACKAGE / "protocol" / "network").glob("*rules.py"))
 
 
 def defined(tree: ast.AST) -> set[str]:
@@ -353,7 +363,7 @@ def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 def test_functions_of_the_kernel_are_simple():
     """Those of every module that numba is handed, of its rules and of its own."""
-    kernel = [PACKAGE / "virtual" / f"{name}.py" for name in KERNEL.split()]
+    kernel = [PACKAGE / "kernel" / f"{name}.py" for name in KERNEL.split()]
     for package, names in RULES.items():
         kernel += [PACKAGE / package.replace(".", "/") / f"{name}.py" for name in names.split()]
     kernel += (PACKAGE / "systems" / "transports").glob("*.py")

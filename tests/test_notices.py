@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from flowcontrol.kernel.loop import prepare
+from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.notices import LOGGER, QUIET, announce_step, quiet
-from flowcontrol.virtual.loop import prepare
-from flowcontrol.virtual.parts import EVERYTHING
 
 SMALL = {
     "schema": 1,

@@ -10,8 +10,8 @@ from typing import Any
 
 from placing import deployment
 
-from flowcontrol.job.keys import weights_of_keys
-from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.layout.shares import weights_of_keys
+from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.schedule import Schedule
 from flowcontrol.scenario.stage_models import Stage

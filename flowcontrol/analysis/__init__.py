@@ -8,7 +8,7 @@ from flowcontrol.analysis.bottleneck import Bottleneck, find_bottleneck
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.pressure import Pressure, pressure_of, worst_pressure
 from flowcontrol.analysis.summary import summarise
-from flowcontrol.protocol.monitoring.skew import data_skew
+from flowcontrol.protocol.monitoring import data_skew
 
 __all__ = [
     "Bottleneck",

@@ -64,7 +64,7 @@ def aside_sentence(put_aside: Mapping[str, Mapping[str, int]]) -> str:
     Parameters
     ----------
     put_aside : mapping of str to mapping
-        ``bytes_written`` and ``max_bytes`` by stage (:class:`flowcontrol.job.run.Run`).
+        ``bytes_written`` and ``max_bytes`` by stage (:class:`flowcontrol.results.run.Run`).
     """
     texts = [
         f"{stage} put {_size(own['bytes_written'])} aside behind barriers, "

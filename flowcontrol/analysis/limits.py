@@ -21,7 +21,7 @@ from flowcontrol.analysis.round_trips import ROUND, is_of_round, round_us_of, st
 from flowcontrol.analysis.subtasks import NEVER_IDLE
 from flowcontrol.analysis.triggers import in_time_with_triggers
 from flowcontrol.analysis.wording import throttle_name
-from flowcontrol.protocol.monitoring.levels import LOW_ABOVE, POOL_HIGH
+from flowcontrol.protocol.monitoring import LOW_ABOVE, POOL_HIGH
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.partitions import SPILLING
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from flowcontrol.analysis.panel import Panel, Window
-from flowcontrol.protocol.monitoring.skew import data_skew
+from flowcontrol.protocol.monitoring import data_skew
 
 _COUNTERS: Final = ("records_in", "records_out")
 _MEANS: Final = (

@@ -1,15 +1,15 @@
 """The pressure status of a stage, as Flink's page shows it.
 
 What lives here: shares of time in milliseconds a second, and the rule of the worst subtask; the two
-thresholds are :mod:`flowcontrol.protocol.monitoring.levels`. Nothing here reads a table.
+thresholds are :mod:`flowcontrol.protocol.monitoring`. Nothing here reads a table.
 """
 
 from collections.abc import Iterable
 
-from flowcontrol.protocol.monitoring.levels import HIGH_ABOVE as HIGH_ABOVE
-from flowcontrol.protocol.monitoring.levels import LOW_ABOVE as LOW_ABOVE
-from flowcontrol.protocol.monitoring.levels import Pressure as Pressure
-from flowcontrol.protocol.monitoring.levels import pressure_level
+from flowcontrol.protocol.monitoring import HIGH_ABOVE as HIGH_ABOVE
+from flowcontrol.protocol.monitoring import LOW_ABOVE as LOW_ABOVE
+from flowcontrol.protocol.monitoring import Pressure as Pressure
+from flowcontrol.protocol.monitoring import pressure_level
 
 _MS_PER_S = 1000.0
 

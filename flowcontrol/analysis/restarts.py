@@ -35,13 +35,13 @@ def restart_summary(
     end_s : float, s
         End of the run.
     rates : (Fraction, Fraction, bool), optional
-        Those of the closed form (:func:`flowcontrol.job.restart_rates.restart_rates`); by default
+        Those of the closed form (:func:`flowcontrol.layout.failover.restart_rates`); by default
         there is none.
     planned : sequence of (float, str)
         When what is to fail, in s and as the table names it.
     surviving : mapping of str to float, optional
         By what fails the share of the sources that emits until it is cancelled
-        (:func:`flowcontrol.job.restart_rates.surviving_sources`); by default none does.
+        (:func:`flowcontrol.layout.failover.surviving_sources`); by default none does.
 
     Returns
     -------

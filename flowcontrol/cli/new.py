@@ -11,7 +11,7 @@ from flowcontrol.cli.command import refuse
 from flowcontrol.errors import Problem, ScenarioError
 
 if TYPE_CHECKING:
-    from flowcontrol.job.sketch import Sketch
+    from flowcontrol.layout.sketch import Sketch
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ask or read the flags, write the file; return 0, or 2 with nothing written."""
     from flowcontrol.cli.questions import ask, check_new, from_flags
-    from flowcontrol.job.sketch import scenario_text
+    from flowcontrol.layout.sketch import scenario_text
 
     given = {key: value for key, value in vars(options).items() if key != "run" and value}
     try:
@@ -89,7 +89,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _say_what_next(path: Path, sketch: Sketch) -> None:
-    from flowcontrol.job.sketch import SOURCE, has_buffers
+    from flowcontrol.layout.sketch import SOURCE, has_buffers
 
     lines = [f"wrote {path}: {' -> '.join([SOURCE, *sketch.stages])}", "next:"]
     if has_buffers(sketch):

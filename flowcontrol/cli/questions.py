@@ -11,7 +11,7 @@ import yaml
 from pydantic_core import PydanticCustomError
 
 from flowcontrol.cli.command import say
-from flowcontrol.job.sketch import SOURCE, Number, Sketch
+from flowcontrol.layout.sketch import SOURCE, Number, Sketch
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.problems import known, show
 from flowcontrol.scenario.system import SYSTEMS

@@ -5,9 +5,9 @@ from functools import partial
 from typing import Final
 
 from flowcontrol.graphs.execution import ExecutionGraph, Subtask
-from flowcontrol.job.control_messages import ControlMessage, control_messages_of
 from flowcontrol.protocol.control import ControlPlane, ControlTask
-from flowcontrol.protocol.control.durations import MOST_LATENCY
+from flowcontrol.protocol.control.plane import MOST_LATENCY
+from flowcontrol.results.control_run import ControlMessage, control_messages_of
 
 MICROSECONDS: Final = 1_000_000
 

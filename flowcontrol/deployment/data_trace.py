@@ -3,13 +3,12 @@
 from collections.abc import Iterable
 
 from flowcontrol.errors import ProtocolError, RunError
-from flowcontrol.job.job import Job
-from flowcontrol.job.message_table import Window, read_messages
-from flowcontrol.job.messages import Message
-from flowcontrol.job.run import Run
-from flowcontrol.protocol.frames import Frame
-from flowcontrol.protocol.sequence import ExpectedSequence
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.network.events import ExpectedSequence, Frame
 from flowcontrol.records import MESSAGES
+from flowcontrol.results.run import Run
+from flowcontrol.trace.message_table import Window, read_messages
+from flowcontrol.trace.messages import Message
 
 
 def data_trace(run: Run, edge: str, sender: int = 0, receiver: int = 0) -> list[Message]:

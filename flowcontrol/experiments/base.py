@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base, Given, Overrides, as_base

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Any, Final
 from flowcontrol.analysis import find_bottleneck
 from flowcontrol.errors import Problem, RunError, ScenarioError
 from flowcontrol.experiments.base import job_for
+from flowcontrol.kernel.compiled import is_compiled, is_kept
 from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
 from flowcontrol.scenario import Scenario
 from flowcontrol.spark.session import get_session
-from flowcontrol.virtual.compiled import is_compiled, is_kept
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
     from flowcontrol.experiments.folder import Paths
-    from flowcontrol.job import Job
-    from flowcontrol.job.run import Run
+    from flowcontrol.layout.job import Job
+    from flowcontrol.results.run import Run
 
 _ERROR_LINE: Final = re.compile(r"[A-Za-z][\w.]*(Error|Exception|Exit): ")
 
@@ -207,7 +207,7 @@ def lacks_kernel(parts: int) -> bool:
 def warm_up(parts: int) -> None:
     """Compile or load the kernel that has these parts; do nothing without a compiler."""
     if is_compiled():
-        from flowcontrol.virtual.loop import prepare
+        from flowcontrol.kernel.loop import prepare
 
         prepare(parts)
 
@@ -252,7 +252,7 @@ class SparkExecutor:
     def warm_up(self, parts: int) -> None:
         """Compile here for a local master; elsewhere the first task of each machine does.
 
-        The others of that machine wait for it (:mod:`flowcontrol.virtual.kept`).
+        The others of that machine wait for it (:mod:`flowcontrol.kernel.kept`).
         """
         if _is_local(self._spark):
             warm_up(parts)

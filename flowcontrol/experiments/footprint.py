@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from flowcontrol.job.plan import plan_memory
+from flowcontrol.layout.plan import plan_memory
 from flowcontrol.scenario import Scenario
 
 

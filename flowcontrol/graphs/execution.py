@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from flowcontrol.graphs.jobgraph import JobEdge, JobGraph
 from flowcontrol.graphs.kinds import JOINING
 from flowcontrol.graphs.results import IntermediateResult, results_of
-from flowcontrol.protocol.partitioners import (
+from flowcontrol.protocol.network.partitioners import (
     MAX_MAX_PARALLELISM,
     default_max_parallelism,
     pointwise_channels,
     pointwise_senders,
     pointwise_subpartition,
 )
-from flowcontrol.protocol.restarts import failover_tasks, pipelined_regions
+from flowcontrol.protocol.restarts.recovery import failover_tasks, pipelined_regions
 
 Subtask = tuple[str, int]
 """Name of a vertex and index of one of its subtasks."""

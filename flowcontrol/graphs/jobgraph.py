@@ -13,7 +13,7 @@ from flowcontrol.graphs.stream import (
     StreamNode,
     check_hybrid,
 )
-from flowcontrol.protocol.restarts import pipelined_regions
+from flowcontrol.protocol.restarts.recovery import pipelined_regions
 
 
 @dataclass(frozen=True, slots=True)

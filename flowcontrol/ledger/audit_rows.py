@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flowcontrol.protocol.queues import SPANNING_DATA
-from flowcontrol.protocol.states import Subpartition
-from flowcontrol.protocol.subpartition_rules import ready_messages
+from flowcontrol.protocol.network.subpartition_rules import ready_messages
+from flowcontrol.state.network import Subpartition
+from flowcontrol.state.queues import SPANNING_DATA
 
 SIDES = ("sender", "receiver")
 

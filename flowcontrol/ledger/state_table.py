@@ -34,7 +34,7 @@ class KeptCut(NamedTuple):
     state_bytes : int
         Size of its state, as the scenario states it.
     cut : str
-        JSON (:func:`flowcontrol.job.kept_cuts.cut_document`).
+        JSON (:func:`flowcontrol.layout.kept_cuts.cut_document`).
     """
 
     checkpoint_id: int

@@ -10,16 +10,17 @@ from typing import Any, NamedTuple
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.settings import EVENT_TYPES, LinkSettings
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, WatermarkValve
-from flowcontrol.protocol.event_time.alignment_rules import (
+from flowcontrol.protocol.event_time.valve import WatermarkValve
+from flowcontrol.protocol.event_time.watermarks import (
     allowed_watermark,
+    is_quiet_too_long,
     must_pause,
     note_report,
+    on_event,
+    on_probe,
     report_of,
 )
-from flowcontrol.protocol.event_time.bounds import is_first
-from flowcontrol.protocol.event_time.generator_rules import is_quiet_too_long, on_event, on_probe
-from flowcontrol.protocol.event_time.states import AlignedSource, Generator
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource, Generator, is_first
 
 
 def now_ms() -> int:

@@ -12,8 +12,8 @@ from flowcontrol.link.event_time import EventTimes, ahead_of_others, now_ms, pro
 from flowcontrol.link.members import Sender
 from flowcontrol.link.pool_size import Pace, resized
 from flowcontrol.link.settings import LinkSettings
-from flowcontrol.protocol.free_running import LinkGate
-from flowcontrol.protocol.sender_rules import unsent
+from flowcontrol.protocol.network.credit_rules import unsent
+from flowcontrol.protocol.network.free_running import LinkGate
 
 Cursors = dict[str, list[int]]
 """Records read of each of the receiver's channels, by the sender's index."""

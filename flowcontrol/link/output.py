@@ -11,8 +11,8 @@ from flowcontrol.link.event_time import EventTimes, now_ms
 from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
 from flowcontrol.link.pool_size import Pace, resized, wanted_bytes
 from flowcontrol.link.settings import LinkSettings
-from flowcontrol.protocol.free_running import OutputPool
-from flowcontrol.protocol.sender_rules import credit_of, unsent
+from flowcontrol.protocol.network.credit_rules import credit_of, unsent
+from flowcontrol.protocol.network.free_running import OutputPool
 
 
 class LinkOutput:

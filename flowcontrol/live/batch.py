@@ -1,6 +1,6 @@
 """What foreachBatch does with rounds: pack on executors, commit, and only then recycle.
 
-A batch holds as many rounds as a stage may run at once (:mod:`flowcontrol.job.look_ahead`). What
+A batch holds as many rounds as a stage may run at once (:mod:`flowcontrol.live.runtime`). What
 follows is done once for all of them; each has its rows in the ledger.
 
 Steps of a micro-batch, and what a crash right after each one leaves:
@@ -23,25 +23,24 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.job import Job, JobEdge
-from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
+from flowcontrol.layout.graph import JobEdge
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.orders import StageOrders, joined
-from flowcontrol.live.pack import SubtaskOrder
-from flowcontrol.live.runtime import StageRuntime, links_heard
+from flowcontrol.live.orders import StageOrders, WindowResults, joined
+from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema
+from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.sink import StageSink, pieces_of
 from flowcontrol.live.stage_rows import count_of
-from flowcontrol.live.take import RESULT, exchange_schema, sent_schema
-from flowcontrol.live.window_rows import WindowResults
 from flowcontrol.live.work import writers_of
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
 
 Reports = dict[int, dict[str, Any]]
 Orders = dict[int, SubtaskOrder]

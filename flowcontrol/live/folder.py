@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.folders import Kind, OwnedFolder, open_owned
-from flowcontrol.job import JobEdge
-from flowcontrol.job.rules_version import OF_LIVE_RUN, rules_version
+from flowcontrol.layout.graph import JobEdge
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import differences
+from flowcontrol.version import OF_LIVE_RUN, rules_version
 
 QUERIES: Final = "queries"
 """Folder of what Spark keeps of the stages' queries."""

@@ -1,22 +1,32 @@
-"""What tasks did in a round, from the journal that the interpreted kernel keeps of rows."""
+"""Which rows tasks moved in a round, and which attempt of a task moves them."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from flowcontrol.job import JobVertex
-from flowcontrol.job.graph import Member
-from flowcontrol.job.window_state import Result
+from flowcontrol.control.between import Between
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.ages import FIRED, LATE, ROUTED, TAKEN, Move
+from flowcontrol.kernel.reports import window_bytes
+from flowcontrol.layout.graph import JobVertex, Member
+from flowcontrol.layout.state_sizes import task_states
+from flowcontrol.layout.task_settings import is_timed
+from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.live.replica import Replica
+from flowcontrol.live.shares import Shares
+from flowcontrol.live.sink import SinkMail
 from flowcontrol.live.work import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
-from flowcontrol.operators.selectivity import Selectivity
-from flowcontrol.operators.states import TASK_INPUT
-from flowcontrol.protocol.states import CheckpointReport
-from flowcontrol.replicas.replica import Replica
-from flowcontrol.replicas.shares import Shares
-from flowcontrol.virtual import views as v
-from flowcontrol.virtual.journal import FIRED, LATE, ROUTED, TAKEN, Move
+from flowcontrol.protocol.tasks.operators import Selectivity
+from flowcontrol.state.network import CheckpointReport
+from flowcontrol.state.tasks import TASK_INPUT
+from flowcontrol.trace.round_state import Result
+
+# --- What tasks did in a round, from the journal that the interpreted kernel keeps of rows
 
 
 def works_of(replica: Replica, plan: JobVertex, shares: Shares) -> list[SubtaskRound]:
@@ -162,3 +172,229 @@ def _result(row: list[int]) -> Result:
     """Return a result by its entry in the kernel's log."""
     _, key, start, end, count, number, valued, total, least, most, wraps, *further = row
     return Result(key, start, end, count, number, valued, total, least, most, wraps, tuple(further))
+
+
+# --- What a stage of the live clock has to know of its tasks' attempts, for the rows that it
+# moves
+
+
+class InFlight(NamedTuple):
+    """What was in flight to a subtask when it began anew.
+
+    Attributes
+    ----------
+    began : int
+        Round from which its latency counts: that in which the checkpoint was triggered.
+    until : list of list of int
+        Per gate and channel: number of the record behind the last one.
+    """
+
+    began: int
+    until: list[list[int]]
+
+
+class StageRestarts:
+    """The checkpoints and the attempts of a stage's tasks.
+
+    Parameters
+    ----------
+    plan : JobVertex
+        The stage.
+    replica : Replica
+        In which its tasks run.
+    between : Between
+        What acts between its rounds.
+    state : StateView
+        What is kept of checkpoints; None: the job has none.
+
+    Attributes
+    ----------
+    mail : SinkMail
+        What the stage's subtasks hear of checkpoints that are complete.
+    noted : list of KeptCut
+        What they held at the checkpoints that they took in the round.
+    in_flight_to : dict of int to InFlight
+        Subtasks to which records were in flight that they have not taken up.
+    emitted : dict of int to int
+        Of a source: how many records the earlier attempts of its subtasks have emitted.
+    """
+
+    def __init__(
+        self, plan: JobVertex, replica: Replica, between: Between, state: StateView | None
+    ) -> None:
+        self._job, self._plan, self._state = replica.job, plan, state
+        self._replica, self._memory, self._between = replica, replica.memory, between
+        self._first, count = replica.own[0], len(replica.own)
+        self._sizes = task_states(self._job)[self._first : self._first + count]
+        self.mail = SinkMail(self._job, plan)
+        self.noted = list[KeptCut]()
+        self.in_flight_to, self.emitted = dict[int, InFlight](), dict[int, int]()
+        self._restarted = dict[int, int]()
+        self._needed, self._next_id = frozenset[int](), 0
+        if between.coordination is not None:
+            between.coordination.control.on_notification = self.mail.note
+        if between.recovery is not None:
+            between.recovery.control.watcher = self.mail
+            between.recovery.attempts.watchers.append(self._begin_anew)
+
+    # ------------------------------------------------------------------ a round
+
+    def begin_round(self) -> None:
+        """Forget what was of the round before."""
+        self.noted.clear()
+        self._restarted.clear()
+        for index in [index for index in self.in_flight_to if self._has_taken(index)]:
+            del self.in_flight_to[index]
+        self._note_needed()
+
+    def deliver(self, number: int) -> None:
+        """Find out what subtasks hear in a round, once all has acted that acts before it."""
+        recovery = self._between.recovery
+
+        def runs(index: int) -> bool:
+            return recovery is None or recovery.control.is_deployed(self._first + index)
+
+        self.mail.deliver(number, runs, self._restarted)
+
+    def end_round(self, number: int, shares: Shares) -> None:
+        """Note what subtasks have kept of checkpoints in a round."""
+        for task, share in shares.tasks.items():
+            for checkpoint, *cells in sorted(share.cuts):
+                self._note(number, task, checkpoint, cells)
+
+    def _note(self, number: int, task: int, checkpoint: int, cells: list[int]) -> None:
+        m, index = self._memory.head, task - self._first
+        row = v.task_row(m, task)
+        nbytes = sum(self._sizes[index].full(cells[0])) + window_bytes(m, row)
+        counts = [v.gate_row(m, row.first_gate + gate).channels for gate in range(row.gates)]
+        ends = [len(cells) - sum(counts[gate:]) for gate in range(row.gates)]
+        processed = [cells[end : end + count] for end, count in zip(ends, counts, strict=True)]
+        text = json.dumps({"cells": cells, "processed": processed}, separators=(",", ":"))
+        self.noted.append(KeptCut(checkpoint, self._plan.name, index, number, nbytes, text))
+
+    def _begin_anew(self, tasks: list[int], checkpoint: int) -> Callable[[], None]:
+        """Take notice of tasks that begin anew, before they do; return what is called then."""
+        recovery, number = self._between.recovery, self._memory.head.round
+        assert recovery is not None
+        attempts = recovery.attempts
+        own = [task for task in tasks if task in self._replica.own]
+        for task in own:
+            is_first = checkpoint >= 0 and not attempts.has_cut(task, checkpoint)
+            if is_first and attempts.is_finished(task):  # its end counts, next time too
+                self._note(number, task, checkpoint, attempts.last_cells(task))
+            if self._plan.is_source:
+                index = task - self._first
+                self.emitted[index] = max(self.emitted.get(index, 0), attempts.taken(task))
+
+        def go_on() -> None:
+            for task in own:
+                index = task - self._first
+                self._restarted[index] = checkpoint
+                if checkpoint >= 0:
+                    self.in_flight_to[index] = InFlight(
+                        self._began(checkpoint), self._written(task)
+                    )
+                else:
+                    self.in_flight_to.pop(index, None)
+
+        return go_on
+
+    def _began(self, checkpoint: int) -> int:
+        """Return the round in which a checkpoint was triggered."""
+        own = self._between.coordination
+        assert own is not None
+        return own.control.coordinator.trigger_of(checkpoint)[0] // self._job.round_us
+
+    def _channels(self, task: int) -> list[range]:
+        m = self._memory.head
+        row = v.task_row(m, task)
+        gates = [v.gate_row(m, row.first_gate + i) for i in range(row.gates)]
+        return [range(one.first_channel, one.first_channel + one.channels) for one in gates]
+
+    def _written(self, task: int) -> list[list[int]]:
+        m = self._memory.head
+        return [
+            [v.out_row(m, v.in_row(m, channel).out).written for channel in own]
+            for own in self._channels(task)
+        ]
+
+    def _has_taken(self, index: int) -> bool:
+        """Tell whether a subtask has taken up what was in flight to it."""
+        m = self._memory.head
+        ends = zip(self._channels(self._first + index), self.in_flight_to[index].until, strict=True)
+        return all(
+            v.in_row(m, channel).processed >= end
+            for own, until in ends
+            for channel, end in zip(own, until, strict=True)
+        )
+
+    # ------------------------------------------------------------------ what is needed
+
+    def _note_needed(self) -> None:
+        """Note from which checkpoints an attempt may yet begin, as of the round before.
+
+        A stage that still runs that round, or begins this one, needs no others.
+        """
+        if self._between.coordination is None:
+            return
+        own, recovery = self._between.coordination.control.coordinator, self._between.recovery
+        restarts = [] if recovery is None else recovery.control.restarts
+        restored = [one.checkpoint for one in restarts if one.running < 0 and not one.is_superseded]
+        self._needed = frozenset({own.latest_completed, *own.pending, *restored})
+        self._next_id = own.next_id
+
+    def is_needed(self, checkpoint: int) -> bool:
+        """Tell whether an attempt may yet begin from a checkpoint, in this round or later."""
+        return checkpoint in self._needed or checkpoint >= self._next_id
+
+    def began_after(self, number: int) -> bool:
+        """Tell whether tasks have begun anew after a round: their channels count from a cut on."""
+        recovery = self._between.recovery
+        restarts = [] if recovery is None else recovery.control.restarts
+        return any(one.running > number for one in restarts)
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        """Return what the rounds to come need, as JSON takes it.
+
+        What checkpoints hold besides counts was logged in this round and in others before.
+        """
+        recovery = self._between.recovery
+        logged = [[], []] if recovery is None else recovery.attempts.logs.take_fresh()
+        return {
+            "logged": logged,
+            "mail": self.mail.state(),
+            "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
+            "emitted": [list(pair) for pair in self.emitted.items()],
+        }
+
+    def restore(
+        self, state: Mapping[str, Any], logged: Callable[[int], list[list[list[int]]]]
+    ) -> None:
+        """Go on from what :meth:`state` returned, and from what the table of the state keeps.
+
+        Parameters
+        ----------
+        state : mapping
+            Of the last round.
+        logged : callable
+            Given a round, returns what was logged in it.
+        """
+        self.mail.restore(state["mail"])
+        self.in_flight_to = {index: InFlight(*found) for index, *found in state["in_flight_to"]}
+        self.emitted = dict(state["emitted"])
+        recovery = self._between.recovery
+        if recovery is None or self._state is None:
+            return
+        self._note_needed()
+        self._state.refresh()
+        number = self._memory.head.round
+        cuts = [cut for cut in self._state.all_cuts(self.is_needed) if cut.batch_id < number]
+        for one in cuts:
+            task = self._memory.places.tasks[one.stage] + one.subtask
+            recovery.attempts.put_back(one.checkpoint_id, task, json.loads(one.cut)["cells"])
+        own = [one.batch_id for one in cuts if one.stage == self._plan.name]
+        if is_timed(self._job):
+            for before in range(min(own, default=number), number):
+                recovery.attempts.logs.put_back(*logged(before))

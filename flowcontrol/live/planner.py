@@ -7,18 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.look_ahead import rounds_at_once, rounds_of_batch
-from flowcontrol.job.source_logs import arrival_rounds
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.work import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.run_tables import RESTORE_RUN
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.orders import StageOrders
 from flowcontrol.live.orders import joined as in_one
-from flowcontrol.live.pack import SubtaskOrder
-from flowcontrol.live.runtime import StageRuntime, links_heard
-from flowcontrol.live.take import TakePartition, joined, marked
+from flowcontrol.live.rows import SubtaskOrder, TakePartition, joined, marked
+from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.work import SubtaskRound, Take
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.spark.versions import has_read_limits

@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowcontrol.errors import LedgerError, Problem, RunError, ScenarioError
-from flowcontrol.job import Job
-from flowcontrol.job.row_keys import NO_KEYS
-from flowcontrol.job.run import Run
-from flowcontrol.job.timed_settings import has_stamps
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import NO_KEYS
+from flowcontrol.layout.task_settings import has_stamps
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunFolder, RunPaths
-from flowcontrol.live.history import History
-from flowcontrol.live.observed import Observed
+from flowcontrol.live.history import History, Observed, check_run
 from flowcontrol.live.replay import stage_replay, staged_rows
-from flowcontrol.live.resuming import check_run
+from flowcontrol.live.rows import ROUND, SUBTASK, row_schemas
 from flowcontrol.live.runtime import replayed_of
-from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.notices import announce_step
+from flowcontrol.results.run import Run
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
 from flowcontrol.spark.versions import has_read_limits
 
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
 
 LOOK_EVERY_S = 0.1
 

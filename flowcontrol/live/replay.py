@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy import typing as npt
+from pyarrow import parquet as pq
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, JobEdge, JobVertex
-from flowcontrol.job.replay import Replayed, routes_of_keys
-from flowcontrol.job.row_keys import row_keys
-from flowcontrol.job.row_stamps import RowNeeds, RowStamper, StampedRows, dealt, row_needs
+from flowcontrol.layout.graph import JobEdge, JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import Replayed, routes_of_keys, row_keys
+from flowcontrol.layout.row_stamps import RowNeeds, RowStamper, StampedRows, dealt, row_needs
 from flowcontrol.notices import announce_step
 from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.stage_models import Input
@@ -32,6 +32,7 @@ from flowcontrol.spark.session import cause_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 ROW_GROUP_ROWS = 4096
 """Rows of a row group of the split input; a round reads a few of them."""

@@ -1,4 +1,4 @@
-"""A stage's tasks in one process, run by the kernel's own functions, uncompiled.
+"""A stage's tasks in one process, run by the kernel's own functions, as far as they may go.
 
 The reader (which plans a batch) and the foreachBatch function (which runs it) live in two
 processes. Both lay out the job's whole memory and step the stage's tasks in it; what the others
@@ -10,31 +10,81 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
-from flowcontrol.job import Job, JobEdge
-from flowcontrol.job.batch_settings import has_batches
-from flowcontrol.job.graph import JobVertex
-from flowcontrol.job.look_ahead import rounds_at_once
-from flowcontrol.job.processors import counts_processors
-from flowcontrol.job.replay import NO_ROWS, Replayed
-from flowcontrol.job.timed_settings import has_stamps
+from flowcontrol.control.between import Between, acts_between
+from flowcontrol.layout.graph import JobEdge, JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import NO_ROWS, Replayed
+from flowcontrol.layout.task_settings import alignment_of, has_batches, has_stamps
+from flowcontrol.layout.work import counts_processors
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import KeptCut, StateView
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.moves import works_of
+from flowcontrol.live.moves import InFlight, StageRestarts, works_of
 from flowcontrol.live.replay import staged_rows
-from flowcontrol.live.restarts import InFlight, StageRestarts
-from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.replica import Replica
+from flowcontrol.live.shares import Shares
+from flowcontrol.live.sink import Heard
 from flowcontrol.live.stage_rows import Row, Rows, StageRows, between_of, shares_of, with_texts
 from flowcontrol.live.work import SubtaskRound
-from flowcontrol.replicas.replica import Replica
-from flowcontrol.replicas.shares import Shares
-from flowcontrol.virtual.between import Between, acts_between
-from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.running import memory_with
-from flowcontrol.virtual.wires import connections_of
+from flowcontrol.memory.links import connections_of
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.memory.memory import Memory
+from flowcontrol.results.running import memory_with
+
+# --- How many rounds a stage may run at once: as many as it cannot hear of anything that others
+# do.
+#
+# What a neighbour does in a round is heard a network latency later, and not before. So a
+# stage that has what its neighbours did up to the round before runs as many rounds as the
+# shortest of its channels takes, messages and credits alike, and each of them is what it
+# would be alone (conservative look-ahead: Chandy and Misra 1979).
+
+
+MOST_AT_ONCE: Final = 64
+"""Rounds at once at most: a longer latency gains little, and a kill repeats them."""
+
+
+def rounds_at_once(job: Job, plan: JobVertex) -> int:
+    """Return how many rounds of a stage one micro-batch of the live clock holds.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        The stage.
+
+    Returns
+    -------
+    int
+        At least 1. It is 1 where something is heard a round later: over a channel within a task
+        manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle,
+        by connections and processors that tasks share; and where what executors wrote in a round
+        is part of the next one's state, as of windows, or of a sink that stages its files.
+    """
+    scenario = job.scenario
+    has_wires = scenario.cluster.bandwidth_bytes_per_s is not None
+    has_wires |= scenario.system.transport == "tcp"
+    if job.checkpoints is not None or job.faults is not None or has_wires or counts_processors(job):
+        return 1
+    stage, is_throttled = plan.stage, plan.is_source and job.scenario.system.throttle != "none"
+    if is_throttled or stage.window is not None or alignment_of(job, plan) is not None:
+        return 1
+    if any(one.stage.output and one.stage.guarantee == "exactly-once" for one in plan.members):
+        return 1
+    channels = [channel for link in (*plan.inputs, *plan.outputs) for channel in link.channels]
+    return min(MOST_AT_ONCE, *(job.trip(channel) for channel in channels))
+
+
+def rounds_of_batch(job: Job, plan: JobVertex, batch: int) -> range:
+    """Return the rounds that a micro-batch holds, by its number; empty behind the last round."""
+    count = rounds_at_once(job, plan)
+    return range(min(batch * count, job.rounds), min((batch + 1) * count, job.rounds))
+
+
+# --- A stage's tasks in one process, run by the kernel's own functions, uncompiled.
 
 
 def hears_all(job: Job, plan: JobVertex) -> bool:

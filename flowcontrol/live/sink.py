@@ -1,4 +1,4 @@
-"""A sink that writes exactly once on the live clock: the two-phase commit of all its subtasks.
+"""A sink that writes exactly once: its mail of checkpoints, and its two-phase commit.
 
 What executors write of a round is cut at the records before which the task took a checkpoint. The
 files lie in the folder of the sink's table; which transaction each belongs to stands in the row of
@@ -14,23 +14,112 @@ version, a deleted file is not there, and files are written to the same names.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flowcontrol.job import JobVertex
-from flowcontrol.job.graph import Member
+from flowcontrol.control.failures import Watcher
+from flowcontrol.control.orders import COMPLETED, TaskOrder
+from flowcontrol.layout.graph import JobVertex, Member
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger.exchange import OutputTable, PackedFile
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
-from flowcontrol.live.pack import EdgeOrder
-from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.rows import EdgeOrder
 from flowcontrol.live.stage_rows import side_of_state
 from flowcontrol.live.work import Ints, SubtaskRound
 from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
+
+# --- What the subtasks of a sink hear of checkpoints, round by round, on the live clock
+
+
+class Heard(NamedTuple):
+    """What a sink stage hears by the start of a round.
+
+    Attributes
+    ----------
+    completed : sequence of (int, int)
+        Subtasks that run and hear that a checkpoint is complete, and which.
+    restored : sequence of (int, int)
+        Subtasks that begin anew in this round, and from which checkpoint; -1: from none.
+    """
+
+    completed: Sequence[tuple[int, int]] = ()
+    restored: Sequence[tuple[int, int]] = ()
+
+
+class SinkMail(Watcher):
+    """The notifications of completed checkpoints to the subtasks of a stage.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        The stage.
+
+    Attributes
+    ----------
+    heard : Heard
+        What they hear by the start of the present round.
+    """
+
+    def __init__(self, job: Job, plan: JobVertex) -> None:
+        self.heard = Heard()
+        self._tasks = job.tasks[plan.name]
+        self._latency = job.latency
+        self._waiting: list[tuple[int, int, int]] = []
+
+    def note(self, order: TaskOrder) -> None:
+        """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
+        message = order.message
+        if order.kind == COMPLETED and order.task in self._tasks:
+            index = order.task - self._tasks.start
+            self._waiting.append((message.arrives, index, message.checkpoint))
+
+    def deliver(
+        self, number: int, runs: Callable[[int], bool], restored: Mapping[int, int]
+    ) -> None:
+        """Find out what the subtasks hear in a round, once all is known that happens before it.
+
+        Parameters
+        ----------
+        number : int
+            The round that is about to run.
+        runs : callable
+            Given a subtask, tells whether it runs in it.
+        restored : mapping of int to int
+            Those that begin anew in it, and from which checkpoint: nothing reaches them that was
+            said before.
+        """
+        left = [one for one in self._waiting if one[1] not in restored]
+        completed = [
+            (index, checkpoint)
+            for arrives, index, checkpoint in left
+            if arrives == number and runs(index)
+        ]
+        self._waiting = [one for one in left if one[0] > number]
+        self.heard = Heard(completed, sorted(restored.items()))
+
+    def leader_died(self, number: int) -> None:
+        """Note that the JobManager dies before a round: what it says in that round is lost."""
+        lost = number + self._latency
+        self._waiting = [one for one in self._waiting if one[0] != lost]
+
+    def state(self) -> list[list[int]]:
+        """Return what is under way, as JSON takes it."""
+        return [list(one) for one in self._waiting]
+
+    def restore(self, state: Sequence[Sequence[int]]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self._waiting = [(arrives, index, checkpoint) for arrives, index, checkpoint in state]
+
+
+# --- A sink that writes exactly once on the live clock: the two-phase commit of all its subtasks.
+
 
 UNFINISHED = -2
 """Round of a state that holds a part of a round; it counts as none."""

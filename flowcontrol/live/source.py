@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from flowcontrol.live.take import RESULT, TakePartition, rows_of
+from flowcontrol.live.rows import RESULT, TakePartition, rows_of
 from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class StageReader(CreditReader):
         pyarrow.RecordBatch
             What it reports. The rows themselves lie in the files that it has written.
         """
-        from flowcontrol.live.pack import SubtaskWork
+        from flowcontrol.live.rows import SubtaskWork
 
         if not isinstance(partition, TakePartition) or partition.order is None:
             raise TypeError(f"{type(partition).__name__} is not a partition of this source")

@@ -13,19 +13,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from flowcontrol.job import Channel, Job, JobEdge, JobVertex
-from flowcontrol.job.channel_state import credit_at_sender
+from flowcontrol.kernel import views as v
+from flowcontrol.layout.graph import Channel, JobEdge, JobVertex
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger.audit_rows import unseen_messages
+from flowcontrol.live.replica import Replica
+from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, TaskShare
 from flowcontrol.live.work import SubtaskRound
-from flowcontrol.protocol.queues import SPANNING_DATA
-from flowcontrol.protocol.rows import TAKEN_FLOATING
-from flowcontrol.protocol.subpartition_rules import channel_backlog, ready_messages
-from flowcontrol.replicas.replica import Replica
-from flowcontrol.replicas.shares import InputShare, Machines, OutputShare, Shares, TaskShare
+from flowcontrol.memory.fields import ABSENT
+from flowcontrol.memory.places import Places
+from flowcontrol.protocol.network.subpartition_rules import channel_backlog, ready_messages
+from flowcontrol.state.queues import SPANNING_DATA
+from flowcontrol.state.rows import TAKEN_FLOATING
 from flowcontrol.systems.transports.rules import rules_of_kind
-from flowcontrol.virtual import views as v
-from flowcontrol.virtual.fields import ABSENT
-from flowcontrol.virtual.places import Places
+from flowcontrol.trace.channel_state import credit_at_sender
 
 Row = dict[str, Any]
 Rows = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]

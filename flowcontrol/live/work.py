@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from numpy import typing as npt
 
-from flowcontrol.job import Job, JobVertex
-from flowcontrol.job.graph import Member
-from flowcontrol.job.window_state import Result
-from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.layout.graph import JobVertex, Member
+from flowcontrol.layout.job import Job
+from flowcontrol.state.network import CheckpointReport
+from flowcontrol.trace.round_state import Result
 
 Ints = npt.NDArray[np.int64]
 

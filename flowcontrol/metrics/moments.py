@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.protocol.monitoring import MeterView, TimerGaugeView
-from flowcontrol.protocol.monitoring.meter import UPDATE_S
+from flowcontrol.protocol.monitoring import UPDATE_S, MeterView, TimerGaugeView
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """Flink's credit-based flow control as pure rules and state machines.
 
 The package imports the standard library and our errors only: no clock, no randomness, no Spark, no
-file. The rules (modules ``*_rules`` and :mod:`flowcontrol.protocol.sizing`) hold every formula
+file. The rules (modules ``*_rules`` and :mod:`.partition_kinds`) hold every formula
 once; the objects exported here are what runs use besides. Nothing ever waits: a request that cannot
 be served returns None. What only replays Flink's test cases is in :mod:`flowcontrol.spec`.
 
@@ -9,24 +9,27 @@ Source of every fact: Apache Flink 1.20's network stack (``reference/flink-netwo
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
-from flowcontrol.protocol.checkpoints import (
-    CheckpointCoordinator,
-    CheckpointRequest,
-    checkpoint_plan,
-)
-from flowcontrol.protocol.commits import (
-    Delivery,
+from flowcontrol.protocol.checkpoints.coordinator import CheckpointCoordinator
+from flowcontrol.protocol.checkpoints.requests import CheckpointRequest, checkpoint_plan
+from flowcontrol.protocol.commits.delivery import Delivery
+from flowcontrol.protocol.commits.transactions import (
     DeliverySample,
     Guarantee,
     Phase,
     SinkState,
     TransactionStore,
-    TwoPhaseCommitSink,
 )
-from flowcontrol.protocol.event_time import WatermarkValve
-from flowcontrol.protocol.partitioners import default_max_parallelism, java_hash, key_group, murmur
-from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
-from flowcontrol.protocol.restarts import RestartStrategy, failover_tasks
+from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
+from flowcontrol.protocol.event_time.valve import WatermarkValve
+from flowcontrol.protocol.network.partitioners import (
+    default_max_parallelism,
+    java_hash,
+    key_group,
+    murmur,
+)
+from flowcontrol.protocol.network.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.protocol.restarts.recovery import failover_tasks
+from flowcontrol.protocol.restarts.strategies import RestartStrategy
 
 __all__ = [
     "Buffer",

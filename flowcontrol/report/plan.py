@@ -5,8 +5,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from flowcontrol.job.plan import Grant, ManagerPlan, MemoryPlan, Moment
-from flowcontrol.job.routing import hottest
+from flowcontrol.layout.plan import Grant, ManagerPlan, MemoryPlan, Moment
+from flowcontrol.layout.shares import hottest
 from flowcontrol.report.numbers import bytes_text, number, percent
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.options import memory_options
@@ -28,7 +28,7 @@ def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
     Parameters
     ----------
     plan : MemoryPlan
-        From :func:`flowcontrol.job.plan.plan_memory`.
+        From :func:`flowcontrol.layout.plan.plan_memory`.
     options : mapping
         Flink's options as the scenario states them: the option to change depends on them.
 

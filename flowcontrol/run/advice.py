@@ -12,7 +12,7 @@ from flowcontrol.experiments.follow import shown_late
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flowcontrol.job import Job
+    from flowcontrol.layout.job import Job
 
 MOST_STEPS: Final = 4_000_000
 """Rounds times subtasks and channels of a run that is tried: half a second at most."""
@@ -36,7 +36,7 @@ def add_advice(summary: dict[str, Any], job: Job, tables: Mapping[str, pa.Table]
     Changes that need a larger kernel than the run had, such as debloating, are left to
     ``flowcontrol advise``: to compile one takes longer than most runs.
     """
-    from flowcontrol.virtual.parts import parts_of
+    from flowcontrol.memory.parts import parts_of
 
     if job.scenario.jobs or job.steps > MOST_STEPS:
         return

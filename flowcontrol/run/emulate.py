@@ -19,16 +19,16 @@ from flowcontrol.analysis.refused_savepoints import refused_sentences
 from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.files import write_atomically
-from flowcontrol.job import Job
-from flowcontrol.job.credit_window import window_warnings
-from flowcontrol.job.replay import NO_ROWS, Replayed
-from flowcontrol.job.restart_rates import restart_rates, surviving_sources
-from flowcontrol.job.run import Run
+from flowcontrol.layout.failover import restart_rates, surviving_sources
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.plan import window_warnings
+from flowcontrol.layout.replay import NO_ROWS, Replayed
 from flowcontrol.notices import PATIENCE_S, is_quiet
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.report import RunProgress, print_summary, write_report
 from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.results.run import Run
 from flowcontrol.run.advice import add_advice
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
@@ -255,7 +255,7 @@ def _rows(job: Job, clock: Clock) -> Replayed:
 
     The live clock's executors read them again; it knows at once of rows that cannot fail.
     """
-    from flowcontrol.virtual.replay import read_replayed
+    from flowcontrol.layout.replay import read_replayed
 
     inputs = [plan.stage.input for plan in job.stages if plan.stage.input is not None]
     may_fail = any(one.format == "csv" for one in inputs) or job.scenario.has_stamps

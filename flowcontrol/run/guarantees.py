@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from flowcontrol.analysis.deliveries import delivery_summary, shown_rows
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.run.jobs import job_for
 from flowcontrol.run.remedies import MOST_STEPS
 from flowcontrol.scenario import Scenario, parse_scenario

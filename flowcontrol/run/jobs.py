@@ -1,7 +1,8 @@
 """Checking that a clock can run a scenario, and laying it out."""
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.scenario.clocks import Clock
 

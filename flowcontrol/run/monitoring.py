@@ -6,9 +6,9 @@ from typing import Any
 
 from flowcontrol import notices
 from flowcontrol.analysis.sampling import sampling_summary
-from flowcontrol.job.run import Run
 from flowcontrol.metrics import MOST_ROWS, metrics_table, rows_of_metrics
 from flowcontrol.records import METRICS, SAMPLES
+from flowcontrol.results.run import Run
 
 
 def add_monitoring(run: Run, summary: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.job.plan import MemoryPlan, plan_memory
+from flowcontrol.layout.plan import MemoryPlan, plan_memory
 from flowcontrol.report.plan import describe_plan, verdict
 from flowcontrol.report.result import Result, print_text
 from flowcontrol.scenario.given import Given, Overrides, as_base

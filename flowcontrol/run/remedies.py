@@ -9,7 +9,7 @@ from flowcontrol.analysis import summarise
 from flowcontrol.analysis.checkpoint_wording import remedy_sentence
 from flowcontrol.analysis.firing_windows import timer_windows
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import as_base

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job.round_state import RoundState
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
 from flowcontrol.scenario.scaling_checks import without_scaling
+from flowcontrol.trace.round_state import RoundState
 
 
 def rounds(
@@ -55,7 +55,7 @@ def rounds(
     >>> state.task("producer").taken  # doctest: +SKIP
     120
     """
-    from flowcontrol.virtual.replay import read_replayed
+    from flowcontrol.layout.replay import read_replayed
 
     read = as_scenario(scenario, overrides)
     problems = without_scaling(read, "a run that is stepped")
@@ -63,9 +63,9 @@ def rounds(
         raise ScenarioError(problems, read.name)
     job = job_for(read, clock, round_us)
     if clock == "live":
-        from flowcontrol.replicas.staged import staged_states
+        from flowcontrol.live.staged import staged_states
 
         return staged_states(job, read_replayed(job))
-    from flowcontrol.virtual.running import step
+    from flowcontrol.results.running import step
 
     return step(job)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.control_run import control_table
-from flowcontrol.job.message_table import Window, messages_of, overhead, window_of
-from flowcontrol.job.messages import Message
-from flowcontrol.job.run import Run
+from flowcontrol.layout.job import Job
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
+from flowcontrol.results.control_run import control_table
+from flowcontrol.results.run import Run
+from flowcontrol.trace.message_table import Window, messages_of, overhead, window_of
+from flowcontrol.trace.messages import Message
 
 
 def add_trace(run: Run, summary: dict[str, Any]) -> None:
@@ -45,7 +45,7 @@ def run_again(job: Job, window: Window) -> list[Message]:
     RunError
         If the rows that a source is to replay cannot be read.
     """
-    from flowcontrol.replicas.staged import staged_states
-    from flowcontrol.virtual.replay import read_replayed
+    from flowcontrol.layout.replay import read_replayed
+    from flowcontrol.live.staged import staged_states
 
     return list(messages_of(job, window, staged_states(job, read_replayed(job))))

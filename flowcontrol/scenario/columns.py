@@ -32,7 +32,7 @@ def column_type(source: Input, column: str) -> pa.DataType:
     pyarrow.DataType
         Of a CSV file what pyarrow infers from its first megabyte, since a check should not read all
         of it; from all its rows if the first have none. A later row of another type is refused
-        before a run begins (:class:`flowcontrol.job.row_stamps.RowStamper`).
+        before a run begins (:class:`flowcontrol.layout.row_stamps.RowStamper`).
 
     Raises
     ------

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints import tracker as t
-from flowcontrol.protocol.queues import in_order, new_queue
-from flowcontrol.protocol.states import AlignedChannel, Alignment, TrackedCheckpoint
+from flowcontrol.protocol.checkpoints import barriers as t
+from flowcontrol.state.network import AlignedChannel, Alignment, TrackedCheckpoint
+from flowcontrol.state.queues import in_order, new_queue
 
 MODES = {
     "aligned": a.ALIGNED,

@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol import sender_rules
+from flowcontrol.protocol.network import credit_rules
 from flowcontrol.spec.subpartition import DATA, Message, Subpartition
 
 
@@ -49,7 +49,7 @@ class SequenceNumberingReader:
     def credit(self) -> int:
         """Data messages that may still be sent; never negative."""
         state = self.subpartition.state
-        return sender_rules.credit_of(state.announced, state.sent)
+        return credit_rules.credit_of(state.announced, state.sent)
 
     @property
     def is_available(self) -> bool:
@@ -59,7 +59,7 @@ class SequenceNumberingReader:
     @property
     def needs_backlog_announcement(self) -> bool:
         """Its backlog can only be told in a message of its own (section 2.2)."""
-        needed = sender_rules.needs_backlog_announcement(
+        needed = credit_rules.needs_backlog_announcement(
             self.subpartition.initial_credit,
             self.credit,
             self.subpartition.backlog,

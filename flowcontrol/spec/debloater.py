@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from flowcontrol.protocol.debloating import debloat, is_announced, rounded, throughput
+from flowcontrol.protocol.network.debloating import debloat, is_announced, rounded, throughput
 
 
 def time_to_consume_ms(new_size: int, in_use: int, bytes_per_s: int) -> int:

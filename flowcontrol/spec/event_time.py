@@ -3,11 +3,9 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from flowcontrol.protocol.event_time import alignment_rules, generator_rules
-from flowcontrol.protocol.event_time.actions import checked
-from flowcontrol.protocol.event_time.bounds import MAX_TIME
-from flowcontrol.protocol.event_time.output_rules import WATERMARK, advance
-from flowcontrol.protocol.event_time.states import ActivityClock, AlignedSource, Generator
+from flowcontrol.protocol.event_time import watermarks
+from flowcontrol.protocol.event_time.watermarks import WATERMARK, advance, checked
+from flowcontrol.state.tasks import MAX_TIME, ActivityClock, AlignedSource, Generator
 
 
 def on_incoming(generator: Generator, watermark: int) -> int:
@@ -42,7 +40,7 @@ class PausableClock(ActivityClock):
     def time(self, now: int) -> int:
         """Return its time, which is that of its last stop while it stands."""
         moment = self.stopped_at if self.pauses > 0 else now
-        return generator_rules.activity_time(self, moment)
+        return watermarks.activity_time(self, moment)
 
 
 class WatermarkGenerator:
@@ -69,7 +67,7 @@ class WatermarkGenerator:
     Notes
     -----
     Flink's ``BoundedOutOfOrdernessWatermarks`` and ``WatermarksWithIdleness``. The rules are in
-    :mod:`flowcontrol.protocol.event_time.generator_rules`.
+    :mod:`flowcontrol.protocol.event_time.watermarks`.
 
     Examples
     --------
@@ -122,7 +120,7 @@ class WatermarkGenerator:
         ValueError
             If the event time does not fit into 64 bits.
         """
-        return self._given(generator_rules.on_event(self._state, checked("event time", timestamp)))
+        return self._given(watermarks.on_event(self._state, checked("event time", timestamp)))
 
     def probe(self, now: int) -> int | str | None:
         """Probe it, as Flink does every ``pipeline.auto-watermark-interval``.
@@ -144,7 +142,7 @@ class WatermarkGenerator:
         next watermark (:attr:`is_idle`), as in Flink.
         """
         was_quiet = self._state.is_quiet
-        done = generator_rules.on_probe(self._state, now)
+        done = watermarks.on_probe(self._state, now)
         return "idle" if self._state.is_quiet > was_quiet else self._given(done)
 
     def _given(self, done: int) -> int | None:
@@ -167,8 +165,8 @@ class SourceAlignment:
     Notes
     -----
     Flink's ``SourceCoordinator``. The rules are in
-    :mod:`flowcontrol.protocol.event_time.alignment_rules`; what a subtask reports is
-    :func:`~flowcontrol.protocol.event_time.alignment_rules.report_of`: MAX_TIME if it is idle or
+    :mod:`flowcontrol.protocol.event_time.watermarks`; what a subtask reports is
+    :func:`~flowcontrol.protocol.event_time.watermarks.report_of`: MAX_TIME if it is idle or
     has finished, and nothing before its first watermark.
 
     Examples
@@ -213,8 +211,8 @@ class SourceAlignment:
             If the watermark does not fit into 64 bits.
         """
         at = checked("watermark", watermark)
-        alignment_rules.note_report(self._sources.setdefault(subtask, AlignedSource()), at)
-        self._allowed = alignment_rules.allowed_watermark(list(self._sources.values()), self._drift)
+        watermarks.note_report(self._sources.setdefault(subtask, AlignedSource()), at)
+        self._allowed = watermarks.allowed_watermark(list(self._sources.values()), self._drift)
         return self._allowed
 
     def is_paused(self, subtask: Hashable, watermark: int) -> bool:
@@ -227,4 +225,4 @@ class SourceAlignment:
         watermark : int
             Its watermark now, ms, which need not be reported yet.
         """
-        return alignment_rules.must_pause(watermark, self._allowed) == 1
+        return watermarks.must_pause(watermark, self._allowed) == 1

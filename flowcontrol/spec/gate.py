@@ -7,9 +7,11 @@ announces. Not here: data, queues of received messages, clocks.
 from collections.abc import Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol import channel_rules, rows, states
-from flowcontrol.protocol.pools import Buffer, LocalBufferPool, NetworkBufferPool
-from flowcontrol.protocol.sides import Gate
+from flowcontrol.protocol.network import credit_rules
+from flowcontrol.protocol.network.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.state import network as states
+from flowcontrol.state import rows
+from flowcontrol.state.rows import Gate
 
 
 def return_floating(gate: Gate, index: int) -> None:
@@ -17,7 +19,7 @@ def return_floating(gate: Gate, index: int) -> None:
     held = gate.channels[index].floating
     gate.channels[index].floating = 0
     for _ in range(held):
-        channel_rules.recycle_floating(gate)
+        credit_rules.recycle_floating(gate)
 
 
 def block_channel(gate: Gate, index: int) -> None:
@@ -87,7 +89,7 @@ class InputChannel:
     @property
     def available(self) -> int:
         """Free buffers, exclusive and floating."""
-        return channel_rules.available_buffers(self.state)
+        return credit_rules.available_buffers(self.state)
 
     @property
     def required(self) -> int:
@@ -129,7 +131,7 @@ class InputChannel:
         """
         if backlog < 0:
             raise ValueError(f"backlog is {backlog}, must not be negative")
-        return channel_rules.on_backlog(self._pool.gate, self._index, backlog)
+        return credit_rules.on_backlog(self._pool.gate, self._index, backlog)
 
     def take(self) -> Buffer | None:
         """Take a buffer for an arriving data message (section 1.4).
@@ -139,7 +141,7 @@ class InputChannel:
         Buffer or None
             None if there is none: the sender sent without credit, or the channel is released.
         """
-        kind = channel_rules.request_buffer(self.state)
+        kind = credit_rules.request_buffer(self.state)
         if kind == rows.TAKEN_NONE:
             return None
         if kind == rows.TAKEN_FLOATING:
@@ -148,7 +150,7 @@ class InputChannel:
 
     def announce(self) -> int:
         """Take all unannounced credit for the sender; it is 0 afterwards (section 1.6)."""
-        return channel_rules.announce(self.state)
+        return credit_rules.announce(self.state)
 
     def on_blocked(self) -> None:
         """Note the arrival of a blocking event (section 1.8).
@@ -181,7 +183,7 @@ class InputChannel:
             self._network.serve()
 
     def _recycle_exclusive(self) -> None:
-        channel_rules.recycle_exclusive(self._pool.gate, self._index)
+        credit_rules.recycle_exclusive(self._pool.gate, self._index)
         if self.is_released:
             self._network.redistribute()
         else:

@@ -1,9 +1,15 @@
 """What a subtask is given: buffers for its partitions and gates, and key groups."""
 
-from flowcontrol.protocol.partition_kinds import FULL, HASH, KIND_OF_TYPE, SORTED
-from flowcontrol.protocol.partitioners import check_parallelism
-from flowcontrol.protocol.rows import UNLIMITED
-from flowcontrol.protocol.sizing import gate_sizes, partition_sizes
+from flowcontrol.protocol.network.partition_kinds import (
+    FULL,
+    HASH,
+    KIND_OF_TYPE,
+    SORTED,
+    gate_sizes,
+    partition_sizes,
+)
+from flowcontrol.protocol.network.partitioners import check_parallelism
+from flowcontrol.state.rows import UNLIMITED
 
 SORT_MIN_BUFFERS = 512
 """Buffers (``taskmanager.network.sort-shuffle.min-buffers``)."""

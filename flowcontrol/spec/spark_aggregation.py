@@ -7,21 +7,20 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flowcontrol.protocol.spark_time.answering import begin_answer, next_answer
-from flowcontrol.protocol.spark_time.grouping import take_row
-from flowcontrol.protocol.spark_time.states import TaskBatch
-from flowcontrol.protocol.spark_time.watermarks import (
+from flowcontrol.protocol.windows.contents import SESSIONS
+from flowcontrol.protocol.windows.firing import FULL
+from flowcontrol.protocol.windows.keeping import grow, new_windows
+from flowcontrol.protocol.windows.spark_batches import (
     APPEND,
     UPDATE,
     QueryWatermark,
     WatermarkOperator,
+    begin_answer,
     end_batch,
     needs_no_data_batch,
+    next_answer,
+    take_row,
 )
-from flowcontrol.protocol.windows.assigners import SESSIONS
-from flowcontrol.protocol.windows.firing import FULL
-from flowcontrol.protocol.windows.keeping import grow, new_windows
-from flowcontrol.protocol.windows.states import Windows
 from flowcontrol.spec.spark_arguments import (
     MODES,
     POLICIES,
@@ -33,6 +32,8 @@ from flowcontrol.spec.spark_arguments import (
     rows_of,
     settings_of,
 )
+from flowcontrol.state.tasks import TaskBatch
+from flowcontrol.state.windows import Windows
 
 Rows = Iterable[int | Row]
 

@@ -4,10 +4,10 @@ import operator
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from flowcontrol.protocol.spark_time.watermarks import APPEND, COMPLETE, MAXIMUM, MINIMUM, UPDATE
-from flowcontrol.protocol.windows.assigners import PANES, SESSIONS
-from flowcontrol.protocol.windows.states import WindowSettings
+from flowcontrol.protocol.windows.contents import PANES, SESSIONS
+from flowcontrol.protocol.windows.spark_batches import APPEND, COMPLETE, MAXIMUM, MINIMUM, UPDATE
 from flowcontrol.protocol.windows.triggers import NEVER
+from flowcontrol.state.windows import WindowSettings
 
 LONGEST = ((1 << 63) - 1) // 1000
 """Milliseconds: Spark counts microseconds in 64 bits."""

@@ -1,7 +1,7 @@
 """The splits of a source, as rules and as an object: one watermark out of theirs.
 
 ``output`` is what the source has given out, ``splits`` its places for splits (an indexable
-sequence). Rules return what is given out (:mod:`flowcontrol.protocol.event_time.output_rules`).
+sequence). Rules return what is given out (:mod:`flowcontrol.protocol.event_time.watermarks`).
 
 Source: ``WatermarkOutputMultiplexer``, ``CombinedWatermarkStatus``; section 6 of
 checkpoints-and-time.
@@ -11,10 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flowcontrol.protocol.event_time.actions import Output, checked, listed
-from flowcontrol.protocol.event_time.bounds import MAX_TIME
-from flowcontrol.protocol.event_time.output_rules import advance, become_idle
-from flowcontrol.protocol.event_time.states import WatermarkOutput
+from flowcontrol.protocol.event_time.watermarks import Output, advance, become_idle, checked, listed
+from flowcontrol.state.tasks import MAX_TIME, WatermarkOutput
 
 
 @dataclass(slots=True)

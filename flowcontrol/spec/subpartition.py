@@ -1,7 +1,7 @@
 """The sender's queue of one channel as an object: a shell over the rules that the clocks run.
 
 What lives here: arguments checked, handles of buffers, notifications (reference section 2.5). What
-must not: a rule (:mod:`flowcontrol.protocol.subpartition_rules`), credit, pools, clocks, data.
+must not: a rule (:mod:`.subpartition_rules`), credit, pools, clocks, data.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol import queues, states
-from flowcontrol.protocol import sender_rules as s
-from flowcontrol.protocol import subpartition_rules as r
-from flowcontrol.protocol.events import END_BYTES
+from flowcontrol.protocol.network import credit_rules as s
+from flowcontrol.protocol.network import subpartition_rules as r
+from flowcontrol.protocol.network.events import END_BYTES
+from flowcontrol.state import network, queues
 
 DATA = queues.KINDS[queues.DATA].name
 
@@ -136,8 +136,8 @@ class Subpartition:
     def __init__(self, initial_credit: int = 2) -> None:
         if initial_credit < 0:
             raise ValueError(f"initial_credit is {initial_credit}, must not be negative")
-        self.state = states.Subpartition(initial=initial_credit, announced=initial_credit)
-        self.queue = queues.new_queue(1, states.Message)
+        self.state = network.Subpartition(initial=initial_credit, announced=initial_credit)
+        self.queue = queues.new_queue(1, network.Message)
         self.notifications = 0
         self.priority_notifications = 0
         self.total_buffers = 0
@@ -299,7 +299,7 @@ class Subpartition:
             If an open buffer has another behind it; nothing has changed then.
         """
         self.peek()
-        buffers, polled, found = self.state.buffers, states.Message(), r.EMPTY
+        buffers, polled, found = self.state.buffers, network.Message(), r.EMPTY
         while found == r.EMPTY:
             found = r.poll_queue(self.state, self.queue, polled)
         gone = [self._handles.popleft() for _ in range(buffers - self.state.buffers)]
@@ -322,7 +322,7 @@ class Subpartition:
             raise ValueError("the subpartition is finished: nothing may be added")
         if self.queued == len(self.queue.slots):
             kept = queues.in_order(self.queue)
-            self.queue = queues.new_queue(2 * len(kept) + 1, states.Message)
+            self.queue = queues.new_queue(2 * len(kept) + 1, network.Message)
             queues.refill_queue(self.queue, kept)
 
     def _close_tail(self) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
 from flowcontrol.protocol.windows import triggers as t
-from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
-from flowcontrol.protocol.windows.states import WindowSettings
+from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
+from flowcontrol.state.windows import WindowSettings
 
 GapFunction: TypeAlias = Callable[[Hashable, Any], int]
 """Returns the gap of an element, given its key and its value."""

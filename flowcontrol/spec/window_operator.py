@@ -7,12 +7,12 @@ from math import isfinite
 from numbers import Integral, Rational, Real
 from typing import Any, Self, TypeAlias
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME
 from flowcontrol.protocol.windows import firing, keeping
-from flowcontrol.protocol.windows import timers as t
-from flowcontrol.protocol.windows.assigners import cleanup_ms, last_ms, start_of
-from flowcontrol.protocol.windows.states import WindowEntry, Windows, WindowSettings
+from flowcontrol.protocol.windows import triggers as t
+from flowcontrol.protocol.windows.contents import cleanup_ms, last_ms, start_of
 from flowcontrol.spec.window_arguments import AGGREGATES, gap_of, read_settings, whole
+from flowcontrol.state.tasks import MAX_TIME
+from flowcontrol.state.windows import WindowEntry, Windows, WindowSettings
 
 Result: TypeAlias = tuple[Hashable, int | float, int, int, int]
 """Key, aggregate, start and end of the window, timestamp."""

@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from flowcontrol.job.channel_state import (
+from flowcontrol.layout.job import Job
+from flowcontrol.state.network import Message, ReceivedMessage
+from flowcontrol.state.queues import BACKLOG_ANNOUNCEMENT, KINDS, has_priority, is_event
+from flowcontrol.trace.channel_state import (
     AddCredit,
     BufferKind,
     BufferPlace,
@@ -14,10 +17,7 @@ from flowcontrol.job.channel_state import (
     ResumeConsumption,
     SubpartitionState,
 )
-from flowcontrol.job.job import Job
-from flowcontrol.job.round_state import TaskState
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, KINDS, has_priority, is_event
-from flowcontrol.protocol.states import Message, ReceivedMessage
+from flowcontrol.trace.round_state import TaskState
 
 MOST_TOKENS: Final = 16
 """Messages on a wire that are shown one by one, the oldest first; ``on_wire`` counts all."""

@@ -1,17 +1,151 @@
-"""One self-contained page: the films, packed, and the script that draws them."""
+"""One self-contained page: from when to when, its films, and the script that draws them."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from string import Template
 from typing import Any, Final
 
+from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.layout.job import Job
 from flowcontrol.report.markup import asset
-from flowcontrol.stepview import names
-from flowcontrol.stepview.film import Film
-from flowcontrol.stepview.happenings import KINDS
-from flowcontrol.stepview.moments import US, Moments
-from flowcontrol.stepview.packed import changes, packed
+from flowcontrol.stepview import shown as names
+from flowcontrol.stepview.film import KINDS, Film
+from flowcontrol.stepview.shown import changes, packed
 from flowcontrol.version import __version__
+
+# --- From when to when a page shows a run: read, checked, and turned into rounds
+
+
+MOST_STEPS: Final = 10_000
+"""Rounds that a page shows at most."""
+
+MOST_CHANNELS: Final = 256
+"""Channels of a system that a page draws at most."""
+
+US: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The steps of a page: all systems at the same moments.
+
+    A step is as long as the shortest round among the systems. One whose rounds are longer is shown
+    after the last of them that has ended.
+
+    Attributes
+    ----------
+    step_us : int
+        From one step to the next, microseconds of emulated time.
+    first_us : int
+        Moment of the first step.
+    steps : int
+        How many there are.
+    """
+
+    step_us: int
+    first_us: int
+    steps: int
+
+    @property
+    def last_us(self) -> int:
+        """Moment of the last step, microseconds."""
+        return self.first_us + (self.steps - 1) * self.step_us
+
+    def rounds(self, job: Job) -> tuple[int, int]:
+        """Return the first and the last round of a job that are shown."""
+        return self.first_us // job.round_us - 1, self.last_us // job.round_us - 1
+
+
+def read_window(
+    from_s: float | str, to_s: float | str, duration_s: float, source: str
+) -> tuple[int, int]:
+    """Return from when to when to show a run, microseconds.
+
+    Parameters
+    ----------
+    from_s, to_s : float or str
+        Seconds of the run.
+    duration_s : float
+        Its length, s.
+    source : str
+        Its name in a refusal.
+
+    Raises
+    ------
+    ScenarioError
+        If one is no number or outside of the run, or the end is not after the beginning.
+    """
+    problems: list[Problem] = []
+    limits = f"needs a number of seconds, at least 0 and at most the run's {duration_s:g}"
+    start = _second("--from", from_s, duration_s, limits, problems)
+    end = _second("--to", to_s, duration_s, limits, problems)
+    if not problems and end <= start:
+        text = f"{end:g} is not after --from {start:g}: choose a later time, up to {duration_s:g}"
+        problems.append(Problem("--to", text))
+    if problems:
+        raise ScenarioError(problems, source)
+    return round(start * US), round(end * US)
+
+
+def _second(
+    place: str, value: float | str, most: float, limits: str, problems: list[Problem]
+) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        problems.append(Problem(place, f"{value!r} is not a number: {limits}"))
+        return 0.0
+    if not 0 <= number <= most:
+        shown = repr(value) if isinstance(value, str) else f"{value:g}"
+        problems.append(Problem(place, f"{shown} is out of range: {limits}"))
+        return 0.0
+    return number
+
+
+def moments(jobs: Sequence[Job], start_us: int, end_us: int, source: str) -> Moments:
+    """Return the steps between two moments, at least one.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        The systems, each with the rounds of its run.
+    start_us, end_us : int
+        From when to when, microseconds.
+    source : str
+        Name of the scenario in a refusal.
+
+    Raises
+    ------
+    ScenarioError
+        If there are more rounds or channels than a page shows.
+    """
+    step_us, longest = min(job.round_us for job in jobs), max(job.round_us for job in jobs)
+    last = end_us // step_us * step_us
+    first = min(last, -(-max(start_us, longest) // step_us) * step_us)
+    if first < longest:
+        text = f"{end_us / US:g} is before the end of the first round, {longest / US:g} s"
+        raise ScenarioError([Problem("--to", f"{text}: name a later time")], source)
+    found = Moments(step_us, first, (last - first) // step_us + 1)
+    problems = []
+    if found.steps > MOST_STEPS:
+        most_s = MOST_STEPS * step_us / US
+        text = f"{found.steps:,} rounds of {step_us / 1000:g} ms from --from on are more than the"
+        text += f" {MOST_STEPS:,} of a page: show at most {most_s:g} s"
+        problems.append(Problem("--to", text))
+    channels = max(sum(len(link.channels) for link in job.links) for job in jobs)
+    if channels > MOST_CHANNELS:
+        text = f"the job has {channels:,} channels, more than the {MOST_CHANNELS} of a page: lower"
+        problems.append(Problem("edges", f"{text} parallelism with --set"))
+    if problems:
+        raise ScenarioError(problems, source)
+    return found
+
+
+# --- One self-contained page: the films, packed, and the script that draws them
+
 
 MARK: Final = '<meta name="generator" content="flowcontrol step'
 """By this a page of steps is known."""

@@ -1,22 +1,175 @@
-"""The state of a job after a round, as the page shows it: nested mappings of plain values."""
+"""The state of a job after a round as the page shows it: names, tasks, and how it is packed."""
 
-from collections.abc import Mapping
-from typing import Any
+import base64
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
 
-from flowcontrol.job.channel_state import SubpartitionState
-from flowcontrol.job.figures import put_out_and_pending
-from flowcontrol.job.job import Job
-from flowcontrol.job.round_state import RoundState, TaskState
+import yaml
+
+from flowcontrol.layout.job import Job
+from flowcontrol.report.markup import asset
+from flowcontrol.results.run import put_out_and_pending
 from flowcontrol.scenario import Edge
-from flowcontrol.stepview import names
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from flowcontrol.stepview.channels import shown_channel, shown_gate, shown_partition
-from flowcontrol.stepview.tasks import (
-    connection_name,
-    overtaken_of,
-    shown_connection,
-    shown_managers,
-    shown_task,
-)
+from flowcontrol.trace.channel_state import SubpartitionState
+from flowcontrol.trace.round_state import ConnectionState, RoundState, TaskState
+
+# --- Names of what the page shows, as they stand in its state and in `data-` attributes
+
+
+PACKAGE: Final = "flowcontrol.stepview"
+
+CELL: Final = ("kind", "records", "bytes", "checkpoint", "watermarks")
+"""What is known of a buffer or an event in a queue."""
+
+TOKEN: Final = (*CELL, "arrives")
+"""What is known of one on the wire; it arrives in a round, -1: it waits for the sender's socket."""
+
+TOLD: Final = ("name", "amount", "arrives")
+"""What is known of a message from a receiver to a sender."""
+
+LISTS: Final = {"out": CELL, "queue": CELL, "wire": TOKEN, "told": TOLD}
+"""Fields of a channel that are lists, and what each of their items has, in order."""
+
+
+def task_name(stage: str, subtask: int) -> str:
+    """Return the name of a subtask, ``A[0]``."""
+    return f"{stage}[{subtask}]"
+
+
+def name_of(task: TaskState) -> str:
+    """Return the name of a task."""
+    return task_name(task.stage, task.subtask)
+
+
+def channel_name(edge: str, sender: int, receiver: int) -> str:
+    """Return the name of a channel, ``A->B:0:1``."""
+    return f"{edge}:{sender}:{receiver}"
+
+
+def gate_name(edge: str, receiver: int) -> str:
+    """Return the name of a gate, ``A->B:in:1``."""
+    return f"{edge}:in:{receiver}"
+
+
+def partition_name(edge: str, sender: int) -> str:
+    """Return the name of a result partition, ``A->B:out:0``."""
+    return f"{edge}:out:{sender}"
+
+
+@cache
+def table(name: str) -> dict[str, Any]:
+    """Return one of the tables beside this module."""
+    found: dict[str, Any] = yaml.safe_load(asset(PACKAGE, name))
+    return found
+
+
+# --- What the page shows of tasks, of task managers and of connections
+
+
+THREAD: Final = ("busy", "idle", "blocked")
+
+
+def shown_task(task: TaskState) -> dict[str, Any]:
+    """Return what is shown of a task after a round."""
+    source, time, window = task.source, task.time, task.window
+    return {
+        "is_running": int(task.is_running),
+        "is_finished": task.state.is_finished,
+        "taken": task.taken,
+        "total_taken": task.state.taken,
+        "busy_us": task.busy_us,
+        "idle_us": task.idle_us,
+        "blocked_us": task.backpressured_us,
+        "queued_records": task.state.queued,
+        "watermark_ms": None if time is None else _time(time.watermark),
+        "is_idle": 0 if time is None else int(time.is_idle),
+        "open_windows": 0 if window is None else window.open_windows,
+        "lag_records": 0 if task.log is None else task.log.end - task.log.position,
+        "is_stopped": 0 if source is None else source.is_stopped,
+        "gap_ns": 0 if source is None else source.gap_ns,
+        "may_emit": -1 if source is None else source.admitted,
+        "holds_senders": int(task.holds_senders),
+        **_checkpoint(task),
+    }
+
+
+def _time(ms: int) -> int | None:
+    return None if ms in (MIN_TIME, MAX_TIME) else ms
+
+
+def _checkpoint(task: TaskState) -> dict[str, int]:
+    """Return how far a task is with its barriers; zeros of one without checkpoints."""
+    held = task.checkpoints
+    if held is None:
+        return dict.fromkeys(("checkpoint", "is_aligning", "barriers", "barriers_of", "aside"), 0)
+    return {
+        "checkpoint": held.state.handled,
+        "is_aligning": held.alignment.is_pending,
+        "barriers": held.alignment.barriers,
+        "barriers_of": held.alignment.target,
+        "aside": 0 if held.aside is None else len(held.aside.behind) + len(held.aside.again),
+    }
+
+
+def overtaken_of(task: TaskState) -> list[int]:
+    """Return, by channel of all its gates, whether a barrier in it is pulled to the front."""
+    held = task.checkpoints
+    return [] if held is None else [channel.is_overtaken for channel in held.channels]
+
+
+def shown_managers(job: Job, state: RoundState) -> dict[str, dict[str, int]]:
+    """Return the network pool of each task manager: all that it has, and what is free.
+
+    A job alone has its memory in shares, one a gate and partition; jobs that come and go share one.
+    """
+    is_shared = bool(job.scenario.jobs)
+    found: dict[str, dict[str, int]] = {
+        str(number): {"total": 0, "free": 0} for number in range(job.scenario.cluster.task_managers)
+    }
+    seen: set[str] = set()
+    for task in state.tasks:
+        manager = str(task.task_manager)
+        pools = [gate.segments for gate in task.gates]
+        pools += [part.segments for part in task.partitions]
+        for pool in pools[: 1 if is_shared else None]:
+            if is_shared and manager in seen:
+                continue
+            seen.add(manager)
+            found[manager]["total"] += pool.total
+            found[manager]["free"] += pool.free
+    return found
+
+
+def connection_name(one: ConnectionState) -> str:
+    """Return the name of a connection: task managers, and the edge if it is of one alone."""
+    return f"{one.sender_manager}->{one.receiver_manager} {one.edge}".strip()
+
+
+def shown_connection(one: ConnectionState) -> dict[str, Any]:
+    """Return what is shown of a connection that is a bottleneck."""
+    wire = one.tcp
+    if wire is None:
+        return {"waiting": len(one.waiting)}
+    return {
+        "waiting": len(one.waiting),
+        "pending_bytes": wire.pending,
+        "high_mark_bytes": wire.high_mark,
+        "low_mark_bytes": wire.low_mark,
+        "is_writable": wire.is_writable,
+        "held_bytes": wire.held,
+        "kernel_bytes": wire.kernel_bytes,
+        "auto_read": wire.auto_read,
+        "staged": wire.read - wire.delivered,
+    }
+
+
+# --- The state of a job after a round, as the page shows it: nested mappings of plain values
+
 
 Shown = dict[str, Any]
 """What is shown of a job: by kind of thing, then by name, then by figure."""
@@ -42,14 +195,14 @@ def shown_state(job: Job, state: RoundState) -> Shown:
     return {
         "round": state.number,
         "t_s": state.end_us / 1e6,
-        "tasks": {names.name_of(task): shown_task(task) for task in state.tasks},
+        "tasks": {name_of(task): shown_task(task) for task in state.tasks},
         "gates": {
-            names.gate_name(gate.edge, task.subtask): shown_gate(gate)
+            gate_name(gate.edge, task.subtask): shown_gate(gate)
             for task in state.tasks
             for gate in task.gates
         },
         "partitions": {
-            names.partition_name(part.edge, task.subtask): shown_partition(part)
+            partition_name(part.edge, task.subtask): shown_partition(part)
             for task in state.tasks
             for part in task.partitions
         },
@@ -86,7 +239,7 @@ def _channels(job: Job, state: RoundState) -> Shown:
         overtaken = overtaken_of(receiver)
         index = before + ins.index(name.sender)
         shown["is_overtaken"] = overtaken[index] if overtaken else 0
-        found[names.channel_name(*name)] = shown
+        found[channel_name(*name)] = shown
     return found
 
 
@@ -102,3 +255,60 @@ def _between_edges(
     if edges[edge].partitioner == "broadcast":
         return len(waiting)
     return sum(own.subpartitions[place] is out for place in waiting)
+
+
+# --- Many states in a page: figures that do not change stand once, the rest is deflated.
+#
+# A state is a tree of mappings, whose leaves are its **figures**: numbers, texts, lists. All
+# states of a job have the same figures, so a state is what each one is, and a round is which
+# it changes.
+
+
+def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[list[str], Any]]:
+    """Yield the figures of a state with the keys that lead to them, in their order."""
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from leaves(value, (*path, key))
+        else:
+            yield [*path, key], value
+
+
+def changes(states: Sequence[Shown]) -> dict[str, Any]:
+    """Return states as a first one and what each round changes.
+
+    Returns
+    -------
+    dict
+        ``paths``, the keys that lead to each figure; ``first``, what these are in the first state;
+        and ``rounds``, one list a further state: number of a figure, its value, and so on.
+
+    Raises
+    ------
+    ValueError
+        If a state has other figures than the first one.
+    """
+    paths = [path for path, _ in leaves(states[0])]
+    now = [value for _, value in leaves(states[0])]
+    first, rounds = list(now), []
+    for state in states[1:]:
+        found: list[Any] = []
+        values = list(leaves(state))
+        if [path for path, _ in values] != paths:
+            raise ValueError(f"round {state['round']} has other figures than the first one")
+        for number, (_, value) in enumerate(values):
+            if value != now[number]:
+                found += [number, value]
+                now[number] = value
+        rounds.append(found)
+    return {"paths": paths, "first": first, "rounds": rounds}
+
+
+def packed(value: Any) -> str:
+    """Return JSON, deflated (RFC 1950), as base64: what a browser's DecompressionStream reads."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def unpacked(text: str) -> Any:
+    """Return what :func:`packed` has packed."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))

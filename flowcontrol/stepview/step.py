@@ -13,18 +13,18 @@ from flowcontrol.errors import Problem, RunError, ScenarioError
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare.plan import read_systems
 from flowcontrol.files import write_atomically
-from flowcontrol.job.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.notices import quiet as quietly
 from flowcontrol.report.result import Result, print_text
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_base, as_texts
 from flowcontrol.stepview.film import Film, film
-from flowcontrol.stepview.moments import US, Moments, moments, read_window
-from flowcontrol.stepview.page import MARK, step_page
+from flowcontrol.stepview.page import MARK, US, Moments, moments, read_window, step_page
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
+
 
 _HEIGHT: Final = 760
 """Height of the page in a notebook, pixels."""
@@ -204,7 +204,7 @@ def _jobs(
 
 
 def _film(name: str, job: Job, found: Moments) -> Film:
-    from flowcontrol.virtual.running import step as run
+    from flowcontrol.results.running import step as run
 
     first, last = found.rounds(job)
     before = max(0, first - 1)

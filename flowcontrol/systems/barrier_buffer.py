@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from flowcontrol.protocol.partition_kinds import disk_ns
-from flowcontrol.protocol.queues import END_OF_PARTITION, SPANNING_DATA, carry, drop, is_event
-from flowcontrol.protocol.rounds import (
+from flowcontrol.protocol.network.partition_kinds import disk_ns
+from flowcontrol.protocol.network.rounds import (
     EVENT_POLLED,
     NO_INPUT,
     RECORD,
@@ -24,9 +23,9 @@ from flowcontrol.protocol.rounds import (
     read_to_end,
     recycle,
 )
-from flowcontrol.protocol.rows import Row, fifo_first
-from flowcontrol.protocol.sides import KIND_HEAP, Gate
-from flowcontrol.protocol.states import AlignedChannel, Alignment, Message, ReceivedMessage, Task
+from flowcontrol.state.network import AlignedChannel, Alignment, Message, ReceivedMessage, Task
+from flowcontrol.state.queues import END_OF_PARTITION, SPANNING_DATA, carry, drop, is_event
+from flowcontrol.state.rows import KIND_HEAP, Gate, Row, fifo_first
 
 HEADER_BYTES = 9
 """Bytes in a file besides an element's own: channel 4, size 4, whether it is a buffer 1."""
@@ -161,7 +160,7 @@ def next_unblocked(
     Parameters
     ----------
     task, gates, union
-        As of :func:`flowcontrol.protocol.rounds.next_input`.
+        As of :func:`flowcontrol.protocol.network.rounds.next_input`.
     aside : Aside
         What the task has put aside.
     alignment : Alignment

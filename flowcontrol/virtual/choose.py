@@ -9,9 +9,9 @@ and emptying the buffers in front of a slow stage.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flowcontrol.job.graph import JobEdge
-from flowcontrol.job.job import Job
-from flowcontrol.job.physical_graph import build_physical_graph
+from flowcontrol.layout.graph import JobEdge
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, Schedule
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant

@@ -1,24 +1,49 @@
-"""Run a scenario on the virtual clock."""
+"""Run a scenario on the virtual clock, and once more for its messages."""
 
 import time
 from collections.abc import Callable
 from functools import partial
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.control_run import control_table
-from flowcontrol.job.message_table import window_of
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.run import Run
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.replay import Replayed, read_replayed
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
+from flowcontrol.results.control_run import control_table
+from flowcontrol.results.figures import aside_figures, partition_figures
+from flowcontrol.results.run import Run
+from flowcontrol.results.running import Running, step
 from flowcontrol.scenario import Scenario, check_clock
 from flowcontrol.scenario.scaling_checks import without_scaling
-from flowcontrol.virtual.aside_figures import aside_figures
-from flowcontrol.virtual.kinds import partition_figures
-from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.replay import read_replayed
-from flowcontrol.virtual.running import Running
-from flowcontrol.virtual.tracing import record
+from flowcontrol.trace.message_table import Window, first_round, messages_of, window_of
+from flowcontrol.trace.messages import Message
+
+# --- The messages of a run on the virtual clock: the kernel again, stopped after every round
+
+
+def record(job: Job, window: Window, replayed: Replayed | None = None) -> list[Message]:
+    """Run a job again up to the end of a window; return the messages of that.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    window : Window
+        What is to be written down.
+    replayed : Replayed, optional
+        What its sources replay; by default it is read.
+
+    Raises
+    ------
+    RunError
+        As :func:`flowcontrol.results.running.step`.
+    """
+    states = step(job, replayed, first_round(job, window))
+    return list(messages_of(job, window, states))
+
+
+# --- Run a scenario on the virtual clock
 
 
 def simulate(
@@ -80,11 +105,11 @@ def simulate(
 
 def prepare_job(job: Job) -> None:
     """Compile or load the kernel that a job needs; do nothing without a compiler."""
-    from flowcontrol.virtual.compiled import is_compiled
+    from flowcontrol.kernel.compiled import is_compiled
 
     if is_compiled():
-        from flowcontrol.virtual.loop import prepare
-        from flowcontrol.virtual.parts import parts_of
+        from flowcontrol.kernel.loop import prepare
+        from flowcontrol.memory.parts import parts_of
 
         prepare(parts_of(job))
 

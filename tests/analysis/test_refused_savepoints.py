@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol import emulate
 from flowcontrol.analysis.refused_savepoints import MOST_SENTENCES, refused_sentences
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Savepoint
 from flowcontrol.scenario.given import as_scenario
 from flowcontrol.virtual import run_job

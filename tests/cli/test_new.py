@@ -12,8 +12,8 @@ import yaml
 
 from flowcontrol.cli import questions
 from flowcontrol.cli.main import main
-from flowcontrol.job.plan import plan_memory
-from flowcontrol.job.sketch import Sketch, scenario_text
+from flowcontrol.layout.plan import plan_memory
+from flowcontrol.layout.sketch import Sketch, scenario_text
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.yaml_file import read_yaml_value

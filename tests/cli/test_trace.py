@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 
 from flowcontrol.cli.main import main
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.job.message_table import overhead, read_messages
 from flowcontrol.records import MESSAGES
 from flowcontrol.scenario import load_scenario
+from flowcontrol.trace.message_table import overhead, read_messages
 from flowcontrol.virtual import clock, run_job
 
 run_emulate = import_module("flowcontrol.run.emulate")

@@ -12,8 +12,9 @@ import pandas as pd
 import pytest
 
 from flowcontrol.analysis import summarise
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.credit_window import window_warnings
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.plan import window_warnings
 from flowcontrol.scenario import check_clock, load_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.choose import choose_round_us

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.analysis.restarts import restart_summary
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.restart_rates import restart_rates
+from flowcontrol.layout.failover import restart_rates
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import run_job, simulate
 

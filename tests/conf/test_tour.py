@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import flowcontrol
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.credit_window import window_warnings
-from flowcontrol.job.run import Run
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.plan import window_warnings
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import check_clock, load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
 

@@ -10,9 +10,9 @@ import pytest
 from flowcontrol.deployment import data_trace
 from flowcontrol.deployment.data_trace import check_sequence
 from flowcontrol.errors import ProtocolError, RunError
-from flowcontrol.job.messages import Message
-from flowcontrol.job.run import Run
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.trace.messages import Message
 from flowcontrol.virtual import simulate
 
 EDGE = "source->sink"

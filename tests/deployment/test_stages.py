@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.deployment import execution_graph, job_graph, stream_graph
 from flowcontrol.deployment.deploy import deployment_of
-from flowcontrol.job.graph import graph_of
+from flowcontrol.layout.graph import graph_of
 from flowcontrol.scenario import load_scenario
 from flowcontrol.scenario.given import as_base
 from modules import ROOT

@@ -17,7 +17,7 @@ from flowcontrol.experiments.sweep.columns import variant_rows
 from flowcontrol.experiments.sweep.metric import read_metrics
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.worker import run_variant
-from flowcontrol.job.run import Run
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
 

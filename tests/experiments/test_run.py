@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flowcontrol.experiments.executor import virtual_clock
-from flowcontrol.job.run import Run
+from flowcontrol.results.run import Run
 from flowcontrol.run import emulate
 from flowcontrol.scenario import load_scenario
 

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from flowcontrol.job import Job
-from flowcontrol.job.batch_control import BatchedTask, WindowQuery, window_stages_of
-from flowcontrol.job.batch_settings import new_operators
-from flowcontrol.job.round_state import RoundState, TaskState
-from flowcontrol.protocol.event_time.stamps import id_of, time_of
+from flowcontrol.control.batches import BatchedTask, WindowQuery, window_stages_of
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.task_settings import new_operators
+from flowcontrol.protocol.event_time.watermarks import id_of, time_of
+from flowcontrol.protocol.windows.contents import key_of
 from flowcontrol.protocol.windows.firing import RESTING
-from flowcontrol.protocol.windows.keys import key_of
 from flowcontrol.spec.spark_aggregation import MicroBatch, MicroBatches
+from flowcontrol.trace.round_state import RoundState, TaskState
 from modules import load
 
 cases: Any = load("tests/spec/spark_time/cases.py")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 NETMEM = "taskmanager.network.memory."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.protocol.event_time import MIN_TIME
-from flowcontrol.protocol.event_time.stamps import time_of
-from flowcontrol.virtual.ages import run_at
+from flowcontrol.kernel.ages import run_at
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.event_time.watermarks import time_of
+from flowcontrol.state.tasks import MIN_TIME
 from modules import load
 
 watched_runs: Any = load("tests/job/watched_runs.py")

@@ -11,7 +11,8 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 
 NETMEM = "taskmanager.network.memory."

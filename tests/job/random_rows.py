@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.scenario import Scenario, parse_scenario
 
 EPOCHS_MS = (0, 1_356_998_400_000, -86_400_000_000)

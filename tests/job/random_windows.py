@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.scenario import Scenario, parse_scenario
 
 INTERVAL = "pipeline.auto-watermark-interval"

@@ -9,7 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 

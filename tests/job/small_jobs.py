@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import LEDGER
 from flowcontrol.scenario import check_clock, parse_scenario
 from staged_runs import RoundRows, run_staged

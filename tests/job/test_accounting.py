@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.work import emission_cost_ns, flush_phase_us
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.work import emission_cost_ns, flush_phase_us
 from flowcontrol.scenario import parse_scenario
 
 Times = tuple[int, int, int]
@@ -194,7 +194,7 @@ def test_an_open_buffer_waits_for_the_flusher(
     jobs: ModuleType, interval: Any, expected: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a flusher that started with the run; its phase is drawn otherwise."""
-    monkeypatch.setattr("flowcontrol.virtual.links.flush_phase_us", lambda *_: 0)
+    monkeypatch.setattr("flowcontrol.layout.work.flush_phase_us", lambda *_: 0)
     stages = [jobs.source(10, record_bytes=1), jobs.sink(None)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval}, duration_s=1)
     sent = {}

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.alignment_control import AlignmentControl
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.operators.aligning import (
+from flowcontrol.control.alignment import AlignmentControl
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.protocol.event_time.watermarks import IDLE, WATERMARK
+from flowcontrol.protocol.tasks.event_time import (
     check_watermark_alignment,
     note_idle,
     reported,
     update_max_desired_watermark,
 )
-from flowcontrol.operators.timed_states import TaskTime
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.output_rules import IDLE, WATERMARK
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, TaskTime
+from flowcontrol.trace.round_state import RoundState
 from staged_runs import run_staged
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job import demands_by_job
-from flowcontrol.job.allocation import Allocation
+from flowcontrol.layout.buffers import Allocation
+from flowcontrol.layout.physical_graph import demands_by_job
 from flowcontrol.scenario import Scenario, parse_scenario
 
 BUFFERS = "taskmanager.network.numberOfBuffers"

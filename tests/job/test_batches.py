@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.batch_settings import next_batch_end
-from flowcontrol.job.round_state import TaskState
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.task_settings import next_batch_end
 from flowcontrol.scenario import check_clock, parse_scenario
+from flowcontrol.trace.round_state import TaskState
 from modules import load
 
 small: Any = load("tests/job/small_windows.py")

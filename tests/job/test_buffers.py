@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.buffers import GateSize, PartitionSize
+from flowcontrol.layout.buffers import GateSize, PartitionSize
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 EDGE = "source->sink"

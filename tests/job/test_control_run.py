@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job.control_run import control_tasks_of
-from flowcontrol.job.run import Run
 from flowcontrol.protocol.control import places_of
+from flowcontrol.results.control_run import control_tasks_of
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
 

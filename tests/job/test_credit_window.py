@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.credit_window import window_warnings
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.plan import window_warnings
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job
-from flowcontrol.job.channel_state import BufferKind, ChannelId
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.protocol.events import END_BYTES
-from flowcontrol.protocol.queues import DATA, END_OF_PARTITION
-from flowcontrol.protocol.states import Message
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import Replayed
+from flowcontrol.protocol.network.events import END_BYTES
+from flowcontrol.state.network import Message
+from flowcontrol.state.queues import DATA, END_OF_PARTITION
+from flowcontrol.trace.channel_state import BufferKind, ChannelId
+from flowcontrol.trace.round_state import RoundState
 from staged_runs import resumed, run_staged
 
 FIRST, SECOND = ChannelId("source->map", 0, 0), ChannelId("map->sink", 0, 0)

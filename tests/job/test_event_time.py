@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.marks import WATERMARK_BYTES
-from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
-from flowcontrol.protocol.event_time.stamps import id_of, time_of
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.protocol.event_time.watermarks import (
+    ACTIVE,
+    IDLE,
+    WATERMARK,
+    WATERMARK_BYTES,
+    id_of,
+    time_of,
+)
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
+from flowcontrol.trace.round_state import RoundState
 from staged_runs import staged
 
 NEVER = {"execution.buffer-timeout.interval": -1}

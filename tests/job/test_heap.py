@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.job.figures import heap_exhausted_s
+from flowcontrol.results.run import heap_exhausted_s
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
 

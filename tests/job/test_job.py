@@ -6,7 +6,8 @@ from types import ModuleType
 
 import pytest
 
-from flowcontrol.job import Channel, build_physical_graph
+from flowcontrol.layout.graph import Channel
+from flowcontrol.layout.physical_graph import build_physical_graph
 
 
 def channels(jobs: ModuleType, partitioner: str, senders: int, receivers: int) -> list[tuple]:

@@ -12,9 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job.keys import _AT_A_TIME, _zipf_weights, channels_of_keys, shares_of_keys
-from flowcontrol.job.routing import hottest, weights_of
-from flowcontrol.protocol.partitioners import (
+from flowcontrol.layout.shares import (
+    _AT_A_TIME,
+    _zipf_weights,
+    channels_of_keys,
+    hottest,
+    shares_of_keys,
+    weights_of,
+)
+from flowcontrol.protocol.network.partitioners import (
     channel_of_key,
     default_max_parallelism,
     integer_weights,

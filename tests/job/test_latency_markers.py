@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.protocol.event_time.marks import MARKER, MARKER_BYTES
-from flowcontrol.protocol.event_time.output_rules import WATERMARK
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.protocol.event_time.watermarks import MARKER, MARKER_BYTES, WATERMARK
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.trace.round_state import RoundState
 from modules import load
 
 watched_runs: Any = load("tests/job/watched_runs.py")

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.look_ahead import MOST_AT_ONCE, rounds_at_once, rounds_of_batch
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.live.runtime import MOST_AT_ONCE, rounds_at_once, rounds_of_batch
 from flowcontrol.scenario import parse_scenario
 
 

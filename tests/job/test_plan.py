@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.plan import MemoryPlan, plan_memory
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.plan import MemoryPlan, plan_memory
 from flowcontrol.scenario import load_scenario, parse_scenario
 
 BUFFERS = "taskmanager.network.numberOfBuffers"

@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import given, note, settings
 
-from flowcontrol.job import Job
-from flowcontrol.protocol.spark_time.answering import ALL, CHANGED, EVICTING
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.windows.spark_batches import ALL, CHANGED, EVICTING
 from modules import load
 
 random_batches: Any = load("tests/job/random_batches.py")

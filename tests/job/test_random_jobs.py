@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger.audit import audit
 from staged_runs import RoundRows, resumed, run_staged
 

@@ -10,12 +10,12 @@ from unittest import mock
 import pytest
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job import Job
+from flowcontrol.kernel import loop, writing
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.credits import free_lent
+from flowcontrol.kernel.views import wake
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger.audit import audit
-from flowcontrol.virtual import loop, writing
-from flowcontrol.virtual import views as v
-from flowcontrol.virtual.credits import free_lent
-from flowcontrol.virtual.wheel import wake
 from staged_runs import RoundRows, resumed, round_rows, run_staged, staged
 
 EDGE = "source->sink"

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.routing import mix
-from flowcontrol.protocol.partitioners import channel_of_key
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.ages import ROUTED
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.replay import Replayed
+from flowcontrol.layout.shares import mix
+from flowcontrol.protocol.network.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import views as v
-from flowcontrol.virtual.journal import ROUTED
 from staged_runs import staged
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import row_keys as under_test
-from flowcontrol.job.row_keys import IdKeys, RowKeys
-from flowcontrol.job.row_values import NO_VALUE
-from flowcontrol.virtual.replay import read_replayed
+from flowcontrol.layout import replay as under_test
+from flowcontrol.layout.replay import IdKeys, RowKeys, read_replayed
+from flowcontrol.protocol.windows.contents import NO_VALUE
 
 CITIES = ["Rome", "Bonn", None, "Rome", "Oslo"]
 SIZES = [7, 3, 3, None, 7]

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job.row_values import (
+from flowcontrol.layout.row_values import (
     MOST_DECIMALS,
-    NO_VALUE,
     WindowValues,
     decimals_of,
     sums_within,
     values_of,
 )
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.protocol.windows.contents import NO_VALUE
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 
 
 def column(values: list[Any], kind: Any = None, first: int = 0, rows: int = 1) -> Any:

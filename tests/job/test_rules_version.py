@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import flowcontrol
-from flowcontrol.job.rules_version import OF_FIGURES, OF_LIVE_RUN, rules_version
+from flowcontrol.version import OF_FIGURES, OF_LIVE_RUN, rules_version
 
 PACKAGE = Path(flowcontrol.__file__).parent
 
@@ -25,7 +25,7 @@ def test_it_names_version_and_rules() -> None:
 CHANGE_EACH = """
 import sys
 from pathlib import Path
-from flowcontrol.job.rules_version import rules_version
+from flowcontrol.version import rules_version
 change, more, *files = sys.argv[1:]
 for file in files:
     before = rules_version(*more.split())
@@ -52,7 +52,7 @@ def changed(folder: Path, change: str, more: tuple[str, ...], files: list[str]) 
 
 def version_in(folder: Path) -> str:
     """Return the version of the rules of a copy of the package."""
-    code = "from flowcontrol.job.rules_version import rules_version; print(rules_version())"
+    code = "from flowcontrol.version import rules_version; print(rules_version())"
     env = {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -66,8 +66,8 @@ def version_in(folder: Path) -> str:
 
 
 def test_a_changed_rule_changes_it(tmp_path: Path) -> None:
-    rules = ["protocol/rounds.py", "systems/tcp_connection.py", "systems/throttles/pid_rate.py"]
-    rules += ["operators/selectivity.py", "job/failover.py", "virtual/loop.py"]
+    rules = ["protocol/network/rounds.py", "systems/tcp.py", "systems/throttles/pid_rate.py"]
+    rules += ["protocol/tasks/operators.py", "layout/failover.py", "kernel/loop.py"]
     found = changed(tmp_path, "...\nCHANGED = 1\n", (), [*rules, "report/html.py"])
     assert found == {**dict.fromkeys(rules, True), "report/html.py": False}
 
@@ -77,7 +77,7 @@ def test_a_changed_rule_changes_it(tmp_path: Path) -> None:
     [
         (OF_LIVE_RUN, "live/moves.py"),
         (OF_LIVE_RUN, "ledger/exchange.py"),
-        (OF_LIVE_RUN, "replicas/replica.py"),
+        (OF_LIVE_RUN, "live/replica.py"),
         (OF_FIGURES, "analysis/summary.py"),
     ],
 )
@@ -88,7 +88,7 @@ def test_so_does_what_reads_the_state_that_is_gone_on_from(
 
 
 def test_comments_and_descriptions_change_nothing(tmp_path: Path) -> None:
-    files = ["job/sketch.py", "protocol/rounds.py", "live/moves.py"]
+    files = ["layout/sketch.py", "protocol/network/rounds.py", "live/moves.py"]
     text = '...\n# Changed.\n"""Of nothing."""\n\n\n'
     assert changed(tmp_path, text, OF_LIVE_RUN, files) == dict.fromkeys(files, False)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.sampling import AGAIN_MS, Doing, Sampling, sampling_of
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.sampling import AGAIN_MS, Doing, Sampling, sampling_of
 from flowcontrol.scenario import parse_scenario
 
 

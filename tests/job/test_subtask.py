@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import Replayed
 from flowcontrol.live.moves import works_of
 from flowcontrol.live.work import SubtaskRound
+from flowcontrol.trace.round_state import RoundState
 from staged_runs import staged
 
 ONE_BUFFER, FOUR_TO_A_BUFFER = 4096, 1024

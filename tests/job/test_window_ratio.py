@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.window_ratio import window_ratio
-from flowcontrol.job.window_settings import link_keys, new_window_settings
-from flowcontrol.protocol.event_time.stamps import IDS
-from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
-from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.shares import window_ratio
+from flowcontrol.layout.window_settings import link_keys, new_window_settings
+from flowcontrol.protocol.event_time.watermarks import IDS
+from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.triggers import (
     CONTINUOUS_CLOCK,
     CONTINUOUS_EVENT,

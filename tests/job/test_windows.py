@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.window_state import Result
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.output_rules import WATERMARK
-from flowcontrol.protocol.event_time.stamps import time_of
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.protocol.event_time.watermarks import WATERMARK, time_of
 from flowcontrol.protocol.windows.firing import EVENT_TIMERS
 from flowcontrol.scenario import Scenario
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
+from flowcontrol.trace.round_state import Result, RoundState
 from modules import load
 
 small = load("tests/job/small_windows.py")

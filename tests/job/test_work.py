@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.limits import MOST_RECORDS
-from flowcontrol.job.work import ServiceCurve
-from flowcontrol.protocol.ratios import MOST
-from flowcontrol.protocol.service import work_by
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import MOST_RECORDS, build_physical_graph
+from flowcontrol.layout.work import ServiceCurve
+from flowcontrol.protocol.service import MOST, work_by
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.schedule import MICROSECONDS
 

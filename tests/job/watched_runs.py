@@ -8,21 +8,20 @@ from dataclasses import replace
 from typing import Any
 from unittest import mock
 
-from flowcontrol.job import Job
-from flowcontrol.job.checkpoint_control import CheckpointControl
-from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.failure_control import FailureControl
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.replicas.staged import Staged
-from flowcontrol.virtual.between import Between
-from flowcontrol.virtual.header import FLAG_EMPTY, FLAG_REPORTS
-from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.loop import _advance
-from flowcontrol.virtual.replay import read_replayed
-from flowcontrol.virtual.running import memory_with
-from flowcontrol.virtual.task import KernelWorker
-from flowcontrol.virtual.window_results import WindowResults
+from flowcontrol.control.between import Between
+from flowcontrol.control.checkpoints import CheckpointControl
+from flowcontrol.control.delivery import DeliveryControl
+from flowcontrol.control.failures import FailureControl
+from flowcontrol.kernel.loop import _advance
+from flowcontrol.kernel.task import KernelWorker
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import Replayed, read_replayed
+from flowcontrol.live.staged import Staged
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.memory.places import FLAG_EMPTY, FLAG_REPORTS
+from flowcontrol.results.running import memory_with
+from flowcontrol.results.windows import WindowResults
+from flowcontrol.trace.round_state import RoundState
 from modules import load
 
 clocks: Any = load("tests/virtual/clocks.py")

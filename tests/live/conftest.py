@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.run import RunResult, emulate
 from flowcontrol.scenario import Scenario
 from modules import load

@@ -17,11 +17,11 @@ from typing import Any
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.virtual.running import step
+from flowcontrol.results.running import step
 from modules import load
 
 runs: Any = load("tests/live/runs.py")

@@ -18,17 +18,18 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from flowcontrol.job import Job, JobVertex
-from flowcontrol.job.look_ahead import rounds_at_once
-from flowcontrol.job.row_keys import NO_KEYS
+from flowcontrol.layout.graph import JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import NO_KEYS
 from flowcontrol.ledger import exchange
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.live import planner
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.replay import staged_rows
+from flowcontrol.live.rows import ROUND, SUBTASK, row_schemas
+from flowcontrol.live.runtime import rounds_at_once
 from flowcontrol.live.source import StageReader
-from flowcontrol.live.take import ROUND, SUBTASK, row_schemas
 from flowcontrol.spark import crash_points
 
 Offset = dict[str, Any]

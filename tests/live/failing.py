@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.failure_control import FailureControl
+from flowcontrol.control.failures import FailureControl
+from flowcontrol.layout.job import Job
 from modules import load
 
 CHECKPOINTS = "execution.checkpointing."

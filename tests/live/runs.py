@@ -14,26 +14,26 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.replay import NO_ROWS, Replayed
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.routing import mix, stream_of, weights_of
-from flowcontrol.job.row_keys import NO_KEYS
+from flowcontrol.kernel import loop
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.replay import NO_KEYS, NO_ROWS, Replayed
+from flowcontrol.layout.shares import mix, stream_of, weights_of
 from flowcontrol.ledger.ledger import read_history
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.history import History
-from flowcontrol.live.observed import Observed
+from flowcontrol.live.history import History, Observed
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.runtime import replayed_of
-from flowcontrol.protocol.partitioners import count_share, next_by_share
+from flowcontrol.memory.links import connections_of
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.protocol.network.partitioners import count_share, next_by_share
 from flowcontrol.records import LEDGER
+from flowcontrol.results import running
+from flowcontrol.results.running import Running, step
+from flowcontrol.results.state_reader import StateReader
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import loop, running
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual.clock import run_job
-from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.running import Running, step
-from flowcontrol.virtual.state_reader import StateReader
-from flowcontrol.virtual.wires import connections_of
 from staged_runs import round_rows
 
 Row = dict[str, Any]

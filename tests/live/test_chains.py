@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from flowcontrol import audit
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.window_table import window_stages
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.ledger import exchange
+from flowcontrol.results.windows import window_stages
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
 from modules import ROOT, load

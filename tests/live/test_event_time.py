@@ -18,14 +18,13 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol import audit
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.protocol.event_time.marks import MARKER
-from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
+from flowcontrol.protocol.event_time.watermarks import ACTIVE, IDLE, MARKER, WATERMARK
+from flowcontrol.results.running import step
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual.clock import run_job
-from flowcontrol.virtual.running import step
 from modules import load
 
 EXAMPLES = max(1, settings.default.max_examples // 8)

@@ -14,9 +14,10 @@ from chispa import assert_df_equality
 from deltalake import DeltaTable
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.look_ahead import rounds_at_once
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.ledger.ledger import Ledger
+from flowcontrol.live.runtime import rounds_at_once
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
 

@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from flowcontrol import audit
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.ledger import exchange
 from flowcontrol.records import CHECKPOINT_RESULTS, RESTARTS, RESULTS
 from flowcontrol.run import RunResult

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from chispa import assert_df_equality
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import Scenario, load_scenario
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.rules_version import OF_LIVE_RUN, rules_version
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.live.folder import RunFolder, RunPaths, open_folder
 from flowcontrol.records import FOLDERS
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.version import OF_LIVE_RUN, rules_version
 
 MAPPING: dict[str, Any] = {
     "schema": 1,

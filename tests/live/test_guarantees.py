@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.live.take import marked
+from flowcontrol.live.rows import marked
 
 UNALIGNED = {"execution.checkpointing.unaligned": True}
 OFTEN = {"execution.checkpointing.interval": "200ms"}

@@ -20,10 +20,11 @@ from hypothesis import strategies as st
 
 from flowcontrol import audit
 from flowcontrol.errors import LedgerError
-from flowcontrol.job import Job, look_ahead
-from flowcontrol.job.look_ahead import rounds_at_once
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
+from flowcontrol.live import runtime
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.runtime import rounds_at_once
 from flowcontrol.spark.crash_points import CrashPoint
 from modules import load
 
@@ -54,9 +55,9 @@ def late(mapping: Any, latency_ms: float) -> Any:
 def two_runs(job: Job, driver: ModuleType, root: Path, patch: pytest.MonkeyPatch) -> list[Any]:
     """Run a job as it is, and with one round a batch; return the queries' batches."""
     commits = []
-    for name, most in (("several", look_ahead.MOST_AT_ONCE), ("one", 1)):
+    for name, most in (("several", runtime.MOST_AT_ONCE), ("one", 1)):
         with patch.context() as once:
-            once.setattr(look_ahead, "MOST_AT_ONCE", most)
+            once.setattr(runtime, "MOST_AT_ONCE", most)
             watched = Counter[str]()
             driver.Driver(
                 job, root / name, watch=lambda stage, _, of=watched: of.update([stage])

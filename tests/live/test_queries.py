@@ -14,8 +14,8 @@ from flowcontrol.errors import RunError
 from flowcontrol.live import queries
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.queries import MOST_RESTARTS, StageQueries
+from flowcontrol.live.rows import row_schemas
 from flowcontrol.live.source import StageReader
-from flowcontrol.live.take import row_schemas
 
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 BROKEN = "Traceback ...\nValueError: 7 is no number\n=== Streaming Query ==="
@@ -164,7 +164,7 @@ def test_a_reader_says_that_it_has_no_further_round_where_spark_does_not_see_it(
 ) -> None:
     job, paths = runs.job_of({**cases.SINGLE, "duration_s": 0.3}), RunPaths(tmp_path)
     driver.Driver(job, tmp_path).run()
-    monkeypatch.setattr("flowcontrol.live.planner.has_read_limits", lambda: limits)
+    monkeypatch.setattr("flowcontrol.spark.versions.has_read_limits", lambda: limits)
     stage = job.stages[0].name
     paths.checkpoint(stage).mkdir(parents=True)
     options = {

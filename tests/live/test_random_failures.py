@@ -14,12 +14,12 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol import audit
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
 from flowcontrol.live import planner
 from flowcontrol.protocol.checkpoints.alignment import UNALIGNED
-from flowcontrol.protocol.sides import KIND_RESTORED
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.rows import KIND_RESTORED
 from modules import load
 
 EXAMPLES = settings.default.max_examples // 4

@@ -16,9 +16,10 @@ import pytest
 from deltalake import write_deltalake
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.live.replay import Replay, stage_replay
-from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import parse_scenario
 
 ROWS = {

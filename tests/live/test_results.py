@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.records import RESULTS
 from modules import load
 

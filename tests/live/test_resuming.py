@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import DamagedError, LedgerError, ScenarioError
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
 from flowcontrol.live.folder import RunPaths
+from flowcontrol.live.history import check_run
 from flowcontrol.live.queries import StageQueries, run_live
-from flowcontrol.live.resuming import check_run
-from flowcontrol.live.take import row_schemas
+from flowcontrol.live.rows import row_schemas
 
 REMEDY = r"Put it back as it was .* --overwrite"
 

@@ -16,8 +16,17 @@ from hypothesis import strategies as st
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import Span
 from flowcontrol.live.orders import joined as together
-from flowcontrol.live.pack import EdgeOrder, SubtaskOrder, SubtaskWork
-from flowcontrol.live.take import RESULT, ROUND, SUBTASK, TakePartition, joined, rows_of
+from flowcontrol.live.rows import (
+    RESULT,
+    ROUND,
+    SUBTASK,
+    EdgeOrder,
+    SubtaskOrder,
+    SubtaskWork,
+    TakePartition,
+    joined,
+    rows_of,
+)
 
 COLUMNS = ["source", "source_subtask", "number", ROUND, SUBTASK]
 SUBTASK_NUMBER = 2

@@ -20,13 +20,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.live.sink import Piece, StageSink, pieces_of, staged_orders, staged_prefix
-from flowcontrol.live.sink_mail import Heard
+from flowcontrol.live.sink import Heard, Piece, StageSink, pieces_of, staged_orders, staged_prefix
 from flowcontrol.live.work import SubtaskRound
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
-from flowcontrol.protocol.states import CheckpointReport
 from flowcontrol.spark import crash_points
 from flowcontrol.spark.crash_points import CrashPoint
+from flowcontrol.state.network import CheckpointReport
 
 ROUND_US = 100_000
 

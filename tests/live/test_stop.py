@@ -15,7 +15,7 @@ import yaml
 from deltalake import DeltaTable
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.records import RESULTS

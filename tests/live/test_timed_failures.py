@@ -18,12 +18,12 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol import audit
-from flowcontrol.job import Job
-from flowcontrol.job.window_table import window_stages
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, TIMEOUTABLE, UNALIGNED
-from flowcontrol.protocol.event_time.bounds import MIN_TIME
-from flowcontrol.protocol.sides import KIND_RESTORED
+from flowcontrol.results.windows import window_stages
+from flowcontrol.state.rows import KIND_RESTORED
+from flowcontrol.state.tasks import MIN_TIME
 from flowcontrol.virtual.clock import run_job
 from modules import load
 

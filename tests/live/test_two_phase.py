@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.spark.crash_points import CrashPoint
 

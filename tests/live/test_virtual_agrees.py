@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job

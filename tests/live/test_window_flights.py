@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.replay import read_replayed
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
-from flowcontrol.virtual.replay import read_replayed
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 FUNCTIONS = ("count", "sum", "min", "max", "avg")

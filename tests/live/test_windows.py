@@ -17,9 +17,9 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.window_table import window_stages
+from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
+from flowcontrol.results.windows import window_stages
 from flowcontrol.run import RunResult
 from flowcontrol.virtual.clock import run_job
 from modules import load

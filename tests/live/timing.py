@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any
 
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.trace.round_state import RoundState
 
 CHECKPOINTS = "execution.checkpointing."
 INTERVAL = "pipeline.auto-watermark-interval"

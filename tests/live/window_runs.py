@@ -11,9 +11,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import Job
-from flowcontrol.job.window_table import window_stages
-from flowcontrol.live.take import row_schemas
+from flowcontrol.layout.job import Job
+from flowcontrol.live.rows import row_schemas
+from flowcontrol.results.windows import window_stages
 from flowcontrol.virtual.clock import run_job
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.metrics import metrics_table, rows_of_metrics
 from flowcontrol.records import METRICS, RESULTS
 from flowcontrol.scenario import load_scenario, parse_scenario

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.operators.selectivity import Selectivity, of_ratio, on_records
-from flowcontrol.protocol.ratios import MOST
+from flowcontrol.protocol.service import MOST
+from flowcontrol.protocol.tasks.operators import Selectivity, of_ratio
+from flowcontrol.protocol.tasks.operators import on_selected as on_records
 
 EXAMPLES = 12 * settings.default.max_examples
 LIMIT = 1 << 63

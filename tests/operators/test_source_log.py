@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.operators.source_log import (
+from flowcontrol.protocol.service import NEVER
+from flowcontrol.protocol.tasks.reading import (
     append_up_to,
     lag,
     written_by,
     written_round,
     written_us,
 )
-from flowcontrol.operators.states import SourceLog
-from flowcontrol.protocol.service import NEVER
+from flowcontrol.state.tasks import SourceLog
 
 TEN_A_MS = [[0, 0, 1]]
 """A unit a microsecond; a record is 100 of them."""

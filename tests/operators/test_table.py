@@ -7,16 +7,16 @@ from fractions import Fraction
 
 import pytest
 
-from flowcontrol.operators.states import TASK_INPUT, Operator
-from flowcontrol.operators.table import (
+from flowcontrol.protocol.tasks.operators import (
     OPERATORS,
+    WINDOW,
     AnyOperator,
     as_selectivity,
     on_records,
     operators_of,
 )
-from flowcontrol.operators.window import WINDOW
-from flowcontrol.protocol.state import columns, put_back, width
+from flowcontrol.state.declared import columns, put_back, width
+from flowcontrol.state.tasks import TASK_INPUT, Operator
 
 
 @pytest.mark.parametrize("kind", OPERATORS)

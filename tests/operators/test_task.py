@@ -8,11 +8,33 @@ from fractions import Fraction
 
 import pytest
 
-from flowcontrol.operators.pacing import emissions_due, let_pass, skip_due, spend, startable
-from flowcontrol.operators.reading import read_log
-from flowcontrol.operators.selectivity import of_ratio
-from flowcontrol.operators.source_log import begun, lag, unread
-from flowcontrol.operators.states import (
+from flowcontrol.protocol.network.pool_rules import fetch_segment
+from flowcontrol.protocol.network.rounds import next_input
+from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL
+from flowcontrol.protocol.tasks.operators import of_ratio
+from flowcontrol.protocol.tasks.output import (
+    outputs_available,
+    put_out,
+    run_operators,
+    write_pending,
+)
+from flowcontrol.protocol.tasks.reading import begun, lag, read_log, unread
+from flowcontrol.protocol.tasks.task import (
+    BLOCKED,
+    CAPACITY,
+    STARVED,
+    account,
+    emissions_due,
+    emit,
+    let_pass,
+    serve,
+    skip_due,
+    spend,
+    startable,
+)
+from flowcontrol.state.network import GlobalPool, LocalPool
+from flowcontrol.state.rows import FIFO_COUNT, FIFO_SLOTS, Gate, Row
+from flowcontrol.state.tasks import (
     READER,
     RELAY,
     SERVER,
@@ -22,24 +44,6 @@ from flowcontrol.operators.states import (
     SourceLog,
     StreamTask,
 )
-from flowcontrol.operators.task import (
-    BLOCKED,
-    CAPACITY,
-    STARVED,
-    account,
-    emit,
-    outputs_available,
-    put_out,
-    run_operators,
-    serve,
-    write_pending,
-)
-from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.rounds import next_input
-from flowcontrol.protocol.rows import FIFO_COUNT, FIFO_SLOTS, Row
-from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL
-from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.states import GlobalPool, LocalPool
 
 
 class ByHand:

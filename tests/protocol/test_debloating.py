@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import debloating as d
-from flowcontrol.protocol.ratios import capped
+from flowcontrol.protocol.network import debloating as d
+from flowcontrol.protocol.service import capped
 
 KIB = 1024
 SECOND = 1_000_000

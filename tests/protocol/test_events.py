@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import rounds
-from flowcontrol.protocol import subpartition_rules as r
-from flowcontrol.protocol.queues import (
+from flowcontrol.protocol.network import rounds
+from flowcontrol.protocol.network import subpartition_rules as r
+from flowcontrol.state.network import (
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+    Task,
+)
+from flowcontrol.state.queues import (
     DATA,
     END_OF_PARTITION,
     KINDS,
@@ -20,18 +29,9 @@ from flowcontrol.protocol.queues import (
     new_queue,
     next_slot,
     overtake,
+    use_all,
 )
-from flowcontrol.protocol.rings import use_all
-from flowcontrol.protocol.rows import fifo
-from flowcontrol.protocol.states import (
-    GlobalPool,
-    InputChannel,
-    LocalPool,
-    Message,
-    ReceivedMessage,
-    Subpartition,
-    Task,
-)
+from flowcontrol.state.rows import fifo
 
 NUMBERS = {kind.name: number for number, kind in enumerate(KINDS)}
 ALIGNED, UNALIGNED = NUMBERS["aligned_barrier"], NUMBERS["unaligned_barrier"]

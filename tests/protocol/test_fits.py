@@ -15,41 +15,30 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job.limits import MOST_BYTES, MOST_RECORDS
-from flowcontrol.operators import event_time, pacing, selectivity, source_log
-from flowcontrol.operators.states import StreamTask
-from flowcontrol.operators.timed_states import TaskTime
-from flowcontrol.protocol import (
+from flowcontrol.kernel.compiled import _rule_modules
+from flowcontrol.layout.physical_graph import MOST_BYTES, MOST_RECORDS
+from flowcontrol.protocol import service
+from flowcontrol.protocol.checkpoints import barriers
+from flowcontrol.protocol.checkpoints.barriers import MOST_TRACKED
+from flowcontrol.protocol.event_time import watermarks
+from flowcontrol.protocol.network import (
+    credit_rules,
     debloating,
     partition_kinds,
     partitioners,
-    processors,
-    ratios,
-    rings,
     rounds,
-    rows,
-    sender_rules,
-    service,
-    sizing,
-    times,
 )
-from flowcontrol.protocol.checkpoints import barriers, tracker
-from flowcontrol.protocol.checkpoints.tracker import MOST_TRACKED
-from flowcontrol.protocol.event_time import (
-    MAX_TIME,
-    MIN_TIME,
-    bounds,
-    generator_rules,
-    marks,
-    stamps,
-)
-from flowcontrol.protocol.event_time.states import ActivityClock, Generator
-from flowcontrol.protocol.queues import new_queue
-from flowcontrol.protocol.ratios import MOST, MOST_SHARES
-from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.spark_time import grouping
-from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import (
+from flowcontrol.protocol.service import MOST, MOST_SHARES
+from flowcontrol.protocol.tasks import event_time, operators, processors, reading
+from flowcontrol.protocol.tasks import task as pacing
+from flowcontrol.protocol.windows import contents, spark_batches
+from flowcontrol.protocol.windows import firing as window_entries
+from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
+from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
+from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.state import queues, rows, tasks
+from flowcontrol.state.declared import width
+from flowcontrol.state.network import (
     AlignedChannel,
     GlobalPool,
     InputChannel,
@@ -58,12 +47,17 @@ from flowcontrol.protocol.states import (
     Ring,
     Subpartition,
 )
-from flowcontrol.protocol.windows import entries as window_entries
-from flowcontrol.protocol.windows import further, keys
-from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
-from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
-from flowcontrol.systems import barrier_buffer, tcp_buffers, tcp_connection
+from flowcontrol.state.queues import new_queue
+from flowcontrol.state.rows import Gate
+from flowcontrol.state.tasks import (
+    MAX_TIME,
+    MIN_TIME,
+    ActivityClock,
+    Generator,
+    StreamTask,
+    TaskTime,
+)
+from flowcontrol.systems import barrier_buffer, tcp
 from flowcontrol.systems.barrier_buffer import AsideDisk
 from flowcontrol.systems.throttles import throttled_source
 from flowcontrol.systems.transports import (
@@ -80,7 +74,6 @@ from flowcontrol.systems.transports.transport import (
     RoundEnd,
     period_end,
 )
-from flowcontrol.virtual.compiled import _rule_modules
 
 ROUND_US = MAX_SECONDS * 1000
 INT = 2**31 - 1
@@ -109,7 +102,7 @@ RANGES = {
     "number": (1, MOST),
     "time": (MIN_TIME, MAX_TIME),
     "duration": (0, MAX_TIME),
-    "id": (0, stamps.IDS - 1),
+    "id": (0, watermarks.IDS - 1),
     "channel": (0, MAX_PARALLELISM - 1),
 }
 """How large a quantity can be in a run of a scenario that validates."""
@@ -137,61 +130,61 @@ def in_order(*numbers: int) -> bool:
 
 
 CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
-    ratios.capped: ("number number number", any_ratio),
-    ratios.proportion: ("number number number", up_to_all),
+    service.capped: ("number number number", any_ratio),
+    service.proportion: ("number number number", up_to_all),
     processors._parts: ("parts work work", lambda _, work, all_: all_ > 0 and work <= 2 * all_),
-    times.emitting_us: ("round_us records cost_ns", None),
-    times.blocked_source_us: ("round_us records records flag flag", lambda w, a, b, *_: b <= a),
-    times.blocked_relay_us: ("round_us records records flag", None),
-    times.busy_us: ("round_us work work ready records flag flag", in_order),
-    times.flush_ticks: ("us us us us", lambda a, b, c, d: a <= b and c > 0 and d < c),
-    times.next_flush_us: ("us us us", lambda a, b, c: b > 0 and c < b),
-    times.flush_period_us: ("us us", lambda a, b: a > 0 and b < a),
+    service.emitting_us: ("round_us records cost_ns", None),
+    service.blocked_source_us: ("round_us records records flag flag", lambda w, a, b, *_: b <= a),
+    service.blocked_relay_us: ("round_us records records flag", None),
+    service.busy_us: ("round_us work work ready records flag flag", in_order),
+    service.flush_ticks: ("us us us us", lambda a, b, c, d: a <= b and c > 0 and d < c),
+    service.next_flush_us: ("us us us", lambda a, b, c: b > 0 and c < b),
+    service.flush_period_us: ("us us", lambda a, b: a > 0 and b < a),
     debloating.throughput: ("bytes us speed", None),
     debloating.is_announced: ("segment_bytes segment_bytes percent segment_bytes bytes", None),
     partitioners.channel_of_group: ("channels channels channels", None),
     partition_kinds.memory_is_short: ("buffers buffers", None),
     partition_kinds.buffers_to_evict: ("buffers", None),
-    sender_rules.reported_backlog: ("buffers flag flag flag flag", None),
+    credit_rules.reported_backlog: ("buffers flag flag flag flag", None),
     partition_kinds.full_spill_is_due: ("buffers buffers", None),
     partition_kinds.disk_ns: ("message_bytes number number", any_ratio),
     record_rounds.sent_slots: ("buffers", None),
     record_rounds.received_slots: ("buffers", None),
     partition_kinds.read_ahead: ("channels channels channels bytes segment_bytes", None),
-    sizing.partition_sizes: ("channels flag buffers buffers buffers", None),
-    sizing.gate_sizes: ("channels buffers buffers buffers", lambda *x: x[3] > 0),
-    sizing.unreserved_sizes: ("channels buffers buffers", None),
+    partition_kinds.partition_sizes: ("channels flag buffers buffers buffers", None),
+    partition_kinds.gate_sizes: ("channels buffers buffers buffers", lambda *x: x[3] > 0),
+    partition_kinds.unreserved_sizes: ("channels buffers buffers", None),
     rate_window.next_window: ("speed bytes bytes flag flag parameter flag",
                               lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
     period_end: ("us us", lambda now, period: period > 0),
     rate_window._records_of: ("number parameter record_bytes", None),
-    bounds.later: ("time duration", None),
-    bounds.earlier: ("time duration", None),
-    generator_rules.bounded_watermark: ("time duration", None),
-    stamps.stamp_of: ("time id", None),
-    marks.pending_mark: ("channel flag", None),
-    tcp_connection.high_mark: ("segments segment_bytes", None),
-    tcp_connection.low_mark: ("segments segment_bytes bytes", None),
-    tcp_connection.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
+    tasks.later: ("time duration", None),
+    tasks.earlier: ("time duration", None),
+    watermarks.bounded_watermark: ("time duration", None),
+    watermarks.stamp_of: ("time id", None),
+    watermarks.pending_mark: ("channel flag", None),
+    tcp.high_mark: ("segments segment_bytes", None),
+    tcp.low_mark: ("segments segment_bytes bytes", None),
+    tcp.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
                           lambda *x: x[1] <= 1 << 50),
 }  # fmt: skip
 
 BY_HAND = {
     rounds.write_whole_records, service.work_by, service.first_us_at, service.service_work,
-    sizing.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
-    bdp_window.next_window, throttled_source.after_emitting, tcp_buffers.close_buffer,
+    partition_kinds.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
+    bdp_window.next_window, throttled_source.after_emitting, tcp.close_buffer,
     record_rounds.send_records, record_rounds._fill, barrier_buffer.use_disk,
-    selectivity.on_records, pacing.spend, source_log.written_us, barriers.begin_cut,
+    operators.on_selected, pacing.spend, reading.written_us, barriers.begin_cut,
     event_time.begin_event,
-    window_entries.bucket_of, keys.key_of, keys.id_of_key,
-    grouping.take_row, grouping._put, rings.widen,
-    further.put_further_in, further.absorb_further, further.purge_further,
+    window_entries.bucket_of, contents.key_of, contents.id_of_key,
+    spark_batches.take_row, spark_batches._put, queues.widen,
+    contents.put_further_in, contents.absorb_further, contents.purge_further,
 }  # fmt: skip
 """Rules that the tests below call, and those of ``test_windows_fit``, for their arguments depend on
 each other."""
 
 NOT_IN_A_RUN = {
-    ratios.ratio_of, ratios.whole_rates, ratios.whole_shares,
+    service.ratio_of, service.whole_rates, service.whole_shares,
     partitioners.murmur, partitioners.java_hash, partitioners.default_max_parallelism,
     partitioners.pointwise_channels, partitioners.pointwise_senders,
     partitioners.smooth_round_robin, partitioners.integer_weights, rows.fifo,
@@ -200,7 +193,7 @@ NOT_IN_A_RUN = {
 """What is worked out before a run, or beside it, in Python's own integers."""
 
 OF_DOUBLES = {service.relative_time, hop_hysteresis.is_on, hop_hysteresis._is_held}
-OF_BITS = {rows.add_member, rows.add_all_members, tracker.track, tracker.count}
+OF_BITS = {rows.add_member, rows.add_all_members, barriers.track, barriers.count}
 
 
 @pytest.mark.parametrize("rule", CASES, ids=lambda rule: rule.__name__)
@@ -241,8 +234,8 @@ def test_no_rule_that_multiplies_is_left_out() -> None:
 def test_a_wider_ring_fits(narrow: type[int], span: int) -> None:
     ring = fresh(Ring, narrow)
     ring.count = ring.span = narrow(span)
-    rings.widen(ring, range(narrow(2 * span + 4)))
-    assert ring.span == max(rings.FIRST_SPAN, 2 * span)
+    queues.widen(ring, range(narrow(2 * span + 4)))
+    assert ring.span == max(queues.FIRST_SPAN, 2 * span)
 
 
 @pytest.mark.parametrize("records", ends("records"))
@@ -260,17 +253,17 @@ def test_the_time_of_a_record_fits(narrow: type[int], records: int, is_exponenti
             )
             task = StreamTask(taken=narrow(records + 1))
             event_time.begin_event(worker, task)
-            happened = stamps.time_of(task.stamp)
-            assert happened <= min(born + offset, stamps.LAST_TIME)
+            happened = watermarks.time_of(task.stamp)
+            assert happened <= min(born + offset, watermarks.LAST_TIME)
             assert happened == born + offset or behind > 0 or abs(born + offset) > 1 << 42
 
 
-@pytest.mark.parametrize("count", [1, 2, 1000, stamps.IDS])
+@pytest.mark.parametrize("count", [1, 2, 1000, watermarks.IDS])
 def test_a_key_fits(narrow: type[int], count: int) -> None:
-    for number in (0, 1, stamps.IDS - 1):
-        key = keys.key_of(narrow(number), narrow(count), [])
+    for number in (0, 1, watermarks.IDS - 1):
+        key = contents.key_of(narrow(number), narrow(count), [])
         assert 0 <= key < count
-        assert keys.id_of_key(narrow(key), narrow(count), [], []) <= number
+        assert contents.id_of_key(narrow(key), narrow(count), [], []) <= number
 
 
 @pytest.mark.parametrize("record_bytes", ends("record_bytes"))
@@ -307,7 +300,7 @@ def test_work_fits(narrow: type[int], records: int, end_us: int) -> None:
         assert at == -(-work // rate)
         assert service.first_us_at(phases, narrow(work), narrow(end_us)) >= end_us
     for offset in (0, done // unit - 1, done // unit):  # of a log: the last one is the next to come
-        at = source_log.written_us(phases, narrow(unit), narrow(max(0, offset)))
+        at = reading.written_us(phases, narrow(unit), narrow(max(0, offset)))
         assert at == -(-(max(0, offset) + 1) * unit // rate)
     for first in (0.0, 0.5, 1 - 2.0**-53):
         for cv in (0.0, 0.5, 1000.0):
@@ -322,9 +315,9 @@ def test_work_fits(narrow: type[int], records: int, end_us: int) -> None:
 def test_outputs_fit(narrow: type[int], numerator: int, count: int) -> None:
     denominator = MOST // numerator
     count = min(count, 2 * MOST * denominator // numerator)
-    state = selectivity.Selectivity(numerator=narrow(numerator), denominator=narrow(denominator))
+    state = operators.Selectivity(numerator=narrow(numerator), denominator=narrow(denominator))
     state.remainder = narrow(denominator - 1)
-    outputs = selectivity.on_records(state, narrow(count))
+    outputs = operators.on_selected(state, narrow(count))
     assert outputs == (count * numerator + denominator - 1) // denominator
     assert 0 <= state.remainder < denominator
 
@@ -421,7 +414,7 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
         )
         assert 256 <= size <= 65536
     lists = [[narrow(INT // 8)] * 4, [narrow(INT)] * 4, [narrow(0)] * 4]
-    assert sizing.redistribute(narrow(INT), narrow(0), *lists) <= INT
+    assert partition_kinds.redistribute(narrow(INT), narrow(0), *lists) <= INT
     row = Subpartition(*[narrow(0)] * width(Subpartition))
     row.is_open, row.limit = narrow(1), narrow(MAX_SEGMENT_BYTES)
     part = rounds.Partition(LocalPool(), GlobalPool(), [row], [new_queue(8, Message)], [], [], 0)
@@ -437,7 +430,7 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
         assert 0 < message.nbytes <= MOST_BYTES
     row.filled, row.buffers = narrow(0), narrow(1)
     row.unread = narrow(1)
-    tcp_buffers.close_buffer(part, 0)
+    tcp.close_buffer(part, 0)
 
 
 def test_clocks_of_idleness_fit(narrow: type[int]) -> None:
@@ -446,7 +439,7 @@ def test_clocks_of_idleness_fit(narrow: type[int]) -> None:
             clock, generator = fresh(ActivityClock, narrow), fresh(Generator, narrow)
             generator.idle_after = narrow(MAX_TIME)
             clock.stood = narrow(stop - start)
-            now = generator_rules.activity_time(clock, narrow(end))
+            now = watermarks.activity_time(clock, narrow(end))
             assert now == end - (stop - start)
-            assert generator_rules.on_probe(generator, narrow(0)) == 0
-            assert generator_rules.on_probe(generator, now) == 0
+            assert watermarks.on_probe(generator, narrow(0)) == 0
+            assert watermarks.on_probe(generator, now) == 0

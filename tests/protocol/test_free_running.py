@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.protocol.free_running import BUFFERS, LinkGate, OutputPool
-from flowcontrol.protocol.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
+from flowcontrol.protocol.network.free_running import BUFFERS, LinkGate, OutputPool
+from flowcontrol.state.rows import TAKEN_EXCLUSIVE, TAKEN_FLOATING
 
 # ---------------------------------------------------------------------- the output pool by hand
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.job.work import byte_cost
-from flowcontrol.protocol import partition_kinds as k
-from flowcontrol.protocol.rows import UNLIMITED
-from flowcontrol.protocol.sizing import partition_sizes
+from flowcontrol.layout.work import byte_cost
+from flowcontrol.protocol.network import partition_kinds as k
+from flowcontrol.protocol.network.partition_kinds import partition_sizes
+from flowcontrol.state.rows import UNLIMITED
 
 TYPES = [
     # type, kind, overdraft, quota, waits for its producers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.partitioners import (
+from flowcontrol.protocol.network.partitioners import (
     default_max_parallelism,
     integer_weights,
     java_hash,

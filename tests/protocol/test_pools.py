@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import InsufficientBuffersError, NetworkBufferPool
-from flowcontrol.protocol.rows import UNLIMITED
+from flowcontrol.state.rows import UNLIMITED
 
 TOTAL = 1024
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.processors import (
+from flowcontrol.protocol.tasks.processors import (
     UNLIMITED,
     WHOLE_ROUND,
     Processors,

@@ -7,7 +7,8 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.queues import (
+from flowcontrol.state.network import Message, ReceivedMessage
+from flowcontrol.state.queues import (
     BACKLOG_ANNOUNCEMENT,
     append,
     carry,
@@ -18,7 +19,6 @@ from flowcontrol.protocol.queues import (
     next_slot,
     refill_queue,
 )
-from flowcontrol.protocol.states import Message, ReceivedMessage
 
 
 @given(capacity=st.integers(1, 4), pushes=st.lists(st.booleans(), max_size=40))

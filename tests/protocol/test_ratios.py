@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.ratios import MOST, proportion, ratio_of
+from flowcontrol.protocol.service import MOST, proportion, ratio_of
 
 EXAMPLES = 12 * settings.default.max_examples
 LIMIT = 1 << 63

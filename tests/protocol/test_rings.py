@@ -10,12 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.queues import Queue, append, drop, in_order, new_queue, next_slot
-from flowcontrol.protocol.rings import FIRST_SPAN, use_all
-from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import ReceivedMessage, Ring
-from flowcontrol.virtual.cells import queue_view, ring_view, slot_cells, view
-from flowcontrol.virtual.fields import KernelRing
+from flowcontrol.memory.cells import queue_view, ring_view, slot_cells, view
+from flowcontrol.memory.fields import KernelRing
+from flowcontrol.state.declared import width
+from flowcontrol.state.network import ReceivedMessage, Ring
+from flowcontrol.state.queues import (
+    FIRST_SPAN,
+    Queue,
+    append,
+    drop,
+    in_order,
+    new_queue,
+    next_slot,
+    use_all,
+)
 
 SLOTS = 21
 

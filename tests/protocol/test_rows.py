@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import rows
-from flowcontrol.protocol.rows import fifo, fifo_values, refill
+from flowcontrol.state import rows
+from flowcontrol.state.rows import fifo, fifo_values, refill
 
 
 def contents(row: list[int]) -> list[int]:

@@ -8,14 +8,14 @@ import itertools
 
 import pytest
 
-from flowcontrol.protocol import channel_rules, partitioners, pool_rules, rows, sender_rules, states
-from flowcontrol.protocol import sizing as sizing_rules
-from flowcontrol.protocol.rows import UNLIMITED
-from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.state import columns
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.network import credit_rules, partitioners, pool_rules
+from flowcontrol.protocol.network import partition_kinds as sizing_rules
+from flowcontrol.state import network, rows
+from flowcontrol.state.declared import columns
+from flowcontrol.state.network import GlobalPool, InputChannel, LocalPool
+from flowcontrol.state.rows import UNLIMITED, Gate
 
-STATES = [cls for cls in vars(states).values() if isinstance(cls, type)]
+STATES = [cls for cls in vars(network).values() if isinstance(cls, type)]
 
 
 def channel(exclusive=2, floating=0, required=2, waiting=0, unannounced=0, initial=2):
@@ -43,7 +43,7 @@ def pool(size=4, in_use=0, free=1, required=1, maximum=8, overdraft=0):
     ],
 )
 def test_reported_backlog(data, flush, finished, last_is_event, blocked, expected):
-    assert sender_rules.reported_backlog(data, flush, finished, last_is_event, blocked) == expected
+    assert credit_rules.reported_backlog(data, flush, finished, last_is_event, blocked) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_reported_backlog(data, flush, finished, last_is_event, blocked, expecte
     [(0, 0, 0), (1, 0, 0), (1, 1, 1), (2, 0, 1), (2, 1, 1), (3, 0, 2), (3, 1, 2)],
 )
 def test_finished_count(size, seen, expected):
-    assert sender_rules.finished_count(size, seen) == expected
+    assert credit_rules.finished_count(size, seen) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_finished_count(size, seen, expected):
     [(0, 0, 0, 0), (0, 0, 1, 1), (0, 0, 2, 1), (0, 1, 0, 1), (1, 1, 2, 0)],
 )
 def test_is_data_available(blocked, flush, finished, expected):
-    assert sender_rules.is_data_available(blocked, flush, finished) == expected
+    assert credit_rules.is_data_available(blocked, flush, finished) == expected
 
 
 def test_is_event_available_over_all_inputs():
-    assert [sender_rules.is_event_available(b, e) for b in (0, 1) for e in (0, 1)] == [0, 1, 0, 0]
+    assert [credit_rules.is_event_available(b, e) for b in (0, 1) for e in (0, 1)] == [0, 1, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_is_event_available_over_all_inputs():
     ],
 )
 def test_flush(size, pending, unread, blocked, notifies, pending_after):
-    assert sender_rules.should_notify_on_flush(size, pending, unread, blocked) == notifies
-    assert sender_rules.flush_pending_after(size, pending, unread) == pending_after
+    assert credit_rules.should_notify_on_flush(size, pending, unread, blocked) == notifies
+    assert credit_rules.flush_pending_after(size, pending, unread) == pending_after
 
 
 @pytest.mark.parametrize(
@@ -89,21 +89,21 @@ def test_flush(size, pending, unread, blocked, notifies, pending_after):
     [(0, 0, 0, 0), (0, 0, 2, 0), (0, 1, 0, 1), (0, 1, 1, 0), (1, 0, 0, 1), (1, 1, 2, 1)],
 )
 def test_is_slice_sent(nbytes, finished, initial, expected):
-    assert sender_rules.is_slice_sent(nbytes, finished, initial) == expected
+    assert credit_rules.is_slice_sent(nbytes, finished, initial) == expected
 
 
 def test_a_backlog_is_announced_only_without_any_credit():
     due = [
         case
         for case in itertools.product((0, 1), (0, 1), (0, 3), (0, 1))
-        if sender_rules.needs_backlog_announcement(*case) == 1
+        if credit_rules.needs_backlog_announcement(*case) == 1
     ]
     assert due == [(0, 0, 3, 0)]  # initial credit 0, credit 0, a backlog, not available
 
 
 def test_reader_rules():
-    assert [sender_rules.is_reader_available(c, 1, 0) for c in (0, 1, 2)] == [0, 1, 1]
-    assert [sender_rules.is_reader_available(c, 0, 1) for c in (0, 1, 2)] == [1, 0, 0]
+    assert [credit_rules.is_reader_available(c, 1, 0) for c in (0, 1, 2)] == [0, 1, 1]
+    assert [credit_rules.is_reader_available(c, 0, 1) for c in (0, 1, 2)] == [1, 0, 0]
 
 
 # -- pool --------------------------------------------------------------------------------------
@@ -229,23 +229,23 @@ def gate(channels, own_pool, segments, waiting=None):
 )
 def test_floating_buffers_are_taken_first_and_required_falls(exclusive, floating, taken, after):
     row = channel(exclusive, floating, required=0)
-    assert channel_rules.request_buffer(row) == taken
+    assert credit_rules.request_buffer(row) == taken
     assert row == channel(*after, required=-1)
 
 
 def test_a_released_channel_takes_announces_and_wants_nothing():
     row = channel(unannounced=3)
     row.is_released = 1
-    assert channel_rules.request_buffer(row) == 0
-    assert channel_rules.announce(row) == 0
-    assert channel_rules.on_backlog(gate([row], pool(), GlobalPool(20, 9, 0, 1)), 0, 5) == 0
+    assert credit_rules.request_buffer(row) == 0
+    assert credit_rules.announce(row) == 0
+    assert credit_rules.on_backlog(gate([row], pool(), GlobalPool(20, 9, 0, 1)), 0, 5) == 0
     assert row.required == 2
 
 
 def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
     """Section 1.5: also then, if the channel holds no floating buffer to give back."""
     row = channel(exclusive=1, required=1)
-    assert channel_rules.recycle_exclusive(gate([row], pool(), GlobalPool(20, 9, 2, 1)), 0) == 1
+    assert credit_rules.recycle_exclusive(gate([row], pool(), GlobalPool(20, 9, 2, 1)), 0) == 1
     assert row == channel(exclusive=2, required=1, unannounced=1)
 
 
@@ -255,7 +255,7 @@ def test_a_recycled_exclusive_buffer_gives_credit_above_what_is_required():
 def test_an_exclusive_buffer_pushes_one_out_only_above_what_is_required(floating, required, pushed):
     row, gate_pool = channel(1, floating, required), pool(size=4, in_use=floating, free=0)
     own = gate([row], gate_pool, GlobalPool(20, 0, 2, 1))
-    assert channel_rules.recycle_exclusive(own, 0) == 1 - pushed
+    assert credit_rules.recycle_exclusive(own, 0) == 1 - pushed
     assert row == channel(2, floating - pushed, required, unannounced=1 - pushed)
     assert gate_pool == pool(size=4, in_use=floating - pushed, free=pushed)
 
@@ -263,7 +263,7 @@ def test_an_exclusive_buffer_pushes_one_out_only_above_what_is_required(floating
 def test_an_exclusive_buffer_of_a_released_channel_goes_to_the_global_pool():
     row, segments = channel(0, 0), GlobalPool(20, 5, 2, 1)
     row.is_released = 1
-    assert channel_rules.recycle_exclusive(gate([row], pool(), segments), 0) == 0
+    assert credit_rules.recycle_exclusive(gate([row], pool(), segments), 0) == 0
     assert (row.exclusive, segments) == (0, GlobalPool(20, 6, 1, 1))
 
 
@@ -273,7 +273,7 @@ def test_a_floating_buffer_over_the_quota_or_of_a_destroyed_pool_leaves_it(destr
     gate_pool.is_destroyed = destroyed
     segments = GlobalPool(20, 5, 2, 1)
     rows.fifo_push(waiting, 0)
-    assert channel_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == -1
+    assert credit_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == -1
     assert (gate_pool.in_use, gate_pool.free, segments.free, row.is_waiting) == (1, 0, 6, 1)
 
 
@@ -286,7 +286,7 @@ def test_a_floating_buffer_pushed_out_goes_to_the_first_who_waits():
     )
     rows.fifo_push(waiting, 1)
     assert (
-        channel_rules.recycle_exclusive(gate([giver, taker], gate_pool, segments, waiting), 0) == 0
+        credit_rules.recycle_exclusive(gate([giver, taker], gate_pool, segments, waiting), 0) == 0
     )
     assert giver == channel(2, 1, required=2)
     assert taker == channel(2, 1, required=5, waiting=1, unannounced=1)
@@ -304,9 +304,7 @@ def test_channels_that_refuse_lose_their_place_and_the_buffer_stays_in_the_pool(
     )
     rows.fifo_push(waiting, 0)
     rows.fifo_push(waiting, 1)
-    assert (
-        channel_rules.recycle_floating(gate([full, released], gate_pool, segments, waiting)) == -1
-    )
+    assert credit_rules.recycle_floating(gate([full, released], gate_pool, segments, waiting)) == -1
     assert gate_pool == pool(size=2, in_use=0, free=1)
     assert [full.is_waiting, released.is_waiting, waiting[1]] == [0, 0, 0]
 
@@ -315,7 +313,7 @@ def test_an_accepted_buffer_fetches_more_and_all_of_it_is_credit():
     row = channel(2, 0, required=5, waiting=1)
     gate_pool, segments, waiting = pool(size=4, in_use=1, free=2), GlobalPool(20, 0, 2, 1), [0] * 3
     rows.fifo_push(waiting, 0)
-    assert channel_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == 0
+    assert credit_rules.recycle_floating(gate([row], gate_pool, segments, waiting)) == 0
     assert row == channel(2, 3, required=5, unannounced=3)
 
 
@@ -331,10 +329,10 @@ def functions(*modules):
     ]
 
 
-OF_A_SENDER = functions(sender_rules)
+OF_A_SENDER = functions(credit_rules)
 
 COMPILED = [
-    *(value for module in (rows, pool_rules, channel_rules, sender_rules)
+    *(value for module in (rows, pool_rules, credit_rules, credit_rules)
       for value in vars(module).values()
       if inspect.isfunction(value) and value.__module__ == module.__name__
       and value not in (rows.fifo, rows.fifo_values, rows.refill)),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.rows import UNLIMITED
-from flowcontrol.protocol.sizing import redistribute
+from flowcontrol.protocol.network.partition_kinds import redistribute
+from flowcontrol.state.rows import UNLIMITED
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from dataclasses import astuple
 
 import pytest
 
-from flowcontrol.protocol import channel_rules, pool_rules, rows, sender_rules
-from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
+from flowcontrol.protocol.network import credit_rules, pool_rules
 from flowcontrol.spec.connection import credit_after_send
+from flowcontrol.state import rows
+from flowcontrol.state.network import GlobalPool, InputChannel, LocalPool
+from flowcontrol.state.rows import Gate
 
 MESSAGES = 3
 
@@ -64,7 +65,7 @@ def normal(waiting):
 
 def backlog_of(sender):
     """Of full buffers behind which the end is known: the queue was finished or flushed."""
-    return sender_rules.reported_backlog(sender[1], 1, 0, 0, 0)
+    return credit_rules.reported_backlog(sender[1], 1, 0, 0, 0)
 
 
 def gate(channels, pool, segments, waiting):
@@ -77,15 +78,15 @@ def write(i, channels, pool, segments, waiting, senders):
         return False
     sender[0] -= 1
     sender[1] += 1
-    if sender_rules.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
+    if credit_rules.needs_backlog_announcement(channels[i].initial, sender[2], sender[1], 0):
         sender[5] += (-backlog_of(sender),)
     return True
 
 
 def send(i, channels, pool, segments, waiting, senders):
     sender = senders[i]
-    available = sender_rules.is_data_available(0, 1 if sender[1] else 0, 0)
-    if not sender_rules.is_reader_available(sender[2], available, 0):
+    available = credit_rules.is_data_available(0, 1 if sender[1] else 0, 0)
+    if not credit_rules.is_reader_available(sender[2], available, 0):
         return False
     sender[1] -= 1
     sender[2] = credit_after_send(sender[2], 0)
@@ -100,10 +101,10 @@ def deliver(i, channels, pool, segments, waiting, senders):
         return False
     backlog, sender[5] = sender[5][0], sender[5][1:]
     if backlog >= 0:
-        kind = channel_rules.request_buffer(channels[i])
+        kind = credit_rules.request_buffer(channels[i])
         assert kind != rows.TAKEN_NONE
         sender[6] += (kind,)
-    channel_rules.on_backlog(gate(channels, pool, segments, waiting), i, abs(backlog))
+    credit_rules.on_backlog(gate(channels, pool, segments, waiting), i, abs(backlog))
     return True
 
 
@@ -114,15 +115,15 @@ def consume(i, channels, pool, segments, waiting, senders):
     kind, sender[6] = sender[6][0], sender[6][1:]
     sender[4] += 1
     if kind == rows.TAKEN_FLOATING:
-        channel_rules.recycle_floating(gate(channels, pool, segments, waiting))
+        credit_rules.recycle_floating(gate(channels, pool, segments, waiting))
     else:
-        channel_rules.recycle_exclusive(gate(channels, pool, segments, waiting), i)
+        credit_rules.recycle_exclusive(gate(channels, pool, segments, waiting), i)
     pool_rules.serve_pools([pool], segments)
     return True
 
 
 def announce(i, channels, pool, segments, waiting, senders):
-    credit = channel_rules.announce(channels[i])
+    credit = credit_rules.announce(channels[i])
     senders[i][7] += (credit,) if credit else ()
     return credit > 0
 
@@ -148,7 +149,7 @@ def check(state, total):
         assert credit >= 0
         assert consumed <= sent <= MESSAGES
         granted = credit + sent + sum(back) + row.unannounced
-        held = channel_rules.available_buffers(row) + len(kinds)
+        held = credit_rules.available_buffers(row) + len(kinds)
         assert granted - consumed == held
         assert sum(message >= 0 for message in wire) + len(kinds) + consumed == sent
         floating += row.floating + kinds.count(rows.TAKEN_FLOATING)

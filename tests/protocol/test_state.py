@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol import states
-from flowcontrol.protocol.state import (
+from flowcontrol.state import network
+from flowcontrol.state.declared import (
     as_dict,
     assign,
     cell,
@@ -20,7 +20,7 @@ from flowcontrol.protocol.state import (
     width,
 )
 
-STATES = [cls for cls in vars(states).values() if isinstance(cls, type)]
+STATES = [cls for cls in vars(network).values() if isinstance(cls, type)]
 
 
 @dataclass(slots=True)

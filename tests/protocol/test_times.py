@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.times import (
+from flowcontrol.protocol.service import (
     blocked_relay_us,
     blocked_source_us,
     busy_us,

@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME, stamps
-from flowcontrol.protocol.spark_time import grouping
-from flowcontrol.protocol.spark_time.states import TaskBatch
-from flowcontrol.protocol.spark_time.watermarks import APPEND, WatermarkOperator
-from flowcontrol.protocol.state import columns
-from flowcontrol.protocol.windows import entries as window_entries
-from flowcontrol.protocol.windows import firing, further, keeping, triggers
-from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
-from flowcontrol.protocol.windows.states import NO_TIMEOUT, ColumnValues, Windows, WindowSettings
+from flowcontrol.protocol.event_time import watermarks
+from flowcontrol.protocol.windows import contents, firing, keeping, spark_batches, triggers
+from flowcontrol.protocol.windows import firing as window_entries
+from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
+from flowcontrol.protocol.windows.spark_batches import APPEND, WatermarkOperator
+from flowcontrol.state.declared import columns
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, TaskBatch
+from flowcontrol.state.windows import NO_TIMEOUT, ColumnValues, Windows, WindowSettings
 
 TIMES = (MIN_TIME, MIN_TIME + 1, -1, 0, 1, MAX_TIME - 1, MAX_TIME)
 SIZES = (1, 7, MAX_TIME // 2, MAX_TIME)
@@ -78,9 +77,9 @@ def test_the_number_of_a_group_that_comes_too_late_fits(narrow: type[int], input
     windows.store.watermark = narrow(MAX_TIME)
     batch = TaskBatch(has_watermark=narrow(1), mode=narrow(APPEND))
     operators = [WatermarkOperator(narrow(0)) for _ in range(inputs)]
-    row = narrow(inputs - 1), narrow(stamps.IDS - 1), narrow(5), narrow(1)
-    assert grouping.take_row(windows, batch, operators, *row) == firing.TAKEN
-    assert windows.entries[0].key == -stamps.IDS * inputs
+    row = narrow(inputs - 1), narrow(watermarks.IDS - 1), narrow(5), narrow(1)
+    assert spark_batches.take_row(windows, batch, operators, *row) == firing.TAKEN
+    assert windows.entries[0].key == -watermarks.IDS * inputs
     assert batch.late == 1
 
 
@@ -91,10 +90,10 @@ def test_places_of_further_columns_fit(narrow: type[int], count: int) -> None:
     held: Any = defaultdict(ColumnValues)
     windows = keeping.new_windows(WindowSettings(), 1)._replace(further=held, table=rows)
     windows.settings.further, last = narrow(count), narrow(1 << 27)
-    windows.store.element_id = narrow(stamps.IDS - 1)
-    further.put_further_in(windows, last)
-    further.absorb_further(windows, narrow(0), last)
-    further.purge_further(windows, last)
-    assert max(rows) == stamps.IDS * count - 1
+    windows.store.element_id = narrow(watermarks.IDS - 1)
+    contents.put_further_in(windows, last)
+    contents.absorb_further(windows, narrow(0), last)
+    contents.purge_further(windows, last)
+    assert max(rows) == watermarks.IDS * count - 1
     assert max(held) == ((1 << 27) + 1) * count - 1
     assert held[count - 1].sum == -1

@@ -8,7 +8,7 @@ import placing
 import pytest
 import translate
 
-from flowcontrol.protocol.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.given import as_scenario
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from modules import ROOT, load
 from staged_runs import staged

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowcontrol import emulate
-from flowcontrol.job import Job
-from flowcontrol.job.run import Run
+from flowcontrol.layout.job import Job
+from flowcontrol.results.run import Run
 from flowcontrol.run.remedies import checkpoint_remedies
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import clock, simulate

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scaling.runs import scaled
 from flowcontrol.scaling.runs.controllers import Decision
 from flowcontrol.scaling.runs.derive import arrivals, derive

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scaling.ds2_policy import Ds2Policy
 from flowcontrol.scaling.runs.scaled import run_scaled
 from flowcontrol.scenario import parse_scenario

@@ -15,8 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from flowcontrol.protocol import rows
 from flowcontrol.spec import ConnectionQueue, InputGate, InsufficientBuffersError, NetworkBufferPool
+from flowcontrol.state import rows
 from modules import load
 
 channel_pair = load("tests/spec/channel_pair.py")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.restarts import silent_death_seen_us
+from flowcontrol.protocol.restarts.recovery import silent_death_seen_us
 from flowcontrol.spec.recovery import (
     Recovery,
     age_bounds_us,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool
 from flowcontrol.spec.connection import credit_after_resume, credit_after_send
 from flowcontrol.spec.gate import block_channel, release_channel, resume_channel
 from flowcontrol.spec.subpartition import should_notify_on_add, should_notify_priority
+from flowcontrol.state.network import GlobalPool, InputChannel, LocalPool
+from flowcontrol.state.rows import Gate
 
 
 def channel(exclusive=2, floating=0, required=2, waiting=0, unannounced=0, initial=2):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.partitioners import channel_of_group, channel_of_key
+from flowcontrol.protocol.network.partitioners import channel_of_group, channel_of_key
 from flowcontrol.spec import gate_spec, java_hash, key_group, key_group_range, partition_spec
 
 

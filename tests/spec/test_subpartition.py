@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flowcontrol.protocol.queues import in_order
 from flowcontrol.spec import Message, ProtocolError, Subpartition
 from flowcontrol.spec.subpartition import EVENT_KINDS
+from flowcontrol.state.queues import in_order
 
 SIZE = 1024
 COUNTS = ("notifications", "priority_notifications", "total_buffers", "total_bytes")

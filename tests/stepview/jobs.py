@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.stepview.film import Film, film
 from staged_runs import staged

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.stepview import names
-from flowcontrol.stepview.happenings import KINDS
+from flowcontrol.stepview import shown
+from flowcontrol.stepview.film import KINDS
 from modules import load
 
 jobs = load("tests/stepview/jobs.py")
@@ -41,8 +41,8 @@ def load_virtual(system: str):
     """Return a film of a system that only the kernel runs."""
     from itertools import islice
 
+    from flowcontrol.results.running import step
     from flowcontrol.stepview.film import film
-    from flowcontrol.virtual.running import step
 
     job = jobs.job_of(jobs.FORWARD, system=system)
     return film(system, job, islice(step(job), 300), 0)
@@ -50,7 +50,7 @@ def load_virtual(system: str):
 
 def test_rules_that_act_are_in_the_table_and_follow_the_counters() -> None:
     film = jobs.film_of(jobs.job_of(jobs.BARRIERS), 0, 700)
-    table, met = names.table("rules.yaml"), set()
+    table, met = shown.table("rules.yaml"), set()
     before = film.states[0]
     for state in film.states[1:]:
         for name, channel in state["channels"].items():
@@ -70,7 +70,7 @@ def test_rules_that_act_are_in_the_table_and_follow_the_counters() -> None:
 
 def test_every_kind_has_a_letter_and_a_look_of_its_own() -> None:
     """Colour is never all that tells two kinds apart."""
-    kinds = names.table("kinds.yaml")
+    kinds = shown.table("kinds.yaml")
     letters = [row["letter"] for row in kinds.values()]
     assert len(set(letters)) == len(letters)
     assert len({(row["colour"], row["pattern"]) for row in kinds.values()}) >= 15

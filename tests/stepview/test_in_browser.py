@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.stepview import names
+from flowcontrol.stepview import shown as names
 from flowcontrol.stepview.film import Film
-from flowcontrol.stepview.moments import Moments, moments
-from flowcontrol.stepview.page import step_page
+from flowcontrol.stepview.page import Moments, moments, step_page
 from flowcontrol.stepview.step import step
 from modules import ROOT, load
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.virtual.running import step
+from flowcontrol.results.running import step
 from modules import load
 
 jobs = load("tests/stepview/jobs.py")

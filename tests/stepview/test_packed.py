@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.stepview.packed import changes, leaves, packed, unpacked
+from flowcontrol.stepview.shown import changes, leaves, packed, unpacked
 from modules import load
 
 jobs = load("tests/stepview/jobs.py")

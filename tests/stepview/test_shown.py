@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from flowcontrol.records import RESULTS
+from flowcontrol.results.running import step
 from flowcontrol.run.emulate import emulate
 from flowcontrol.stepview.film import film
 from flowcontrol.stepview.shown import shown_state
-from flowcontrol.virtual.running import step
 from modules import load
 
 jobs = load("tests/stepview/jobs.py")
@@ -80,7 +80,7 @@ def test_every_buffer_is_a_cell() -> None:
 
 
 def test_a_state_has_the_same_figures_in_every_round() -> None:
-    from flowcontrol.stepview.packed import leaves
+    from flowcontrol.stepview.shown import leaves
     from staged_runs import staged
 
     job = jobs.job_of(jobs.BARRIERS)

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from flowcontrol.protocol.channel_rules import recycle_floating
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.queues import BARRIER, CANCEL_MARKER, DATA, END_OF_PARTITION, new_queue
-from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, receive
-from flowcontrol.protocol.rows import fifo
-from flowcontrol.protocol.sides import Gate
-from flowcontrol.protocol.states import (
+from flowcontrol.protocol.network.credit_rules import recycle_floating
+from flowcontrol.protocol.network.pool_rules import fetch_segment
+from flowcontrol.protocol.network.rounds import EVENT_POLLED, NO_INPUT, receive
+from flowcontrol.state.network import (
     AlignedChannel,
     Alignment,
     GlobalPool,
@@ -27,8 +24,10 @@ from flowcontrol.protocol.states import (
     ReceivedMessage,
     Task,
 )
+from flowcontrol.state.queues import BARRIER, CANCEL_MARKER, DATA, END_OF_PARTITION, new_queue
+from flowcontrol.state.rows import Gate, fifo
 from flowcontrol.systems import barrier_buffer as bb
-from flowcontrol.systems.tcp_connection import obtain_buffer
+from flowcontrol.systems.tcp import obtain_buffer
 
 NBYTES = 100
 """Of a buffer: its record is its number."""

@@ -10,8 +10,25 @@ from typing import Any
 import pytest
 
 from flowcontrol.protocol.checkpoints.barriers import BARRIER_BYTES
-from flowcontrol.protocol.events import broadcast_event, finish_partition
-from flowcontrol.protocol.queues import (
+from flowcontrol.protocol.network.events import broadcast_event, finish_partition, follow_alignment
+from flowcontrol.protocol.network.rounds import (
+    EVENT_POLLED,
+    NO_INPUT,
+    RECORD,
+    next_input,
+    read_records,
+)
+from flowcontrol.state.network import (
+    AlignedChannel,
+    GlobalPool,
+    InputChannel,
+    LocalPool,
+    Message,
+    ReceivedMessage,
+    Subpartition,
+    Task,
+)
+from flowcontrol.state.queues import (
     ALIGNED_BARRIER,
     AT_LEAST_ONCE_BARRIER,
     CANCEL_MARKER,
@@ -22,20 +39,7 @@ from flowcontrol.protocol.queues import (
     in_order,
     new_queue,
 )
-from flowcontrol.protocol.rounds import EVENT_POLLED, NO_INPUT, RECORD, next_input, read_records
-from flowcontrol.protocol.rows import FIFO_SLOTS, fifo, fifo_values
-from flowcontrol.protocol.sides import Gate, Partition
-from flowcontrol.protocol.states import (
-    AlignedChannel,
-    GlobalPool,
-    InputChannel,
-    LocalPool,
-    Message,
-    ReceivedMessage,
-    Subpartition,
-    Task,
-)
-from flowcontrol.protocol.withholding import follow_alignment
+from flowcontrol.state.rows import FIFO_SLOTS, Gate, Partition, fifo, fifo_values
 from flowcontrol.systems.transports.record_rounds import (
     QUEUE_MESSAGES,
     close_records,
@@ -46,8 +50,13 @@ from flowcontrol.systems.transports.record_rounds import (
     sent_slots,
     write_records,
 )
-from flowcontrol.systems.transports.restarts import begin_receiver, begin_sender
-from flowcontrol.systems.transports.rules import names, next_grant, parameters
+from flowcontrol.systems.transports.rules import (
+    begin_receiver,
+    begin_sender,
+    names,
+    next_grant,
+    parameters,
+)
 from flowcontrol.systems.transports.transport import FREE, ChannelGrant, RecordTransport, RoundEnd
 
 EVENTS, BYTES = 18, 100

@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import rounds as r
-from flowcontrol.protocol import rows as w
-from flowcontrol.protocol.channel_rules import recycle_floating
-from flowcontrol.protocol.pool_rules import fetch_segment
-from flowcontrol.protocol.queues import new_queue
-from flowcontrol.protocol.rows import UNLIMITED
-from flowcontrol.protocol.sides import Gate, Partition
-from flowcontrol.protocol.sizing import unreserved_sizes
-from flowcontrol.protocol.states import GlobalPool, InputChannel, LocalPool, Message, Subpartition
-from flowcontrol.systems import tcp_buffers as tb
-from flowcontrol.systems import tcp_connection as t
+from flowcontrol.protocol.network import rounds as r
+from flowcontrol.protocol.network.credit_rules import recycle_floating
+from flowcontrol.protocol.network.partition_kinds import unreserved_sizes
+from flowcontrol.protocol.network.pool_rules import fetch_segment
+from flowcontrol.state import rows as w
+from flowcontrol.state.network import GlobalPool, InputChannel, LocalPool, Message, Subpartition
+from flowcontrol.state.queues import new_queue
+from flowcontrol.state.rows import UNLIMITED, Gate, Partition
+from flowcontrol.systems import tcp as t
+from flowcontrol.systems import tcp as tb
 
 PAGE = 32_768
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.states import InputChannel
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import bdp_window
 from flowcontrol.systems.transports import cumulative_credit as c
 from flowcontrol.systems.transports import half_return_credit as p

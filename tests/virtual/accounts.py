@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job import Job, JobEdge, JobVertex
-from flowcontrol.protocol.queues import SPANNING_DATA
+from flowcontrol.layout.graph import JobEdge, JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.state.queues import SPANNING_DATA
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]

@@ -9,20 +9,20 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.window_settings import has_windows
+from flowcontrol.control.between import Between
+from flowcontrol.kernel.loop import advance
+from flowcontrol.kernel.views import wake
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import Replayed, read_replayed
+from flowcontrol.layout.window_settings import has_windows
+from flowcontrol.memory.fields import ABSENT, CONNECTION, DISK
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.places import FLAG_REPORTS
+from flowcontrol.results.state_reader import StateReader
+from flowcontrol.results.windows import WindowResults
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.virtual.between import Between
-from flowcontrol.virtual.fields import ABSENT, CONNECTION, DISK
-from flowcontrol.virtual.header import FLAG_REPORTS
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.replay import read_replayed
-from flowcontrol.virtual.state_reader import StateReader
-from flowcontrol.virtual.wheel import wake
-from flowcontrol.virtual.window_results import WindowResults
+from flowcontrol.trace.round_state import RoundState
 from staged_runs import RoundRows, round_rows, run_staged
 
 RUNS, AGES, REPORTS = 1 << 16, 1 << 10, 1 << 8

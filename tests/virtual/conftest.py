@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from flowcontrol.virtual.loop import prepare
-from flowcontrol.virtual.parts import EVERYTHING
+from flowcontrol.kernel.loop import prepare
+from flowcontrol.memory.parts import EVERYTHING
 from modules import load
 
 HERE = Path(__file__).parent

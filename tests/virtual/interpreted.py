@@ -15,9 +15,9 @@ if sys.argv[1] == "--without-numba":
 
 import pyarrow as pa
 
+from flowcontrol.kernel.compiled import is_compiled
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.compiled import is_compiled
 
 assert not is_compiled()
 out = Path(sys.argv[1])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import read_replayed
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.observed import Observed
+from flowcontrol.live.history import Observed
 from flowcontrol.live.runtime import StageRuntime
-from flowcontrol.virtual.replay import read_replayed
 
 Rows = list[dict[str, Any]]
 

@@ -13,14 +13,17 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.routing import weights_of
-from flowcontrol.job.work import ServiceCurve
-from flowcontrol.protocol.partitioners import integer_weights
+from flowcontrol.kernel import loop
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.shares import weights_of
+from flowcontrol.layout.work import ServiceCurve
+from flowcontrol.protocol.network.partitioners import integer_weights
 from flowcontrol.protocol.service import work_by
+from flowcontrol.results import running
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.schedule import MICROSECONDS
-from flowcontrol.virtual import loop, running, simulate
+from flowcontrol.virtual import simulate
 
 LIMIT = 1 << 63
 EXAMPLES = settings.default.max_examples * (2 if settings.default.max_examples >= 100 else 1)

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.figures import put_out_and_pending
-from flowcontrol.protocol.event_time.marks import WATERMARK, pending_mark
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.protocol.event_time.watermarks import WATERMARK, pending_mark
+from flowcontrol.results.run import put_out_and_pending
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.stepview.shown import shown_state
 from flowcontrol.virtual import simulate

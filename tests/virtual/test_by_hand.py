@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.routing import weights_of
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.shares import weights_of
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.queues import BACKLOG_ANNOUNCEMENT
 
 NETMEM = "taskmanager.network.memory."
 

@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import pytest
 
 import flowcontrol
+from flowcontrol.kernel import compiled, loop
+from flowcontrol.kernel.compiled import cache_folder, is_compiled
+from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import compiled, loop, simulate
-from flowcontrol.virtual.compiled import cache_folder, is_compiled
-from flowcontrol.virtual.parts import EVERYTHING
+from flowcontrol.virtual import simulate
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
 
@@ -27,9 +28,10 @@ PACKAGE = Path(flowcontrol.__file__).parent
 WHOLE = """
 import json
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import compiled, simulate
-from flowcontrol.virtual.loop import kernel_with
-from flowcontrol.virtual.parts import BUFFERS
+from flowcontrol.kernel import compiled
+from flowcontrol.virtual import simulate
+from flowcontrol.kernel.loop import kernel_with
+from flowcontrol.memory.parts import BUFFERS
 
 advance = kernel_with(BUFFERS)
 network = "taskmanager.network.memory."
@@ -55,10 +57,10 @@ import json
 
 import numpy as np
 
-from flowcontrol.protocol.state import width
-from flowcontrol.virtual import compiled
-from flowcontrol.virtual.cells import view
-from flowcontrol.virtual.fields import KernelInputChannel
+from flowcontrol.state.declared import width
+from flowcontrol.kernel import compiled
+from flowcontrol.memory.cells import view
+from flowcontrol.memory.fields import KernelInputChannel
 from flowcontrol.virtual.small import advance
 
 memory = np.zeros(width(KernelInputChannel), np.int64)
@@ -75,10 +77,10 @@ print(json.dumps({
 """
 
 SMALL_ENTRY = """
-from flowcontrol.protocol.channel_rules import request_buffer
-from flowcontrol.virtual.compiled import compile_entry
-from flowcontrol.virtual.parts import BUFFERS
-from flowcontrol.virtual.views import in_rows, whole
+from flowcontrol.protocol.network.credit_rules import request_buffer
+from flowcontrol.kernel.compiled import compile_entry
+from flowcontrol.memory.parts import BUFFERS
+from flowcontrol.kernel.views import in_rows, whole
 
 
 def _advance(memory, end):
@@ -201,7 +203,7 @@ def test_a_kernel_is_compiled_once_for_its_rules(
     assert again.channels == first.channels
     assert files(first.folder) == kept
 
-    rules = package / "protocol" / "channel_rules.py"
+    rules = package / "protocol" / "network" / "credit_rules.py"
     before = rules.read_text()
     change(rules, FLOATING_FIRST + EXCLUSIVE_FIRST, EXCLUSIVE_FIRST + FLOATING_FIRST)
     other = kernel_in(python, entry)
@@ -268,18 +270,21 @@ def test_every_module_that_is_compiled_names_the_folder(
     python: Callable[..., Any], package: Path
 ) -> None:
     modules = compiled_modules()
-    places = ("flowcontrol.protocol.", "flowcontrol.operators.", "flowcontrol.systems.")
+    places = ("flowcontrol.protocol.", "flowcontrol.protocol.tasks.", "flowcontrol.systems.")
     rules = {name for name in modules if name.startswith(places)}
-    assert {"flowcontrol.protocol.channel_rules", "flowcontrol.protocol.pool_rules"} <= rules
-    assert {"flowcontrol.operators.task", "flowcontrol.operators.selectivity"} <= rules
-    assert "flowcontrol.virtual.ages" in modules  # which only a worker's methods call
+    assert {
+        "flowcontrol.protocol.network.credit_rules",
+        "flowcontrol.protocol.network.pool_rules",
+    } <= rules
+    assert {"flowcontrol.protocol.tasks.task", "flowcontrol.protocol.tasks.operators"} <= rules
+    assert "flowcontrol.kernel.ages" in modules  # which only a worker's methods call
     # What draws random numbers has a compiled form of its own, in flowcontrol.virtual.
     own = {name for name in modules if name.startswith("flowcontrol.virtual.")}
-    assert modules - rules - own <= {"flowcontrol.job.work", "flowcontrol.job.routing"}
-    names = sorted(rules | own | {"flowcontrol.virtual.lowering", "flowcontrol.protocol.rows"})
+    assert modules - rules - own <= {"flowcontrol.layout.work", "flowcontrol.layout.shares"}
+    names = sorted(rules | own | {"flowcontrol.kernel.lowering", "flowcontrol.state.rows"})
     code = f"""
 import json, pathlib
-from flowcontrol.virtual.compiled import cache_folder
+from flowcontrol.kernel.compiled import cache_folder
 found = {{"": str(cache_folder())}}
 for name in {names!r}:
     path = pathlib.Path(*name.split(".")).with_suffix(".py")
@@ -367,7 +372,7 @@ def test_an_entry_that_cannot_be_compiled_runs_interpreted(
 def test_a_run_whose_kernel_cannot_be_lowered_is_the_same(
     failing: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flowcontrol.virtual import loop
+    from flowcontrol.kernel import loop
 
     scenario = parse_scenario(PAIR)
     before = simulate(scenario)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.protocol.state import assign
-from flowcontrol.virtual import cells as c
-from flowcontrol.virtual.cells import dtype, rows_in, view, views, whole_view
-from flowcontrol.virtual.compiled import is_compiled
+from flowcontrol.kernel.compiled import is_compiled
+from flowcontrol.memory import cells as c
+from flowcontrol.memory.cells import dtype, rows_in, view, views, whole_view
+from flowcontrol.state.declared import assign
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ def test_objects_and_views_run_a_rule_alike() -> None:
 def test_a_rule_is_compiled_as_it_stands() -> None:
     from numba import njit
 
-    from flowcontrol.virtual.lowered_state import placed_at, rows_type
+    from flowcontrol.kernel.lowered_state import placed_at, rows_type
 
     def at(memory: Any, place: int, count: int) -> Any:
         return views(Channel, memory, place, count)
@@ -141,7 +141,7 @@ def test_a_state_in_the_midst_of_another_stands_there(way: str) -> None:
     else:
         from numba import njit
 
-        from flowcontrol.virtual.lowered_state import placed_at, state_type
+        from flowcontrol.kernel.lowered_state import placed_at, state_type
 
         def at(memory: Any, place: int) -> Any:
             return view(Gate, memory, place)

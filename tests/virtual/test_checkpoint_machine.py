@@ -24,15 +24,15 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.channel_state import ChannelId
-from flowcontrol.job.failure_control import TOO_MANY_CHECKPOINTS
-from flowcontrol.job.fault_settings import FaultSettings
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.control.failures import TOO_MANY_CHECKPOINTS
+from flowcontrol.layout.job import FaultSettings, Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
-from flowcontrol.protocol.queues import KINDS
 from flowcontrol.scenario import Savepoint, parse_scenario
 from flowcontrol.scenario.fault_models import Failure
+from flowcontrol.state.queues import KINDS
+from flowcontrol.trace.channel_state import ChannelId
+from flowcontrol.trace.round_state import RoundState
 from modules import load
 
 clocks = load("tests/virtual/clocks.py")

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 import flowcontrol
-from flowcontrol.job.channel_state import AddCredit, ResumeConsumption
+from flowcontrol.memory import log_sizes
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
-from flowcontrol.protocol.queues import ALIGNED_BARRIER, DATA, SPANNING_DATA, UNALIGNED_BARRIER
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.virtual import log_sizes, simulate
+from flowcontrol.state.queues import ALIGNED_BARRIER, DATA, SPANNING_DATA, UNALIGNED_BARRIER
+from flowcontrol.trace.channel_state import AddCredit, ResumeConsumption
+from flowcontrol.virtual import simulate
 
 CHECKPOINT = "execution.checkpointing."
 NETMEM = "taskmanager.network.memory."

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import TaskState
-from flowcontrol.protocol.state import copied
+from flowcontrol.layout.job import Job
+from flowcontrol.state.declared import copied
+from flowcontrol.trace.round_state import TaskState
 from staged_runs import RoundRows, round_rows, run_staged
 
 Change = Callable[[TaskState], TaskState]

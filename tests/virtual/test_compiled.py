@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 import yaml
 
+from flowcontrol.kernel.compiled import is_compiled
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.compiled import is_compiled
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -12,12 +12,13 @@ import pyarrow as pa
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, JobEdge, JobVertex
-from flowcontrol.job.run import Run
-from flowcontrol.operators.states import TASK_INPUT
+from flowcontrol.layout.graph import JobEdge, JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.task_memory import times_before
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, Stage
+from flowcontrol.state.tasks import TASK_INPUT
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.sink_memory import times_before
 
 EXAMPLES = settings.default.max_examples * 3 // 5
 

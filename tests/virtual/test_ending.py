@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import flowcontrol
-from flowcontrol.protocol.queues import END_OF_PARTITION
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.queues import END_OF_PARTITION
 
 WAYS: dict[str, dict[str, Any]] = {
     "credit": {},

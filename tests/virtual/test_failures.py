@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from hypothesis import settings
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 from modules import load

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.run import Run
+from flowcontrol.kernel.jobs import Timeline
+from flowcontrol.kernel.loop import advance
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.memory import Memory
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.jobs import Timeline
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import Memory, fill
 
 BUFFERS = "taskmanager.network.numberOfBuffers"
 TIMEOUT = "taskmanager.network.memory.buffers-request-timeout"

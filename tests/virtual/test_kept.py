@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.virtual import kept
-from flowcontrol.virtual.compiled import is_compiled
+from flowcontrol.kernel import kept
+from flowcontrol.kernel.compiled import is_compiled
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="nothing is compiled here")
 
@@ -26,7 +26,7 @@ def entry(number):
 RUN = """
 import json, pathlib, sys, time
 import tiny
-from flowcontrol.virtual import compiled, kept
+from flowcontrol.kernel import compiled, kept
 folder = pathlib.Path(sys.argv[1])
 folder.mkdir(exist_ok=True)
 source = tiny.__loader__.get_data(tiny.__file__)
@@ -92,7 +92,7 @@ def test_a_damaged_kernel_is_compiled_again(
 def test_a_full_disk_stops_no_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from numba.core.caching import IndexDataCacheFile
 
-    from flowcontrol.virtual import compiled
+    from flowcontrol.kernel import compiled
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

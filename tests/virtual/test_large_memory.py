@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory import cells
+from flowcontrol.memory import fill as filled
+from flowcontrol.memory.cells import LINE, Cells
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import RUNS_A_CHANNEL, LogSizes
+from flowcontrol.memory.memory import Memory
 from flowcontrol.scenario import load_scenario
-from flowcontrol.virtual import allocation
-from flowcontrol.virtual import memory as filled
-from flowcontrol.virtual.allocation import LINE, Cells
-from flowcontrol.virtual.log_sizes import RUNS_A_CHANNEL, LogSizes
-from flowcontrol.virtual.memory import Memory, fill
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -44,7 +46,7 @@ def test_a_large_memory_holds_what_a_small_one_does(
     """In place, and also where the blocks are so small a part of it that it is copied."""
     job = laid_out()
     small = memory_of(job)
-    for module in (allocation, filled):
+    for module in (cells, filled):
         monkeypatch.setattr(module, "LARGE_CELLS", 1)
     monkeypatch.setattr(filled, "RESERVED", reserved)
     large = memory_of(job)
@@ -73,7 +75,7 @@ def test_slots_begin_with_lines_of_the_cache() -> None:
 
 def test_many_channels_have_runs_for_some_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has a run a round in flight, however many channels there are."""
-    from flowcontrol.virtual import log_sizes
+    from flowcontrol.memory import log_sizes
 
     job = laid_out()
     monkeypatch.setattr(log_sizes, "MOST_RUNS", 1)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import assume, given, note, settings
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12

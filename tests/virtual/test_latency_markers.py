@@ -12,7 +12,8 @@ from rich.console import Console
 
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.analysis.summary import summarise
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import MARKER
 from flowcontrol.report import print_summary
 from flowcontrol.report.charts import latency_chart

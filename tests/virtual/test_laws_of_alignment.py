@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import simulate
 
 WRITTEN = 1000

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.analysis.restarts import restart_summary
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.restart_rates import restart_rates, surviving_sources
+from flowcontrol.layout.failover import restart_rates, surviving_sources
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 

@@ -9,10 +9,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory.task_memory import used_of
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.processor_memory import used_of
 from staged_runs import staged
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import assume, given, note, settings
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, TIMEOUTABLE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import run_job

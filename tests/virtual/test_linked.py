@@ -11,7 +11,7 @@ numba = pytest.importorskip("numba")
 if numba.config.DISABLE_JIT:
     pytest.skip("nothing is compiled here", allow_module_level=True)
 
-from flowcontrol.virtual.linked import linked_only  # noqa: E402
+from flowcontrol.kernel.lowering import linked_only  # noqa: E402
 
 
 @numba.extending.register_jitable

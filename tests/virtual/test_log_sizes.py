@@ -8,14 +8,12 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.protocol.state import width
-from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
-from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import fields as f
-from flowcontrol.virtual import log_sizes, simulate
-from flowcontrol.virtual.cut_log_fields import KeptWindow
-from flowcontrol.virtual.header import (
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory import fields as f
+from flowcontrol.memory import log_sizes
+from flowcontrol.memory.log_sizes import GROWTH, MOST_BYTES, LogSizes
+from flowcontrol.memory.part_fields import KeptWindow, KernelResult, SpilledBuffer
+from flowcontrol.memory.places import (
     FLAG_AGES,
     FLAG_KEPT_WINDOWS,
     FLAG_RESULTS,
@@ -23,9 +21,10 @@ from flowcontrol.virtual.header import (
     FLAG_SPILLS,
     FLAG_WINDOWS,
 )
-from flowcontrol.virtual.log_sizes import GROWTH, MOST_BYTES, LogSizes
-from flowcontrol.virtual.spill_fields import SpilledBuffer
-from flowcontrol.virtual.window_fields import KernelResult
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.declared import width
+from flowcontrol.state.windows import ColumnValues, WindowEntry
+from flowcontrol.virtual import simulate
 
 UNBOUNDED: dict[str, Any] = {
     "schema": 1,

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.message_table import Window
-from flowcontrol.job.messages import Message
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.running import step
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.trace.message_table import Window
+from flowcontrol.trace.messages import Message
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual.running import step
-from flowcontrol.virtual.tracing import record
+from flowcontrol.virtual.clock import record
 
 NETMEM = "taskmanager.network.memory."
 STAGES = [

@@ -11,15 +11,16 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.message_table import Window
-from flowcontrol.job.messages import Message
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.running import step
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.scenario.system import SystemSpec
+from flowcontrol.trace.message_table import Window
+from flowcontrol.trace.messages import Message
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual.running import step
-from flowcontrol.virtual.tracing import record
+from flowcontrol.virtual.clock import record
 
 EXAMPLES = max(2, settings.default.max_examples // 5)
 TCP = SystemSpec(

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowcontrol.job.run import Run
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
 

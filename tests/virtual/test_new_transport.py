@@ -9,13 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory import parts as k
+from flowcontrol.memory.parts import parts_of
 from flowcontrol.scenario import load_scenario
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS, Parameter, Part
 from flowcontrol.systems import transports
 from flowcontrol.systems.transports.rules import kind_of, rules_of_kind, transport_named
-from flowcontrol.virtual import parts as k
-from flowcontrol.virtual.parts import parts_of
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 

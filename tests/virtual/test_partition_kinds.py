@@ -8,19 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.protocol.partition_kinds import ON_DISK, PIPELINED, WRITING
-from flowcontrol.protocol.queues import in_order, is_event
-from flowcontrol.protocol.states import Message
+from flowcontrol.kernel.disk import buffer_at, lane_of, spill_row
+from flowcontrol.kernel.loop import advance
+from flowcontrol.kernel.views import gate_of, partition_of, partition_row, wire_queue
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.part_fields import SpilledBuffer, SpillingPartition
+from flowcontrol.memory.places import FLAG_SPILLS
+from flowcontrol.protocol.network.partition_kinds import ON_DISK, PIPELINED, WRITING
+from flowcontrol.results.figures import partition_figures
 from flowcontrol.scenario import check_clock, parse_scenario
+from flowcontrol.state.network import Message
+from flowcontrol.state.queues import in_order, is_event
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual.header import FLAG_SPILLS
-from flowcontrol.virtual.kinds import partition_figures
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.spill_fields import SpilledBuffer, SpillingPartition
-from flowcontrol.virtual.spilled import buffer_at, lane_of, spill_row
-from flowcontrol.virtual.views import gate_of, partition_of, partition_row, wire_queue
 
 SEGMENT = 4096
 DISK = 204_800

@@ -8,18 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flowcontrol.control.coordination import Coordination, Recovery
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.kernel import compiled, loop
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory import parts as k
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.parts import parts_of
+from flowcontrol.memory.places import FLAG_REPORTS
+from flowcontrol.memory.task_memory import first_entries
+from flowcontrol.results import running
 from flowcontrol.scenario import load_scenario
 from flowcontrol.systems.transports.rules import kind_of, names
-from flowcontrol.virtual import choose_round_us, compiled, loop, run_job, running
-from flowcontrol.virtual import parts as k
-from flowcontrol.virtual.coordination import Coordination
-from flowcontrol.virtual.header import FLAG_REPORTS
-from flowcontrol.virtual.memory import fill
-from flowcontrol.virtual.parts import parts_of
-from flowcontrol.virtual.recovery import Recovery
-from flowcontrol.virtual.window_memory import first_entries
+from flowcontrol.virtual import choose_round_us, run_job
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 DEBLOATING = "options.taskmanager.network.memory.buffer-debloat.enabled=true"

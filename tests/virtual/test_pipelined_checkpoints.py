@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import simulate
 

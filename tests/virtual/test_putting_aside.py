@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import flowcontrol
 from flowcontrol.experiments.compare import compare
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_settings import CheckpointSettings
+from flowcontrol.layout.job import CheckpointSettings, Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, PUTTING_ASIDE
-from flowcontrol.protocol.queues import BARRIER
+from flowcontrol.results.figures import aside_figures
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.state.queues import BARRIER
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.aside_figures import aside_figures
 from modules import load
 from staged_runs import RoundRows
 

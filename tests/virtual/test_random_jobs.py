@@ -20,10 +20,10 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 import random_jobs as draws
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.virtual import parts as k
-from flowcontrol.virtual.parts import parts_of
+from flowcontrol.layout.job import Job
+from flowcontrol.memory import parts as k
+from flowcontrol.memory.parts import parts_of
+from flowcontrol.trace.round_state import RoundState
 from modules import load
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")

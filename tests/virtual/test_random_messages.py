@@ -13,14 +13,14 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.message_table import Window, messages_of
-from flowcontrol.job.messages import Message
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import UNALIGNED
 from flowcontrol.protocol.checkpoints.barriers import BARRIER_BYTES
+from flowcontrol.results.running import step
+from flowcontrol.trace.message_table import Window, messages_of
+from flowcontrol.trace.messages import Message
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual.running import step
-from flowcontrol.virtual.tracing import record
+from flowcontrol.virtual.clock import record
 from modules import load
 from staged_runs import run_staged
 

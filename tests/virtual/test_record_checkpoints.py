@@ -12,14 +12,13 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.checkpoint_state import CheckpointState
-from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, is_barrier
-from flowcontrol.protocol.queues import DATA
+from flowcontrol.state.queues import DATA
 from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.transports.rules import names
+from flowcontrol.trace.round_state import CheckpointState, RoundState, TaskState
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 

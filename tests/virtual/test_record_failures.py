@@ -11,9 +11,9 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job.round_state import RoundState
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.systems.transports.rules import names
+from flowcontrol.trace.round_state import RoundState
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 

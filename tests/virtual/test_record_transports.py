@@ -11,16 +11,17 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.protocol.queues import END_OF_PARTITION, in_order
-from flowcontrol.protocol.state import width
+from flowcontrol.kernel.loop import advance
+from flowcontrol.kernel.views import wire_queue
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.memory import Memory
+from flowcontrol.state.declared import width
+from flowcontrol.state.queues import END_OF_PARTITION, in_order
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.systems.transports.transport import FREE, ChannelGrant
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.views import wire_queue
+from flowcontrol.trace.round_state import RoundState
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 

@@ -16,18 +16,18 @@ import pytest
 from deltalake import write_deltalake
 
 from flowcontrol.errors import RunError
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job import replay as replay_rules
-from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.replay import routes_of_keys
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout import replay as replay_rules
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.replay import read_replayed, routes_of_keys
 from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.protocol.event_time.stamps import id_of, time_of
-from flowcontrol.protocol.partitioners import channel_of_key
+from flowcontrol.protocol.event_time.watermarks import id_of, time_of
+from flowcontrol.protocol.network.partitioners import channel_of_key
+from flowcontrol.results.tables import checkpoint_tables
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job, simulate
-from flowcontrol.virtual.replay import read_replayed
 from modules import load
 
 watched_runs = load("tests/job/watched_runs.py")

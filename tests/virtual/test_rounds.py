@@ -20,8 +20,14 @@ from hypothesis import strategies as st
 
 import flowcontrol
 from flowcontrol import RoundState, RunError, Scenario, ScenarioError, load_scenario
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.channel_state import (
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.results import running
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.network import Message
+from flowcontrol.state.queues import BACKLOG_ANNOUNCEMENT, is_event
+from flowcontrol.trace.channel_state import (
     AddCredit,
     BufferKind,
     InputChannelState,
@@ -29,12 +35,8 @@ from flowcontrol.job.channel_state import (
     NewBufferSize,
     SubpartitionState,
 )
-from flowcontrol.job.round_state import TaskState
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, is_event
-from flowcontrol.protocol.states import Message
-from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import running, simulate
-from flowcontrol.virtual.log_sizes import LogSizes
+from flowcontrol.trace.round_state import TaskState
+from flowcontrol.virtual import simulate
 
 EXAMPLES = settings.default.max_examples // 2
 CONF = Path(__file__).resolve().parents[2] / "conf"

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pytest
 
 from flowcontrol.analysis.event_time import time_frame
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual.log_sizes import LogSizes
 
 EPOCH_MS = 1_356_998_400_000
 COUNT = 400

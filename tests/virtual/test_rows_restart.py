@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job
 
 COUNT = 400

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.job.figures import latency_figures
+from flowcontrol.memory.cells import dtype
+from flowcontrol.memory.fields import KernelTask
+from flowcontrol.results import sample_tables as virtual_tables
+from flowcontrol.results.figures import Gathered, places_in
+from flowcontrol.results.run import latency_figures
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual import tables as virtual_tables
-from flowcontrol.virtual.cells import dtype
-from flowcontrol.virtual.fields import KernelTask
-from flowcontrol.virtual.gathered import Gathered, places_in
 
 
 def job(**more: Any) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import SAMPLES
 from flowcontrol.scenario import load_scenario, parse_scenario
 from flowcontrol.virtual.clock import run_job

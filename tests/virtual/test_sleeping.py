@@ -17,24 +17,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import random_jobs as draws
-from flowcontrol.job import Job
-from flowcontrol.protocol.rows import WORD
-from flowcontrol.protocol.state import cell, columns, width
-from flowcontrol.protocol.states import Message, ReceivedMessage, Ring
-from flowcontrol.replicas.standing import Standing
-from flowcontrol.virtual import loop
-from flowcontrol.virtual import views as v
-from flowcontrol.virtual.areas import inputs_of, outputs_of
-from flowcontrol.virtual.cells import slot_cells
-from flowcontrol.virtual.fields import (
+from flowcontrol.kernel import loop
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.areas import inputs_of, outputs_of
+from flowcontrol.layout.job import Job
+from flowcontrol.live.shares import Standing
+from flowcontrol.memory.cells import slot_cells
+from flowcontrol.memory.fields import (
     KernelCredit,
     KernelGate,
     KernelMessage,
     KernelRing,
     KernelTask,
 )
-from flowcontrol.virtual.memory import Memory
-from flowcontrol.virtual.spill_fields import SpillingPartition
+from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.part_fields import SpillingPartition
+from flowcontrol.state.declared import cell, columns, width
+from flowcontrol.state.network import Message, ReceivedMessage, Ring
+from flowcontrol.state.rows import WORD
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 

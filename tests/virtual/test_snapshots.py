@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_tables import checkpoint_tables
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.results.tables import checkpoint_tables
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from modules import load

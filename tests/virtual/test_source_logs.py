@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.replay import Replayed
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.kernel.loop import advance
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.replay import Replayed
+from flowcontrol.memory.fill import fill
+from flowcontrol.results.state_reader import StateReader
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import fill
-from flowcontrol.virtual.state_reader import StateReader
 from staged_runs import run_staged
 
 PAUSE = [{"at_s": 2, "for_s": 3}]

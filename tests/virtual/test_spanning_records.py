@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import simulate
 
 SEGMENT = 32_768

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job.run import Run
+from flowcontrol.memory import log_sizes
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.virtual import log_sizes, simulate
+from flowcontrol.virtual import simulate
 
 FEW: dict[str, Any] = {
     "blocking_queue": {"slots": 3},

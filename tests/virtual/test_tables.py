@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import EVENT_TIME, FAULT_TOLERANCE, MACHINES, RESULTS
 from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate
@@ -165,7 +166,7 @@ def test_without_tracking_only_the_latencies_are_missing() -> None:
 def test_a_log_that_was_too_short_changes_nothing(
     log: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from flowcontrol.virtual import log_sizes
+    from flowcontrol.memory import log_sizes
 
     job = loaded("skew", "duration_s=10")
     whole = run_job(job)

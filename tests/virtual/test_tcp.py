@@ -12,11 +12,11 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.job import build_physical_graph
-from flowcontrol.job.run import Run
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
 from flowcontrol.scenario.system import SystemSpec
-from flowcontrol.systems import tcp_connection as t
+from flowcontrol.systems import tcp as t
 from flowcontrol.virtual import simulate
 from staged_runs import RoundRows
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.results.tables import checkpoint_tables
+from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job
 from modules import load
 

@@ -10,18 +10,17 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.throttling import controller_of
+from flowcontrol.control.between import Control, controller_of
+from flowcontrol.kernel.loop import advance
+from flowcontrol.kernel.views import source_log, throttled_source
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.fields import KernelLog
+from flowcontrol.memory.fill import fill
+from flowcontrol.results.state_reader import StateReader
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import simulate
-from flowcontrol.virtual.control import Control
-from flowcontrol.virtual.fields import KernelLog
-from flowcontrol.virtual.loop import advance
-from flowcontrol.virtual.memory import fill
-from flowcontrol.virtual.state_reader import StateReader
-from flowcontrol.virtual.views import source_log, throttled_source
 from staged_runs import resumed, run_staged
 
 EXAMPLES = settings.default.max_examples // 4

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.output_rules import WATERMARK
-from flowcontrol.protocol.event_time.stamps import time_of
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.protocol.event_time.watermarks import WATERMARK, time_of
 from flowcontrol.records import TIME
+from flowcontrol.results.running import step
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from flowcontrol.virtual import run_job
-from flowcontrol.virtual.running import step
 from modules import load
 from staged_runs import run_staged
 

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_tables import checkpoint_tables
-from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
     AT_LEAST_ONCE,
@@ -23,9 +22,11 @@ from flowcontrol.protocol.checkpoints.alignment import (
     UNALIGNED,
 )
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.protocol.event_time import MAX_TIME
-from flowcontrol.protocol.queues import END_OF_DATA, UNALIGNED_BARRIER, is_event
+from flowcontrol.results.tables import checkpoint_tables
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.state.queues import END_OF_DATA, UNALIGNED_BARRIER, is_event
+from flowcontrol.state.tasks import MAX_TIME
+from flowcontrol.trace.round_state import RoundState, TaskState
 from flowcontrol.virtual import run_job
 from modules import load
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.channel_state import BufferKind
-from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, TIMEOUTABLE, UNALIGNED
+from flowcontrol.trace.channel_state import BufferKind
+from flowcontrol.trace.round_state import RoundState, TaskState
 
 EXAMPLES = settings.default.max_examples // 3
 MOST_RUNS = 12

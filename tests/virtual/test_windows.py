@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 
 from flowcontrol import RunError
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.memory import log_sizes
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.memory.places import FLAG_RESULTS, FLAG_WINDOWS
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.virtual import log_sizes, run_job, simulate
-from flowcontrol.virtual.header import FLAG_RESULTS, FLAG_WINDOWS
-from flowcontrol.virtual.log_sizes import LogSizes
+from flowcontrol.virtual import run_job, simulate
 from modules import load
 
 # ---------------------------------------------------------------- laws

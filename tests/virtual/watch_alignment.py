@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState, TaskState
-from flowcontrol.job.timed_settings import alignment_of
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.task_settings import alignment_of
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
+from flowcontrol.trace.round_state import RoundState, TaskState
 
 EVENTS = {
     "paused",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import TaskState
-from flowcontrol.protocol.spark_time.answering import ALL, CHANGED, EVICTING
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.windows.firing import RESTING
+from flowcontrol.protocol.windows.spark_batches import ALL, CHANGED, EVICTING
+from flowcontrol.trace.round_state import TaskState
 from modules import load
 
 random_batches: Any = load("tests/job/random_batches.py")

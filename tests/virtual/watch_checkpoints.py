@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowcontrol.job.checkpoint_state import CheckpointState
-from flowcontrol.job.round_state import RoundState, TaskState
 from flowcontrol.protocol.checkpoints.alignment import TIMEOUTABLE, UNALIGNED
 from flowcontrol.protocol.checkpoints.barriers import (
     ACKNOWLEDGED,
@@ -15,7 +13,8 @@ from flowcontrol.protocol.checkpoints.barriers import (
     STOPS,
     TAKEN,
 )
-from flowcontrol.protocol.queues import KINDS
+from flowcontrol.state.queues import KINDS
+from flowcontrol.trace.round_state import CheckpointState, RoundState, TaskState
 
 REPORTS = {
     ACKNOWLEDGED: "acknowledged",

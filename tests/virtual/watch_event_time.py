@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState, TaskState
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.output_rules import ACTIVE, IDLE, WATERMARK
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.event_time.watermarks import ACTIVE, IDLE, WATERMARK
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
+from flowcontrol.trace.round_state import RoundState, TaskState
 
 KINDS = {0: "record in flight", WATERMARK: "watermark in flight", IDLE: "idle in flight",
          ACTIVE: "active in flight"}  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowcontrol.job.channel_state import BufferKind
-from flowcontrol.job.round_state import RoundState
+from flowcontrol.trace.channel_state import BufferKind
+from flowcontrol.trace.round_state import RoundState
 
 EVENTS = {"gone", "part is gone", "restored", "runs again"}
 """What must have happened in some of the runs."""

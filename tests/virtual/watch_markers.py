@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.protocol.event_time.marks import MARKER, channel_of_mark, pending_mark
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.event_time.watermarks import MARKER, channel_of_mark, pending_mark
+from flowcontrol.trace.round_state import RoundState
 
 EVENTS = {
     "in flight",

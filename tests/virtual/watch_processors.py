@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.operators.states import READER, SERVER, SOURCE
+from flowcontrol.state.tasks import READER, SERVER, SOURCE
+from flowcontrol.trace.round_state import RoundState
 
 EVENTS = {
     "waits",

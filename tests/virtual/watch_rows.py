@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import TaskState
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.windows.firing import RESTING
+from flowcontrol.trace.round_state import TaskState
 
 EVENTS = {
     "times of rows",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState, TaskState
-from flowcontrol.protocol.windows.assigners import GLOBAL, PANES, SESSIONS
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.firing import CLOCK_TIMERS, ELEMENT, EVENT_TIMERS
+from flowcontrol.trace.round_state import RoundState, TaskState
 
 PHASES = {
     ELEMENT: "burst of a record",

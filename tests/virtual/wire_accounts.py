@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.protocol.queues import END_OF_PARTITION, SPANNING_DATA, in_order
-from flowcontrol.protocol.state import cell, width
-from flowcontrol.systems import tcp_connection as t
-from flowcontrol.virtual import fields as f
-from flowcontrol.virtual.between import Between
-from flowcontrol.virtual.cells import view
-from flowcontrol.virtual.checkpoint_fields import CUT_SLOTS, KernelCheckpoints
-from flowcontrol.virtual.connections import tcp_connection, tcp_messages
-from flowcontrol.virtual.memory import Memory, fill
-from flowcontrol.virtual.state_reader import StateReader
-from flowcontrol.virtual.views import gate_of
+from flowcontrol.control.between import Between
+from flowcontrol.kernel.machines import tcp_connection, tcp_messages
+from flowcontrol.kernel.views import gate_of
+from flowcontrol.layout.job import Job
+from flowcontrol.memory import fields as f
+from flowcontrol.memory.cells import view
+from flowcontrol.memory.fill import fill
+from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.part_fields import CUT_SLOTS, KernelCheckpoints
+from flowcontrol.results.state_reader import StateReader
+from flowcontrol.state.declared import cell, width
+from flowcontrol.state.queues import END_OF_PARTITION, SPANNING_DATA, in_order
+from flowcontrol.systems import tcp as t
 from modules import load
 from staged_runs import round_rows
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job import Job, JobEdge, JobVertex
-from flowcontrol.job.routing import weights_of
-from flowcontrol.protocol.queues import BACKLOG_ANNOUNCEMENT, END_OF_PARTITION
-from flowcontrol.virtual.links import LONGEST_TABLE
+from flowcontrol.layout.graph import JobEdge, JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.shares import weights_of
+from flowcontrol.memory.links import LONGEST_TABLE
+from flowcontrol.state.queues import BACKLOG_ANNOUNCEMENT, END_OF_PARTITION
 
 Row = dict[str, Any]
 State = dict[str, dict[str, list[Row]]]

@@ -12,7 +12,7 @@ from itertools import zip_longest
 
 from flowcontrol.analysis.causes.disturbances import Disturbances, Key
 from flowcontrol.analysis.causes.run import Run, Times
-from flowcontrol.protocol.monitoring.levels import LOW_ABOVE
+from flowcontrol.protocol.monitoring import LOW_ABOVE
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from flowcontrol.analysis.causes.rows import Vertex, by_vertex, walked
 from flowcontrol.analysis.causes.shares import uneven_work
 from flowcontrol.analysis.wording import percent
-from flowcontrol.protocol.monitoring.levels import POOL_HIGH
+from flowcontrol.protocol.monitoring import POOL_HIGH
 
 Found = Literal["downstream", "network", "skew", "cpu", "gc", "external", "checkpoint", "none"]
 

@@ -9,7 +9,7 @@ from numbers import Real
 from typing import Any, Final
 
 from flowcontrol.analysis.pressure import worst_pressure
-from flowcontrol.protocol.monitoring.levels import Pressure
+from flowcontrol.protocol.monitoring import Pressure
 
 _TABLES: Final = ("edges", "stages", "processes")
 _FIGURES: Final = (

@@ -21,10 +21,10 @@ from flowcontrol.experiments.folder import open_experiment
 from flowcontrol.experiments.follow import ShowProgress, shown_late
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Given, Overrides
+from flowcontrol.version import OF_FIGURES, rules_version
 
 KIND: Final = Kind("advice", "advice.json", "advice", frozenset({"scenario", "goal"}))
 

@@ -20,7 +20,7 @@ from flowcontrol.experiments.advise.gain import HELD_BACK, Proposal, weighed
 from flowcontrol.experiments.advise.rules import Rule, changes_of
 from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.executor import Simulate
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 
 if TYPE_CHECKING:
     from flowcontrol.scenario import Scenario
@@ -137,7 +137,7 @@ def _laid_out(base: Base, change: Change) -> tuple[Change, Job]:
 
 def parts_of_all(jobs: Iterable[Job]) -> int:
     """Return the parts of the kernel that jobs need together."""
-    from flowcontrol.virtual.parts import parts_of
+    from flowcontrol.memory.parts import parts_of
 
     return reduce(or_, map(parts_of, jobs), 0)
 

@@ -27,7 +27,7 @@ from flowcontrol.scenario import Scenario, Schedule, Stage
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
 
 if TYPE_CHECKING:
-    from flowcontrol.job.run import Run
+    from flowcontrol.results.run import Run
 
 TOLERANCE: Final = 0.01
 """Relative error that is allowed by default."""

@@ -38,14 +38,14 @@ from flowcontrol.experiments.follow import (
 )
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.job import Job
-from flowcontrol.job.run import Run
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.parts import parts_of
 from flowcontrol.notices import quiet as silenced
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, Texts
 from flowcontrol.spark.session import is_launched, is_started
-from flowcontrol.virtual.parts import parts_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from flowcontrol.experiments.compare.metrics import (
     steps_of,
     swing,
 )
-from flowcontrol.job.run import Run
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, Stage
 
 if TYPE_CHECKING:

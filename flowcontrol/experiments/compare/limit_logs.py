@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 
 Floats = npt.NDArray[np.float64]
 

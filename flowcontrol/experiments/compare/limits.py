@@ -24,10 +24,10 @@ import numpy as np
 import numpy.typing as npt
 
 from flowcontrol.experiments.compare.limit_logs import Logs
-from flowcontrol.job import Job
-from flowcontrol.job.graph import POINTWISE, JobEdge, JobVertex
-from flowcontrol.job.processors import processor_seconds
-from flowcontrol.job.routing import weights_of
+from flowcontrol.layout.graph import POINTWISE, JobEdge, JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.shares import weights_of
+from flowcontrol.layout.work import processor_seconds
 
 Floats = npt.NDArray[np.float64]
 

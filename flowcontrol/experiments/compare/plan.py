@@ -7,12 +7,12 @@ from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.job.rules_version import OF_FIGURES, rules_version
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_texts
 from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import known
+from flowcontrol.version import OF_FIGURES, rules_version
 
 
 @dataclass(frozen=True)

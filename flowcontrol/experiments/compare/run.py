@@ -18,10 +18,10 @@ from flowcontrol.experiments.compare.starving import Starved, find_starved
 from flowcontrol.experiments.executor import Simulate, Work, judging_clock
 from flowcontrol.experiments.folder import Paths
 from flowcontrol.files import write_atomically
-from flowcontrol.job import Job
-from flowcontrol.job.run import Run
+from flowcontrol.layout.job import Job
 from flowcontrol.report.rundata import RunData
 from flowcontrol.report.series import thinned
+from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base
@@ -117,7 +117,7 @@ def refusal(error: ScenarioError) -> str:
 
 
 def _outcome(system: str, job: Job, run: Run) -> Outcome:
-    from flowcontrol.virtual.compiled import is_compiled
+    from flowcontrol.kernel.compiled import is_compiled
 
     limits = job_limits(job)
     return Outcome(

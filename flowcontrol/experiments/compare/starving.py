@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
 from flowcontrol.experiments.compare.limits import LimitPhase
-from flowcontrol.job import Job
-from flowcontrol.job.graph import JobEdge
+from flowcontrol.layout.graph import JobEdge
+from flowcontrol.layout.job import Job
 
 if TYPE_CHECKING:
     import pandas as pd

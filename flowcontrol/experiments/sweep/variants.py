@@ -18,9 +18,9 @@ from typing import Final
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.sweep.plan import Plan, Point
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.parts import parts_of
 from flowcontrol.scenario import Scenario
-from flowcontrol.virtual.parts import parts_of
 
 _MOST_SHOWN: Final = 20
 """Problems that a refusal lists; a thousand variants may have a thousand."""
@@ -48,7 +48,7 @@ class Variant:
     cost : float
         Estimate of the work, in units that only compare variants with each other.
     parts : int
-        Parts of the kernel that it needs (:mod:`flowcontrol.virtual.parts`).
+        Parts of the kernel that it needs (:mod:`flowcontrol.memory.parts`).
     """
 
     id: str

@@ -14,10 +14,10 @@ from flowcontrol.experiments.sweep.varied import Varied, show_value
 from flowcontrol.experiments.tune.columns import RESERVED
 from flowcontrol.experiments.tune.goals import Goals, read_goals
 from flowcontrol.experiments.tune.space import Space
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.parts import parts_of
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Base
-from flowcontrol.virtual.parts import parts_of
 
 RUNS: Final = 200
 """Runs of a search by default."""

@@ -21,8 +21,8 @@ from flowcontrol.experiments.tune.measures import Figures, Measure, figures_of
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.experiments.tune.store import TunePaths
 from flowcontrol.folders import OwnedFolder
+from flowcontrol.memory.parts import parts_of
 from flowcontrol.scenario import Scenario
-from flowcontrol.virtual.parts import parts_of
 
 
 class Runner:

@@ -16,7 +16,7 @@ from flowcontrol.experiments.tune.judge import Verdict
 from flowcontrol.experiments.tune.measures import Measure
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.job.rules_version import OF_FIGURES, rules_version
+from flowcontrol.version import OF_FIGURES, rules_version
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from flowcontrol.link.monitoring.snapshot import (
 )
 from flowcontrol.link.monitoring.times import NO_TIME, receiver_time
 from flowcontrol.link.settings import LinkSettings, altered, read_made
-from flowcontrol.protocol.sender_rules import credit_of
+from flowcontrol.protocol.network.credit_rules import credit_of
 
 WINDOW_S = 10.0
 """What rates and shares cover, seconds: several micro-batches, and still the present."""

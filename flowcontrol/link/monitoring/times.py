@@ -15,7 +15,7 @@ from flowcontrol.link.event_time import (
 from flowcontrol.link.members import Sender
 from flowcontrol.link.monitoring.history import COMMITTED_AT, Key
 from flowcontrol.link.settings import LinkSettings
-from flowcontrol.protocol.event_time import MIN_TIME
+from flowcontrol.state.tasks import MIN_TIME
 
 
 class ChannelTime(NamedTuple):

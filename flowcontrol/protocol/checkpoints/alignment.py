@@ -1,8 +1,8 @@
 """Rules of a task that aligns barriers (``SingleCheckpointBarrierHandler`` and its states).
 
 One checkpoint is pending at a time. ``alignment`` is the task's
-:class:`~flowcontrol.protocol.states.Alignment`, ``channels`` its input channels, all gates in order
-(an indexable sequence of :class:`~flowcontrol.protocol.states.AlignedChannel`), ``index`` a place
+:class:`~flowcontrol.state.network.Alignment`, ``channels`` its input channels, all gates in order
+(an indexable sequence of :class:`~flowcontrol.state.network.AlignedChannel`), ``index`` a place
 in it. Rules check nothing. Each returns the sum of what it did: TRIGGER, ABORT ...; a caller acts
 on it in this order:
 
@@ -20,7 +20,7 @@ Source: section 2 of checkpoints-and-time, section 11 of flink-network.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from flowcontrol.protocol.states import AlignedChannel, Alignment
+from flowcontrol.state.network import AlignedChannel, Alignment
 
 Channels: TypeAlias = Sequence[AlignedChannel]
 
@@ -32,7 +32,7 @@ TIMEOUTABLE = 1
 UNALIGNED = 2
 """Kind of barrier: it overtakes, and blocks nothing."""
 AT_LEAST_ONCE = 3
-"""Not aligned: :mod:`flowcontrol.protocol.checkpoints.tracker` counts barriers."""
+"""Not aligned: :mod:`flowcontrol.protocol.checkpoints.barriers` counts barriers."""
 PUTTING_ASIDE = 4
 """Mode of a job whose tasks align as Flink's did up to 1.10: its barriers are ALIGNED here, but no
 sender waits behind one, and its receiver puts aside what comes

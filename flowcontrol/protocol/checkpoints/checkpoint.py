@@ -1,4 +1,4 @@
-"""A checkpoint from its trigger to its end, and what of it is kept afterwards.
+"""A checkpoint under way, when the next one is due, and how many may fail.
 
 Source: ``PendingCheckpoint`` (section 1 of the reference, "Acknowledgement").
 """
@@ -6,9 +6,174 @@ Source: ``PendingCheckpoint`` (section 1 of the reference, "Acknowledgement").
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from flowcontrol.protocol.checkpoints import statistics as s
-from flowcontrol.protocol.checkpoints.reasons import FailureReason
-from flowcontrol.protocol.checkpoints.requests import COMPLETED, FAILED, CheckpointRequest
+from flowcontrol.protocol.checkpoints import requests as s
+from flowcontrol.protocol.checkpoints.requests import (
+    COMPLETED,
+    COUNTED,
+    FAILED,
+    CheckpointRequest,
+    FailureReason,
+)
+from flowcontrol.state.kept import Kept
+
+# --- How many failed checkpoints in a row a job endures.
+#
+# Source: `CheckpointFailureManager` (section 1 of the reference, "Failure count").
+
+
+NO_ID = -1
+"""In place of the id of a checkpoint where there is none."""
+
+
+@dataclass
+class FailureCounter(Kept):
+    """Counts failures since the last success.
+
+    Parameters
+    ----------
+    tolerable : int
+        Failures that the job endures, at least 0.
+
+    Attributes
+    ----------
+    count : int
+        Failures that counted since the last success, or since the job failed for them.
+    last_success : int
+        Highest id that completed, -1 before any.
+    counted : set of int
+        Ids behind ``count``: each counts once.
+    """
+
+    _kept = ("count", "last_success", "counted")
+
+    tolerable: int
+    count: int = 0
+    last_success: int = NO_ID
+    counted: set[int] = field(default_factory=set)
+
+    def fail(self, id: int, reason: FailureReason) -> bool:
+        """Count a failed checkpoint, and tell whether the job fails for it.
+
+        Parameters
+        ----------
+        id : int
+            Of the checkpoint; one that is not above the last success does not count.
+        reason : FailureReason
+            Those in :data:`~flowcontrol.protocol.checkpoints.requests.COUNTED` count.
+
+        Returns
+        -------
+        bool
+            True if more than the tolerable ones have failed; the count then starts again.
+        """
+        if id <= self.last_success:
+            return False
+        if reason in COUNTED and id not in self.counted:
+            self.counted.add(id)
+            self.count += 1
+        if self.count <= self.tolerable:
+            return False
+        self._clear()
+        return True
+
+    def succeed(self, id: int) -> None:
+        """Forget the failures, unless a later checkpoint has completed before."""
+        if id > self.last_success:
+            self.last_success = id
+            self._clear()
+
+    def _clear(self) -> None:
+        self.count = 0
+        self.counted.clear()
+
+
+# --- When periodic checkpoints are requested.
+#
+# Source: `CheckpointCoordinator.startCheckpointScheduler`, `getRandomInitDelay` and
+# `rescheduleTrigger` (section 1 of the reference, "Ticks").
+
+
+_MASK = (1 << 64) - 1
+
+
+def drawn(seed: int, number: int, low: int, high: int) -> int:
+    """Return an integer in [low, high], a pure function of the arguments.
+
+    Notes
+    -----
+    SplitMix64 of the seed, its ``number``-th output; the remainder's bias is below 2^-30 for any
+    interval that a clock can name.
+    """
+    word = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
+    return low + (word ^ (word >> 31)) % (high - low + 1)
+
+
+@dataclass
+class Ticks(Kept):
+    """The ticks of the periodic trigger.
+
+    Parameters
+    ----------
+    interval : int or None
+        Between ticks; None: there are none.
+    min_pause : int
+        Ticks are at least this far apart.
+    seed : int
+        First delays are drawn from it.
+    first_delay : int or None
+        From a start to the first tick; None: drawn from [min pause, max(interval, min pause)].
+
+    Attributes
+    ----------
+    next : int or None
+        When the next tick is due; None while they are stopped.
+    starts : int
+        How often they were started: each start draws another delay.
+    """
+
+    _kept = ("next", "starts")
+
+    interval: int | None
+    min_pause: int
+    seed: int
+    first_delay: int | None
+    next: int | None = None
+    starts: int = 0
+
+    def start(self, now: int, first_delay: int | None = None) -> None:
+        """Start ticking; ``first_delay`` is for this start alone, before the one of them all."""
+        if self.interval is None:
+            return
+        delay = self.first_delay if first_delay is None else first_delay
+        if delay is None:
+            delay = drawn(self.seed, self.starts, self.min_pause, self._period)
+        self.starts += 1
+        self.next = now + delay
+
+    def stop(self) -> None:
+        """Tick no more."""
+        self.next = None
+
+    def advance(self, now: int) -> None:
+        """Move the next tick beyond now, by whole periods: those that were missed are one."""
+        if self.next is not None and self.next <= now:
+            self.next += self._period * ((now - self.next) // self._period + 1)
+
+    def move_to(self, time: int) -> None:
+        """Have the next tick at a time, and the others a period apart from there."""
+        if self.next is not None:
+            self.next = time
+
+    @property
+    def _period(self) -> int:
+        """Between ticks; without an interval there are none."""
+        return max(self.interval or 0, self.min_pause)
+
+
+# --- A checkpoint from its trigger to its end, and what of it is kept afterwards.
+
 
 SUCCESS = "success"
 DUPLICATE = "duplicate"

@@ -10,12 +10,9 @@ from typing import Any
 
 from flowcontrol.protocol.checkpoints import checkpoint as c
 from flowcontrol.protocol.checkpoints import requests as r
-from flowcontrol.protocol.checkpoints.failures import FailureCounter
-from flowcontrol.protocol.checkpoints.lifecycle import Action, Lifecycle, Plan
-from flowcontrol.protocol.checkpoints.reasons import FailureReason, reason_of
-from flowcontrol.protocol.checkpoints.statistics import TaskStatistics
-from flowcontrol.protocol.checkpoints.ticks import Ticks
-from flowcontrol.protocol.checkpoints.view import CheckpointView
+from flowcontrol.protocol.checkpoints.checkpoint import FailureCounter, Ticks
+from flowcontrol.protocol.checkpoints.lifecycle import Action, CheckpointView, Lifecycle, Plan
+from flowcontrol.protocol.checkpoints.requests import FailureReason, TaskStatistics, reason_of
 
 
 class CheckpointCoordinator(CheckpointView):
@@ -31,7 +28,7 @@ class CheckpointCoordinator(CheckpointView):
     triggered : iterable of hashable, or callable
         Tasks that a trigger is sent to, normally those of the sources; one that has finished is
         left out. A callable is given the finished tasks and returns the tasks to trigger, as
-        :func:`~flowcontrol.protocol.checkpoints.checkpoint_plan` works them out.
+        :func:`~flowcontrol.protocol.checkpoints.requests.checkpoint_plan` works them out.
     interval : int, optional
         Of periodic checkpoints; None: none.
     min_pause : int, default 0

@@ -1,14 +1,88 @@
-"""Requests for checkpoints, and the queue in which they wait.
+"""Requests for checkpoints: why one fails, what is asked of whom, and the figures of each.
 
 Source: ``CheckpointRequestDecider`` (section 1 of the reference, "Queue").
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
-from flowcontrol.protocol.checkpoints.reasons import FailureReason
-from flowcontrol.protocol.kept import Kept
+from flowcontrol.protocol.network.partitioners import pointwise_senders
+from flowcontrol.state.kept import Kept
+
+# --- Why a request is refused or a checkpoint fails, in Flink's words, and which reasons count.
+#
+# Source: `CheckpointFailureReason` and `CheckpointFailureManager.checkFailureCounter`.
+
+
+class FailureReason(StrEnum):
+    """Flink's ``CheckpointFailureReason``; a member equals its name as text."""
+
+    # The request is refused, no checkpoint exists.
+    PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
+    TOO_MANY_CONCURRENT_CHECKPOINTS = "TOO_MANY_CONCURRENT_CHECKPOINTS"
+    TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
+    NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    BLOCKING_OUTPUT_EXIST = "BLOCKING_OUTPUT_EXIST"
+    # A task could not take its snapshot.
+    IO_EXCEPTION = "IO_EXCEPTION"
+    CHECKPOINT_ASYNC_EXCEPTION = "CHECKPOINT_ASYNC_EXCEPTION"
+    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = "CHANNEL_STATE_SHARED_STREAM_EXCEPTION"
+    CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
+    CHECKPOINT_DECLINED_TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
+    CHECKPOINT_DECLINED_TASK_CLOSING = "CHECKPOINT_DECLINED_TASK_CLOSING"
+    CHECKPOINT_DECLINED_TASK_NOT_CHECKPOINTING = "CHECKPOINT_DECLINED_TASK_NOT_CHECKPOINTING"
+    CHECKPOINT_DECLINED_SUBSUMED = "CHECKPOINT_DECLINED_SUBSUMED"
+    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER"
+    CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED = "CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED"
+    CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM"
+    TASK_CHECKPOINT_FAILURE = "TASK_CHECKPOINT_FAILURE"
+    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = "UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE"
+    # The coordinator, or what happens to the job.
+    CHECKPOINT_EXPIRED = "CHECKPOINT_EXPIRED"
+    CHECKPOINT_SUBSUMED = "CHECKPOINT_SUBSUMED"
+    FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
+    TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
+    CHECKPOINT_COORDINATOR_SHUTDOWN = "CHECKPOINT_COORDINATOR_SHUTDOWN"
+    CHECKPOINT_COORDINATOR_SUSPEND = "CHECKPOINT_COORDINATOR_SUSPEND"
+    TASK_FAILURE = "TASK_FAILURE"
+    JOB_FAILURE = "JOB_FAILURE"
+    JOB_FAILOVER_REGION = "JOB_FAILOVER_REGION"
+
+
+COUNTED = frozenset(
+    {
+        FailureReason.IO_EXCEPTION,
+        FailureReason.CHECKPOINT_ASYNC_EXCEPTION,
+        FailureReason.CHECKPOINT_DECLINED,
+        FailureReason.CHECKPOINT_EXPIRED,
+        FailureReason.FINALIZE_CHECKPOINT_FAILURE,
+    }
+)
+"""Reasons that count against the tolerable failures; all others do not."""
+
+
+def reason_of(name: str) -> FailureReason:
+    """Return the reason of a name.
+
+    Raises
+    ------
+    ValueError
+        If Flink has no such reason.
+    """
+    try:
+        return FailureReason(name)
+    except ValueError:
+        raise ValueError(
+            f"reason is {name!r}: needs one of Flink's, {', '.join(sorted(FailureReason))}"
+        ) from None
+
+
+# --- Requests for checkpoints, and the queue in which they wait.
+
 
 CHECKPOINT = "checkpoint"
 SAVEPOINT = "savepoint"
@@ -150,3 +224,222 @@ class RequestQueue(Kept):
         for request in self._requests:
             request.refuse(reason)
         self._requests.clear()
+
+
+# --- What is known of a checkpoint: of each task, and of all of them together.
+#
+# Source: section 1 of the reference, "Statistics"; Flink's `SubtaskStateStats` and
+# `PendingCheckpointStats`.
+
+
+NOT_YET = -1
+"""End-to-end duration before any acknowledgement."""
+
+
+class TaskStatistics(NamedTuple):
+    """What a task reported with its acknowledgement; -1 in place of what it does not know.
+
+    Attributes
+    ----------
+    acknowledged : int
+        When the coordinator received it.
+    start_delay, alignment, sync, async_ : int
+        Durations, in the coordinator's unit.
+    checkpointed_size, full_size : int
+        Bytes written for this checkpoint, bytes that it refers to.
+    processed, persisted : int
+        In-flight bytes read during the alignment, and written with the checkpoint.
+    """
+
+    acknowledged: int
+    start_delay: int = 0
+    alignment: int = 0
+    sync: int = 0
+    async_: int = 0
+    checkpointed_size: int = 0
+    full_size: int = 0
+    processed: int = 0
+    persisted: int = 0
+
+
+class CheckpointStatistics(NamedTuple):
+    """A checkpoint, over all its tasks.
+
+    Attributes
+    ----------
+    id, kind : int, str
+        Kind is "checkpoint", "savepoint" or "stop_savepoint".
+    status : str
+        "in_progress", "completed", "expired", "declined" or "aborted" (subsumed, or the job did
+        not run any more).
+    reason : FailureReason or None
+        Why it failed.
+    triggered, ended : int, int or None
+        Times; ended is None while it is pending.
+    subtasks : int
+        Tasks of the job, those that had finished included.
+    acknowledged : int
+        Tasks that acknowledged before it ended; those that had finished count.
+    end_to_end : int
+        Latest acknowledgement - trigger, of a failed one failure - trigger; -1 before any.
+    start_delay, alignment, sync, async_ : int
+        The longest of a task, late reports included, as in the sizes.
+    checkpointed_size, full_size, processed, persisted : int
+        Bytes of all tasks.
+    unaligned : bool
+        Whether in-flight data was persisted, whatever kind the barriers were.
+
+    Notes
+    -----
+    A negative figure of a task is unknown, and left out.
+    """
+
+    id: int
+    kind: str
+    status: str
+    reason: str | None
+    triggered: int
+    ended: int | None
+    subtasks: int
+    acknowledged: int
+    end_to_end: int
+    start_delay: int
+    alignment: int
+    sync: int
+    async_: int
+    checkpointed_size: int
+    full_size: int
+    processed: int
+    persisted: int
+
+    @property
+    def unaligned(self) -> bool:
+        """Whether in-flight data was persisted."""
+        return self.persisted > 0
+
+
+@dataclass
+class CheckpointCounts:
+    """Checkpoints by what became of them; total = in progress + completed + failed.
+
+    Notes
+    -----
+    A request that was refused has no checkpoint and does not count. (Flink counts a trigger that
+    fails before the checkpoint has an id, as total and failed.)
+    """
+
+    total: int = 0
+    restored: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+
+    def start(self) -> None:
+        """Count a checkpoint that was triggered."""
+        self.total += 1
+        self.in_progress += 1
+
+    def complete(self) -> None:
+        """Count one that was in progress as completed."""
+        self.in_progress -= 1
+        self.completed += 1
+
+    def fail(self) -> None:
+        """Count one that was in progress as failed."""
+        self.in_progress -= 1
+        self.failed += 1
+
+
+DURATIONS = ("start_delay", "alignment", "sync", "async_")
+SIZES = ("checkpointed_size", "full_size", "processed", "persisted")
+
+
+def combined(tasks: Collection[TaskStatistics]) -> dict[str, int]:
+    """Return the longest durations and the sums of the sizes, negative figures left out."""
+    if not tasks:
+        return dict.fromkeys((*DURATIONS, *SIZES), 0)
+    _, delay, alignment, sync, async_, *sizes = zip(*tasks, strict=True)
+    found = {
+        "start_delay": max(0, *delay),
+        "alignment": max(0, *alignment),
+        "sync": max(0, *sync),
+        "async_": max(0, *async_),
+    }
+    for name, values in zip(SIZES, sizes, strict=True):
+        found[name] = sum(values) if min(values) >= 0 else sum(max(0, one) for one in values)
+    return found
+
+
+# --- Which subtasks a checkpoint is triggered at.
+#
+# Source: `DefaultCheckpointPlanCalculator` (section 1 of the reference, "Trigger"); the
+# channels of a pointwise edge are those of `VertexInputInfoComputationUtils`.
+
+
+ALL = "all"
+POINTWISE = "pointwise"
+
+
+def checkpoint_plan(
+    vertices: Sequence[tuple[int, Collection[int]]], edges: Sequence[tuple[int, int, str]]
+) -> dict[int, list[int]]:
+    """Return the subtasks to trigger: those that run and have no input from one that runs.
+
+    Parameters
+    ----------
+    vertices : sequence of (int, collection of int)
+        Parallelism of a vertex, and which of its subtasks have finished, from 0.
+    edges : sequence of (int, int, str)
+        Index of the sending vertex, of the receiving one, and "all" (each subtask reads all) or
+        "pointwise" (rescale and forward).
+
+    Returns
+    -------
+    dict of int to list of int
+        By vertex its subtasks to trigger, ascending; a vertex with none is absent. While nothing
+        has finished these are all subtasks of the sources.
+
+    Raises
+    ------
+    ValueError
+        If a parallelism, subtask, vertex or kind of edge is out of range.
+
+    Examples
+    --------
+    >>> checkpoint_plan([(2, ()), (2, ())], [(0, 1, "all")])
+    {0: [0, 1]}
+    >>> checkpoint_plan([(2, {0}), (2, ())], [(0, 1, "pointwise")])
+    {0: [1], 1: [0]}
+    """
+    running = [_running(index, *vertex) for index, vertex in enumerate(vertices)]
+    fed: list[set[int]] = [set() for _ in vertices]
+    for sender, receiver, kind in edges:
+        if not (0 <= sender < len(vertices) and 0 <= receiver < len(vertices)):
+            raise ValueError(
+                f"edge ({sender}, {receiver}): needs vertices from 0 to {len(vertices) - 1}"
+            )
+        if kind not in (ALL, POINTWISE):
+            raise ValueError(
+                f"edge ({sender}, {receiver}) is {kind!r}: needs {ALL!r} or {POINTWISE!r}"
+            )
+        senders, receivers = vertices[sender][0], vertices[receiver][0]
+        for subtask in running[receiver]:
+            read = range(senders)
+            if kind == POINTWISE:
+                read = pointwise_senders(subtask, senders, receivers)
+            if not running[sender].isdisjoint(read):
+                fed[receiver].add(subtask)
+    plan = {index: sorted(own - fed[index]) for index, own in enumerate(running)}
+    return {index: subtasks for index, subtasks in plan.items() if subtasks}
+
+
+def _running(index: int, parallelism: int, finished: Collection[int]) -> set[int]:
+    """Return the subtasks of a vertex that have not finished."""
+    if parallelism < 1:
+        raise ValueError(f"parallelism of vertex {index} is {parallelism}: needs at least 1")
+    every = set(range(parallelism))
+    if odd := set(finished) - every:
+        raise ValueError(
+            f"vertex {index} has finished subtasks {sorted(odd)}: needs 0 to {parallelism - 1}"
+        )
+    return every.difference(finished)

@@ -7,13 +7,22 @@ not of records. Sections 4 and 5 of ``reference/checkpoints-and-time.md``.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from flowcontrol.protocol.commits.delivery_figures import DeliverySample, Guarantee, percentile
-from flowcontrol.protocol.commits.restored import Returning, Undone, restore_together
-from flowcontrol.protocol.commits.settled import SettledRows
-from flowcontrol.protocol.commits.staged_runs import RunStore, StagedRuns
-from flowcontrol.protocol.commits.transactions import SinkState
+from flowcontrol.protocol.commits.restored import (
+    Returning,
+    RunStore,
+    StagedRuns,
+    Undone,
+    restore_together,
+)
+from flowcontrol.protocol.commits.transactions import (
+    DeliverySample,
+    Guarantee,
+    SettledRows,
+    SinkState,
+    percentile,
+)
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
-from flowcontrol.protocol.kept import attributes_of, put_attributes_back
+from flowcontrol.state.kept import attributes_of, put_attributes_back
 
 
 class _Barrier(NamedTuple):
@@ -64,7 +73,7 @@ class Delivery:
     The records that reach a subtask have positions 0, 1, 2 ... A restore puts the position back to
     that of the checkpoint. What comes next are records that came before, yet a rebalance may give
     them to another subtask the second time. So how many of them are visible already is known of all
-    subtasks that restart together (:class:`~flowcontrol.protocol.commits.settled.SettledRows`): the
+    subtasks that restart together (:class:`~.transactions.SettledRows`): the
     first that come to any of them count as those. The sums over these subtasks hold whatever
     fails; a subtask's own ``visible_twice`` are those of the rows that it wrote.
 

@@ -1,4 +1,4 @@
-"""What a two-phase commit is made of: phases, transactions, the store, a sink's state.
+"""Transactions of a sink: their life, what is settled, and the figures that readers see.
 
 Source: ``TwoPhaseCommitSinkFunction`` of Flink 1.20 (``org.apache.flink.streaming.api.functions
 .sink``), section 5 of ``reference/checkpoints-and-time.md``.
@@ -7,6 +7,10 @@ Source: ``TwoPhaseCommitSinkFunction`` of Flink 1.20 (``org.apache.flink.streami
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from flowcontrol.state.kept import Kept
+
+# --- What a two-phase commit is made of: phases, transactions, the store, a sink's state.
 
 
 class Phase(StrEnum):
@@ -136,3 +140,137 @@ class SinkState(NamedTuple):
         pending = {int(number): name for number, name, _ in state["pending"]}
         began = {int(number): int(ms) for number, _, ms in state["pending"]}
         return cls(state["open"], pending, state["open_began"], began)
+
+
+# --- The guarantees of a sink, and the figures of what its readers see
+
+
+class Guarantee(StrEnum):
+    """What a sink promises its readers."""
+
+    AT_MOST_ONCE = "at-most-once"
+    AT_LEAST_ONCE = "at-least-once"
+    EXACTLY_ONCE = "exactly-once"
+
+
+class DeliverySample(NamedTuple):
+    """The figures of a subtask; counts since the start, latencies since the last sample.
+
+    Attributes
+    ----------
+    written : int
+        Records that the sink wrote, those that were written again included.
+    committed : int
+        Rows that a reader sees; a record that is there three times is three rows.
+    visible_twice : int
+        Rows beyond the first of their record, so ``committed - visible_twice`` records are visible.
+    lost : int
+        Records that a reader will never see.
+    staged : int
+        Records in transactions that are neither committed nor aborted.
+    shown : int
+        Rows that became visible since the last sample.
+    visibility_p50, visibility_max : int or None
+        Nearest-rank median and largest time from a row's writing until it was visible, of those,
+        in the unit of the times; None if there are none.
+    """
+
+    written: int
+    committed: int
+    visible_twice: int
+    lost: int
+    staged: int
+    shown: int
+    visibility_p50: int | None
+    visibility_max: int | None
+
+
+def percentile(counts: Mapping[int, int], percent: int) -> int | None:
+    """Return a nearest-rank percentile of values that occur as often as stated; None of none.
+
+    Parameters
+    ----------
+    counts : mapping of int to int
+        How often each value occurs, at least once.
+    percent : int
+        1 to 100; 100 is the largest.
+    """
+    rank = -(-sum(counts.values()) * percent // 100)
+    for value in sorted(counts):
+        rank -= counts[value]
+        if rank <= 0:
+            return value
+    return None
+
+
+# --- How many rows are visible, or lost for good, of a sink's subtasks that restart together.
+#
+# Which rows they are nobody knows, as a rebalance may deal a row to another subtask when it
+# comes again. How many come again of those that are settled is known, and that is what a
+# guarantee needs.
+
+
+class SettledRows(Kept):
+    """The rows of some subtasks, counted together.
+
+    Attributes
+    ----------
+    settled : int
+        Rows that are visible, or lost for good.
+    passed : int
+        Rows that came since the beginning, in the history that is left after restarts: those that
+        became visible, were dropped, or do not come again. Less than ``settled`` while rows come
+        again. Rows of a transaction that expired are in neither number, since they may come again.
+
+    Examples
+    --------
+    >>> rows = SettledRows()
+    >>> rows.show(10), rows.unseen(4)
+    (0, 4)
+    >>> rows.go_back(10, lost=0)
+    >>> rows.show(3), rows.show(11), rows.settled
+    (3, 7, 14)
+    """
+
+    _kept = ("settled", "passed")
+
+    def __init__(self) -> None:
+        self.settled = self.passed = 0
+
+    @property
+    def coming(self) -> int:
+        """Rows that are settled, and come again."""
+        return max(0, self.settled - self.passed)
+
+    def show(self, rows: int) -> int:
+        """Make rows visible; return how many of them were settled before."""
+        again = self._known(rows)
+        self.passed += rows
+        self.settled = max(self.settled, self.passed)
+        return again
+
+    def drop(self, rows: int) -> int:
+        """Pass over those of some rows that were settled before; return how many."""
+        again = self._known(rows)
+        self.passed += again
+        return again
+
+    def unseen(self, rows: int) -> int:
+        """Return how many are not settled of rows that came, or were to come, behind the passed."""
+        return max(0, self.passed + rows - self.settled)
+
+    def go_back(self, rows: int, lost: int) -> None:
+        """Have rows come again.
+
+        Parameters
+        ----------
+        rows : int
+            How many of the passed; less than 0: the others do not come again, but are passed.
+        lost : int
+            Rows that do not come again, and never were visible.
+        """
+        self.passed -= rows
+        self.settled += lost
+
+    def _known(self, rows: int) -> int:
+        return min(rows, self.coming)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.control import calls as c
+from flowcontrol.protocol.control.calls import JOB_ENDS, TASK_ENDS, JobStatus, TaskStatus, move
 from flowcontrol.protocol.control.endpoint import Endpoint, Heartbeats, Registration, check_token
 from flowcontrol.protocol.control.resource_manager import Place
-from flowcontrol.protocol.control.states import JOB_ENDS, TASK_ENDS, JobStatus, TaskStatus, move
 from flowcontrol.protocol.control.task_executor import Attempt
 
 _DEPLOYED = (TaskStatus.DEPLOYING, TaskStatus.INITIALIZING, TaskStatus.RUNNING)

@@ -7,8 +7,8 @@ from typing import Final
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.control import calls as c
+from flowcontrol.protocol.control.calls import TASK_ENDS, TaskStatus, move
 from flowcontrol.protocol.control.endpoint import Endpoint, Registration
-from flowcontrol.protocol.control.states import TASK_ENDS, TaskStatus, move
 
 KEPT_INACTIVE: Final = 10_000_000
 """How long a slot is kept that no JobMaster has confirmed, or whose JobMaster is gone,

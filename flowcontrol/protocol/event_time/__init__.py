@@ -1,15 +1,10 @@
 """Event time: watermarks from generators to valves, and sources that wait for each other.
 
-Pure, as the whole of :mod:`flowcontrol.protocol`. Modules ``*_rules`` are functions of integers and
-of the states in :mod:`.states`, which the compiled kernel runs as they stand; the valve of a link
-is an object over them. All times are whole milliseconds in 64 bits.
+Pure, as the whole of :mod:`flowcontrol.protocol`: functions of integers and of states, which
+the compiled kernel runs as they stand; the valve of a link is an object over them. All times
+are whole milliseconds in 64 bits.
 
-Source: Flink 1.20 (``reference/checkpoints-and-time.md`` section 6, ``flink-network.md`` section
-14). A latency marker needs no rule but its size (:mod:`.marks`): it goes to one random channel of
-each output, in order with data, and its value at an operator is now less when it was marked.
+Source: Flink 1.20 (``reference/checkpoints-and-time.md`` section 6, ``flink-network.md``
+section 14). A latency marker needs no rule but its size: it goes to one random channel of each
+output, in order with data, and its value at an operator is now less when it was marked.
 """
-
-from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time.valve import WatermarkValve
-
-__all__ = ["MAX_TIME", "MIN_TIME", "WatermarkValve"]

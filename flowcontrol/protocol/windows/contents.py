@@ -1,9 +1,105 @@
-"""What a window holds: how many elements, and sum, smallest and largest of their values."""
+"""What a window has: the windows of an element, its aggregates, and its key."""
 
 from typing import TypeAlias
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME
-from flowcontrol.protocol.windows.states import ColumnValues, WindowEntry
+from flowcontrol.protocol.event_time.watermarks import ID_BITS, IDS
+from flowcontrol.state.rows import Row
+from flowcontrol.state.tasks import MAX_TIME, earlier, later
+from flowcontrol.state.windows import (
+    NONE,
+    ColumnValues,
+    WindowEntry,
+    Windows,
+    WindowSettings,
+    WindowStore,
+)
+
+# --- Which windows an element belongs to, and how long they are kept.
+#
+# Source: section 6 of checkpoints-and-time; `TimeWindow.getWindowStartWithOffset`, the
+# assigners of Flink, `WindowOperator.cleanupTime`. All times are milliseconds.
+
+
+PANES = 0
+"""Tumbling and sliding windows."""
+SESSIONS = 1
+"""Windows that end when a key is silent for a gap."""
+GLOBAL = 2
+"""One window for all time."""
+
+
+def start_of(ms: int, offset: int, size: int) -> int:
+    """Return the start of the last window that begins at or before a time.
+
+    Parameters
+    ----------
+    ms : int
+        The time.
+    offset : int
+        Of the starts.
+    size : int
+        From one start to the next, above 0.
+    """
+    return earlier(ms, (ms % size - offset % size) % size)
+
+
+def last_ms(settings: WindowSettings, end: int) -> int:
+    """Return the last time in a window (``maxTimestamp``), which is that of its results."""
+    return end if settings.kind == GLOBAL else earlier(end, 1)
+
+
+def cleanup_ms(settings: WindowSettings, end: int) -> int:
+    """Return when a window is removed; MAX_TIME: never.
+
+    Notes
+    -----
+    ``WindowOperator.cleanupTime``: only event time has a lateness.
+    """
+    last = last_ms(settings, end)
+    return later(last, settings.lateness) if settings.is_event_time == 1 else last
+
+
+def is_window_late(settings: WindowSettings, store: WindowStore, end: int) -> int:
+    """Tell whether a window would be removed already, so that nothing goes into it: 1 if so."""
+    if settings.is_event_time == 0:
+        return 0
+    return 1 if cleanup_ms(settings, end) <= store.watermark else 0
+
+
+def is_element_late(settings: WindowSettings, store: WindowStore, ms: int) -> int:
+    """Tell whether an element that is in no window counts as late: 1 if so.
+
+    Notes
+    -----
+    ``WindowOperator.isElementLate``. An element between windows whose slide exceeds their size may
+    be in none of them and not be late.
+    """
+    if settings.is_event_time == 0:
+        return 0
+    return 1 if later(ms, settings.lateness) <= store.watermark else 0
+
+
+def first_start(settings: WindowSettings, ms: int) -> int:
+    """Return the start of an element's window, of sliding ones of the last that begins."""
+    if settings.kind == PANES:
+        return start_of(ms, settings.offset, settings.slide)
+    return ms if settings.kind == SESSIONS else -MAX_TIME - 1
+
+
+def end_of(settings: WindowSettings, start: int) -> int:
+    """Return the end of the window that begins at a time."""
+    if settings.kind == PANES:
+        return later(start, settings.size)
+    return later(start, settings.gap) if settings.kind == SESSIONS else MAX_TIME
+
+
+def is_in_pane(settings: WindowSettings, ms: int, start: int) -> int:
+    """Tell whether a tumbling or sliding window that begins at or before a time has it: 1 if so."""
+    return 1 if start >= earlier(ms, settings.size - 1) else 0
+
+
+# --- What a window holds: how many elements, and sum, smallest and largest of their values
+
 
 NO_VALUE = -MAX_TIME
 """In a table of values: there is none."""
@@ -70,3 +166,105 @@ def _add(held: Held, more: int, wraps: int) -> None:
         held.sum = (number - least) + (more - least)
     else:
         held.sum = number + more
+
+
+# --- Columns that windows aggregate beside the first: what each window holds of them.
+#
+# Each function does for them what one of contents does for the first column. Those of an
+# entry stand together, at its place; place 0, where no entry is, has those of the newest
+# result. Where no window has further columns, they do nothing.
+
+
+def put_further_in(windows: Windows, place: int) -> None:
+    """Add the values of the element that is being taken in to a window; those that it has."""
+    columns = windows.settings.further
+    for i in range(columns):
+        value = windows.table[windows.store.element_id * columns + i]
+        if value != NO_VALUE:
+            put_value_in(windows.further[place * columns + i], value)
+
+
+def absorb_further(windows: Windows, place: int, other: int) -> None:
+    """Add what the window at another place holds to a window."""
+    columns = windows.settings.further
+    for i in range(columns):
+        absorb_values(windows.further[place * columns + i], windows.further[other * columns + i])
+
+
+def purge_further(windows: Windows, place: int) -> None:
+    """Empty a window."""
+    columns = windows.settings.further
+    for i in range(columns):
+        purge_values(windows.further[place * columns + i])
+
+
+def put_further_out(windows: Windows, place: int) -> None:
+    """Make what a window holds that of the newest result."""
+    purge_further(windows, NONE)
+    absorb_further(windows, NONE, place)
+
+
+# --- Keys of records: which key an id of a stamp stands for, and which id stands for a key.
+#
+# A key is a number from 0. Of made records, keys that are alike often have ids alike; those
+# of a distribution a table, `firsts`: the first id of each key. Of replayed rows a table has
+# the key of each id. So a key is a function of the record alone, wherever it goes.
+
+
+def key_of(number: int, keys: int, firsts: Row) -> int:
+    """Return the key of a record.
+
+    Parameters
+    ----------
+    number : int
+        Id of its stamp.
+    keys : int
+        How many keys there are, 1 to IDS.
+    firsts : Row
+        First id of each key, not decreasing; empty: all keys are alike. A key that begins where
+        the next one does has no record.
+    """
+    if len(firsts) == 0:
+        return (number * keys) >> ID_BITS
+    low, high = 0, len(firsts)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if firsts[middle] <= number:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def key_by_table(number: int, keys: int, firsts: Row, numbers: Row) -> int:
+    """Return the key of a record, made or replayed.
+
+    Parameters
+    ----------
+    number : int
+        Id of its stamp.
+    keys : int
+        How many keys there are.
+    firsts : Row
+        First id of each key, of made records as :func:`key_of` wants it.
+    numbers : Row
+        Key of each id, of replayed rows; empty: records are made.
+    """
+    return numbers[number] if len(numbers) > 0 else key_of(number, keys, firsts)
+
+
+def id_of_key(key: int, keys: int, firsts: Row, numbers: Row) -> int:
+    """Return the first id that stands for a key: that of the results of its windows.
+
+    A key that no record of the input has, since only others bring it, has the id that it has where
+    keys are alike.
+    """
+    if len(firsts) == 0 or (len(numbers) == 0 and _has_ids(key, firsts) == 0):
+        return (key * IDS + keys - 1) // keys
+    return firsts[key]
+
+
+def _has_ids(key: int, firsts: Row) -> int:
+    """Tell whether any id stands for a key of made records: 1 if so."""
+    end = IDS if key + 1 == len(firsts) else firsts[key + 1]
+    return 1 if firsts[key] < end else 0

@@ -1,4 +1,4 @@
-"""A window operator: elements in, one result at a time out (``WindowOperator``).
+"""Windows at work: entered, merged and fired.
 
 Each of :func:`on_element`, :func:`on_watermark` and :func:`on_clock` begins something.
 :func:`next_result` goes on with it until it returns 0: whenever it returns 1, the result is in the
@@ -6,11 +6,12 @@ store's fields ``result_*``. Between two results anything may pass, for all that
 the state. At 0 the next element, watermark or time may come, and the watermark goes on.
 """
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME, earlier
-from flowcontrol.protocol.windows.assigners import (
+from flowcontrol.protocol.windows.contents import (
     GLOBAL,
     PANES,
     SESSIONS,
+    absorb,
+    absorb_further,
     cleanup_ms,
     end_of,
     first_start,
@@ -18,18 +19,176 @@ from flowcontrol.protocol.windows.assigners import (
     is_in_pane,
     is_window_late,
     last_ms,
+    purge,
+    purge_further,
+    put_further_in,
+    put_further_out,
+    put_in,
 )
-from flowcontrol.protocol.windows.contents import purge, put_in
-from flowcontrol.protocol.windows.entries import add, find, remove
-from flowcontrol.protocol.windows.further import purge_further, put_further_in, put_further_out
-from flowcontrol.protocol.windows.sessions import join, oldest_touching
-from flowcontrol.protocol.windows.states import NONE, WindowEntry, Windows
-from flowcontrol.protocol.windows.timers import CLEANUP, QUIET, due_at, schedule
 from flowcontrol.protocol.windows.triggers import (
+    CLEANUP,
+    QUIET,
+    due_at,
     fires_at_clock,
     fires_at_event_time,
     fires_on_element,
+    remember_both,
+    schedule,
+    set_timers_of_merged,
 )
+from flowcontrol.state.tasks import MAX_TIME, earlier
+from flowcontrol.state.windows import NONE, WindowEntry, Windows, WindowSettings
+
+# --- The table of windows: a pool of entries, found by key and start in chained buckets
+
+
+SPREAD = 7919
+"""By how many buckets two windows of a key are apart that follow each other: odd, so that each
+number of a window has a bucket of its own."""
+
+
+def bucket_of(settings: WindowSettings, key: int, start: int, buckets: int) -> int:
+    """Return the bucket of a window.
+
+    Parameters
+    ----------
+    settings : WindowSettings
+        Of the operator. Windows of sessions are found by their key alone.
+    key, start : int
+        Of the window.
+    buckets : int
+        A power of two, at most 2**32.
+    """
+    mask = buckets - 1
+    if settings.kind != PANES:
+        return key & mask
+    return ((key & mask) + (start // settings.slide & mask) * SPREAD) & mask
+
+
+def first_in_bucket(windows: Windows, key: int, start: int) -> int:
+    """Return the place of the first entry in a window's bucket; NONE: the bucket is empty."""
+    return windows.buckets[bucket_of(windows.settings, key, start, len(windows.buckets))]
+
+
+def find(windows: Windows, key: int, start: int) -> int:
+    """Return the place of a window; NONE: there is no such window."""
+    place = first_in_bucket(windows, key, start)
+    while place != NONE:
+        entry = windows.entries[place - 1]
+        if entry.key == key and entry.start == start:
+            return place
+        place = entry.chain
+    return NONE
+
+
+def add(windows: Windows, key: int, start: int, end: int) -> int:
+    """Begin a window; return its place. There must be a free entry."""
+    store = windows.store
+    if store.free != NONE:
+        place = store.free
+        store.free = windows.entries[place - 1].chain
+    else:
+        store.used += 1
+        place = store.used
+    entry = windows.entries[place - 1]
+    entry.key = key
+    entry.start = start
+    entry.end = end
+    entry.order = store.order
+    bucket = bucket_of(windows.settings, key, start, len(windows.buckets))
+    entry.chain = windows.buckets[bucket]
+    windows.buckets[bucket] = place
+    store.order += 1
+    store.open += 1
+    return place
+
+
+def remove(windows: Windows, place: int) -> None:
+    """Remove a window, with its timers; its entry is as new, and free."""
+    store, entries = windows.store, windows.entries
+    entry = entries[place - 1]
+    bucket = bucket_of(windows.settings, entry.key, entry.start, len(windows.buckets))
+    if windows.buckets[bucket] == place:
+        windows.buckets[bucket] = entry.chain
+    else:
+        before = entries[windows.buckets[bucket] - 1]
+        while before.chain != place:
+            before = entries[before.chain - 1]
+        before.chain = entry.chain
+    entry.event_timers = 0
+    entry.clock_timers = 0
+    schedule(windows, place)
+    purge(entry)
+    purge_further(windows, place)
+    entry.trigger_count = 0
+    entry.has_next = 0
+    entry.has_timeout = 0
+    entry.chain = store.free
+    store.free = place
+    store.open -= 1
+
+
+# --- Sessions: windows of a key that touch become one (`MergingWindowSet`)
+
+
+def oldest_touching(windows: Windows, key: int, start: int, end: int) -> int:
+    """Return the place of a key's session that touches a window, the oldest; NONE: none does."""
+    found = NONE
+    place = first_in_bucket(windows, key, start)
+    while place != NONE:
+        entry = windows.entries[place - 1]
+        is_older = found == NONE or entry.order < windows.entries[found - 1].order
+        if is_older and _touches(entry, key, start, end) == 1:
+            found = place
+        place = entry.chain
+    return found
+
+
+def join(windows: Windows, key: int, start: int, end: int) -> int:
+    """Merge a window with the sessions that it touches.
+
+    Returns
+    -------
+    int
+        Place of the session that it is in now, NONE if it touches none. That is the oldest one;
+        the others are removed.
+
+    Notes
+    -----
+    A window inside of a session merges nothing, so that session's timers stay. Sessions do not
+    touch each other, so one that touches what became of the others touches the new window.
+    """
+    kept = oldest_touching(windows, key, start, end)
+    if kept == NONE:
+        return NONE
+    entry = windows.entries[kept - 1]
+    if entry.start <= start and end <= entry.end:
+        return kept
+    low, high = min(start, entry.start), max(end, entry.end)
+    place = first_in_bucket(windows, key, start)
+    while place != NONE:
+        other = windows.entries[place - 1]
+        following = other.chain
+        if place != kept and _touches(other, key, start, end) == 1:
+            low, high = min(low, other.start), max(high, other.end)
+            absorb(entry, other)
+            absorb_further(windows, kept, place)
+            remember_both(entry, other)
+            remove(windows, place)
+        place = following
+    entry.start = low
+    entry.end = high
+    set_timers_of_merged(windows.settings, windows.store, entry)
+    return kept
+
+
+def _touches(entry: WindowEntry, key: int, start: int, end: int) -> int:
+    """Tell whether a session and a window of a key overlap or touch: 1 if so."""
+    return 1 if entry.key == key and start <= entry.end and entry.start <= end else 0
+
+
+# --- A window operator: elements in, one result at a time out (`WindowOperator`).
+
 
 RESTING = 0
 """Phase: nothing is left to do."""

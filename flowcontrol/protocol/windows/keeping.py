@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from flowcontrol.protocol.rows import Row
-from flowcontrol.protocol.state import columns, values_of
-from flowcontrol.protocol.windows.entries import add, bucket_of
-from flowcontrol.protocol.windows.states import (
+from flowcontrol.protocol.windows.firing import add, bucket_of
+from flowcontrol.protocol.windows.triggers import schedule
+from flowcontrol.state.declared import columns, values_of
+from flowcontrol.state.rows import Row
+from flowcontrol.state.windows import (
     NONE,
     ColumnValues,
     WindowEntry,
@@ -14,7 +15,6 @@ from flowcontrol.protocol.windows.states import (
     WindowSettings,
     WindowStore,
 )
-from flowcontrol.protocol.windows.timers import schedule
 
 STORE = ("watermark", "clock", "late", "fired")
 """Fields of the store that a state has."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from flowcontrol.job import Job
-from flowcontrol.job.replay import NO_ROWS
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.replay import NO_ROWS
+from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.results.running import Running
 from flowcontrol.scaling.runs.controllers import Controller, Decision
 from flowcontrol.scaling.runs.measured import Measured
 from flowcontrol.scenario import Savepoint
-from flowcontrol.virtual.log_sizes import LogSizes
-from flowcontrol.virtual.running import Running
 
 if TYPE_CHECKING:
     import pyarrow as pa

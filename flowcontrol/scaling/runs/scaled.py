@@ -10,9 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.run import Run
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import SCALINGS
+from flowcontrol.results.run import Run
 from flowcontrol.scaling.runs.controllers import controller_for
 from flowcontrol.scaling.runs.derive import derive
 from flowcontrol.scaling.runs.epoch import Ended, Span, run_epoch

@@ -17,9 +17,9 @@ Where this differs from Spark:
 
 from collections.abc import Sequence
 
-from flowcontrol.protocol.ratios import MOST
+from flowcontrol.protocol.service import MOST
 from flowcontrol.systems.throttles import controller as c
-from flowcontrol.systems.throttles.batches import Batches, waiting
+from flowcontrol.systems.throttles.controller import Batches, waiting
 
 HIGHEST = float(MOST)
 """Rate that is told from a higher one no more, records/s."""

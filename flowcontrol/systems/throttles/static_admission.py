@@ -26,8 +26,13 @@ Where it differs from Kafka Streams:
 
 import math
 
-from flowcontrol.systems.throttles.batches import Batches, waiting
-from flowcontrol.systems.throttles.controller import NEVER, ControllerSettings, JobObservation
+from flowcontrol.systems.throttles.controller import (
+    NEVER,
+    Batches,
+    ControllerSettings,
+    JobObservation,
+    waiting,
+)
 
 
 def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:

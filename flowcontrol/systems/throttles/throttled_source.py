@@ -3,7 +3,7 @@
 What throttles a source is decided elsewhere (:mod:`.controller`) and comes as a command;
 here is what the command lets it do. Without a log a source that may not emit holds one record in
 its hand, as a blocked one does, and what falls due meanwhile is lost. With a log (Kafka, files)
-everything that falls due waits there (:mod:`flowcontrol.operators.source_log`).
+everything that falls due waits there (:mod:`flowcontrol.protocol.tasks.reading`).
 """
 
 from dataclasses import dataclass

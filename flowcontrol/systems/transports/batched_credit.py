@@ -6,7 +6,7 @@ receiver gives it back when it takes the barrier; an actor that has none for a b
 it, and does nothing else meanwhile.
 """
 
-from flowcontrol.protocol.states import Subpartition
+from flowcontrol.state.network import Subpartition
 from flowcontrol.systems.transports.half_return_credit import lots_returned
 from flowcontrol.systems.transports.transport import Given, RecordTransport, Transport
 

@@ -5,8 +5,8 @@ in, so a bandwidth that equals the highest counts. gRPC's C++ core differs: ther
 high. The window only grows.
 """
 
-from flowcontrol.protocol.ratios import MOST
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.protocol.service import MOST
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
 ALPHA, BETA, GAMMA = 0.9, 0.66, 2

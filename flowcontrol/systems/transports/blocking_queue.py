@@ -3,7 +3,7 @@
 ``JCQueue`` of Storm 2.8; ``ArrowContext`` of Arroyo 0.15.
 """
 
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
 

@@ -4,7 +4,7 @@ OASIS AMQP 1.0, core transport 2.6.7; RabbitMQ's limits; Reactive Streams 1.0.4,
 up.
 """
 
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
 

@@ -4,7 +4,7 @@
 Apache Pekko.
 """
 
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
 

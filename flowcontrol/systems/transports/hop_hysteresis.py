@@ -5,8 +5,8 @@ strictly below. Storm 2 (``BackPressureTracker``): a flag that is set when a tup
 overflow and cleared, when it is looked at every 50 ms, once the overflow is empty.
 """
 
-from flowcontrol.protocol.sender_rules import credit_of
-from flowcontrol.protocol.states import InputChannel, Subpartition
+from flowcontrol.protocol.network.credit_rules import credit_of
+from flowcontrol.state.network import InputChannel, Subpartition
 from flowcontrol.systems.transports import transport as t
 
 

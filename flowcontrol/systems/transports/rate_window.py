@@ -4,8 +4,8 @@
 of 64 KiB of the items' weight. A grant is cumulative: the units that may ever have been sent.
 """
 
-from flowcontrol.protocol.ratios import MOST
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.protocol.service import MOST
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
 UNIT_BYTES = 1 << 16

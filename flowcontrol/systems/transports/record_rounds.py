@@ -1,13 +1,15 @@
 """A round of a transport that counts records: what a write, a send and an arrival do to rows.
 
-The counterpart of :mod:`flowcontrol.protocol.rounds`, whose rows it shares; a message holds all
+The counterpart of :mod:`.rounds`, whose rows it shares; a message holds all
 records that a channel sent in a round, up to an event and from it on, and a cursor counts records.
 A receiver's queue of messages is merged at its end when it is full, for only the number of records
 matters there. Nothing is merged across an event.
 """
 
 from flowcontrol.protocol.checkpoints.barriers import is_barrier
-from flowcontrol.protocol.queues import (
+from flowcontrol.protocol.network.rounds import enqueue_message
+from flowcontrol.state.network import Message, Task
+from flowcontrol.state.queues import (
     DATA,
     Queue,
     append,
@@ -18,10 +20,7 @@ from flowcontrol.protocol.queues import (
     message_at,
     next_slot,
 )
-from flowcontrol.protocol.rounds import enqueue_message
-from flowcontrol.protocol.rows import TAKEN_NONE, Row
-from flowcontrol.protocol.sides import KIND_RECORDS, Gate, Partition
-from flowcontrol.protocol.states import Message, Task
+from flowcontrol.state.rows import KIND_RECORDS, TAKEN_NONE, Gate, Partition, Row
 from flowcontrol.systems.transports.rules import barrier_permits, may_send, room
 from flowcontrol.systems.transports.transport import RecordTransport
 

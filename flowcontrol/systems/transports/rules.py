@@ -1,4 +1,4 @@
-"""The rules of whichever transport counts a job's records: one signature each, looked up by kind.
+"""The rules of the transports that count records, chosen by number; and at a restart.
 
 A grant is the number of records that a channel may ever have carried; only Jet's may fall. The
 compiled kernel has no table: it compiles the functions of the job's own transport in these places.
@@ -7,15 +7,19 @@ compiled kernel has no table: it compiles the functions of the job's own transpo
 from functools import cache
 from importlib import import_module
 
-from flowcontrol.protocol.states import InputChannel, Subpartition
 from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.state.network import InputChannel, Subpartition
 from flowcontrol.systems.transports.transport import (
+    FREE,
     ChannelGrant,
     Given,
     RecordTransport,
     RoundEnd,
     Transport,
 )
+
+# --- The rules of whichever transport counts a job's records: one signature each, looked up by
+# kind.
 
 
 def names() -> list[str]:
@@ -131,3 +135,59 @@ def barrier_permits(transport: RecordTransport, channel: Subpartition) -> int:
 
 CHOSEN = (next_grant, next_look, is_held, room, may_send, barrier_permits)
 """Functions in whose place the kernel compiles those of the job's transport."""
+
+
+# --- Channels that count records, when an attempt begins from a checkpoint.
+#
+# What a channel has carried is cumulative, and so are its grants. So both sides go on from
+# what the sender had written before its barrier, with the grants of a fresh channel on top of
+# it.
+
+
+def begin_sender(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> None:
+    """Have a fresh channel go on behind the records that its sender has written.
+
+    Parameters
+    ----------
+    transport : RecordTransport
+        Its parameters.
+    channel : Subpartition
+        Changed in place; its cursor ``written`` is that of the checkpoint.
+    record_bytes : int
+        Size of a record.
+    """
+    channel.sent = channel.written
+    channel.announced = _granted(transport, ChannelGrant(), record_bytes, channel.written)
+
+
+def begin_receiver(
+    transport: RecordTransport,
+    state: ChannelGrant,
+    channel: InputChannel,
+    written: int,
+    record_bytes: int,
+) -> None:
+    """Have a fresh channel go on behind so many records; see :func:`begin_sender`.
+
+    Parameters
+    ----------
+    state : ChannelGrant
+        What its receiver remembers, changed in place.
+    channel : InputChannel
+        Changed in place; its cursor ``processed`` is that of the checkpoint.
+    written : int
+        Records that its sender had written.
+    """
+    channel.announced = _granted(transport, state, record_bytes, written)
+    channel.arrived = written
+    channel.consumed = channel.processed
+    state.seen = channel.processed
+    state.arrived = written
+
+
+def _granted(
+    transport: RecordTransport, state: ChannelGrant, record_bytes: int, carried: int
+) -> int:
+    """Return what a channel may have carried before its sender hears anything."""
+    granted = first_grant(transport, state, record_bytes)
+    return granted if granted == FREE else granted + carried

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from flowcontrol.protocol.sender_rules import credit_of
-from flowcontrol.protocol.states import InputChannel, Subpartition
+from flowcontrol.protocol.network.credit_rules import credit_of
+from flowcontrol.state.network import InputChannel, Subpartition
 
 FREE: Final = 1 << 60
 """The grant of a receiver that never stops its senders: more records than any run has."""

@@ -1,6 +1,6 @@
 """Queues without a bound: whatever comes is kept in the receiver's memory."""
 
-from flowcontrol.protocol.states import InputChannel
+from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.virtual.loop import prepare
-from flowcontrol.virtual.parts import EVERYTHING
+from flowcontrol.kernel.loop import prepare
+from flowcontrol.memory.parts import EVERYTHING
 
 
 @pytest.fixture(scope="session")

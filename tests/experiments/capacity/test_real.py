@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.experiments.capacity import capacity, describe
 from flowcontrol.experiments.compare.limits import most_of_source
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.given import as_scenario
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
-from flowcontrol.job import Job, build_physical_graph
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.given import Base

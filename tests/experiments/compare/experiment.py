@@ -15,7 +15,7 @@ from flowcontrol.experiments.compare.figures import Figures, figures_of, produce
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.metrics import Counted
 from flowcontrol.experiments.compare.run import scenario_of
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import simulate
 

@@ -14,7 +14,7 @@ from flowcontrol.experiments.compare.columns import COLUMNS, print_comparison, s
 from flowcontrol.experiments.compare.compare import compare
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.run import run_one, scenario_of
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 
 EDGES = [{"from": "source", "to": "sink"}]

@@ -25,7 +25,7 @@ import pytest
 from flowcontrol.experiments.compare.figures import limit_steps, produced
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.metrics import TOLERANCE, swing
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import simulate
 

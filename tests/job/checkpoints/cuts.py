@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.channel_state import ChannelId
-from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.areas import inputs_of, outputs_of
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED
-from flowcontrol.protocol.event_time.marks import mark_bytes
-from flowcontrol.protocol.queues import KINDS, is_event
-from flowcontrol.protocol.states import CheckpointReport
-from flowcontrol.virtual import views as v
-from flowcontrol.virtual.areas import inputs_of, outputs_of
+from flowcontrol.protocol.event_time.watermarks import mark_bytes
+from flowcontrol.state.network import CheckpointReport
+from flowcontrol.state.queues import KINDS, is_event
+from flowcontrol.trace.channel_state import ChannelId
+from flowcontrol.trace.round_state import RoundState, TaskState
 from modules import load
 
 watched_runs: Any = load("tests/job/watched_runs.py")

@@ -10,8 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.checkpoint_settings import CheckpointSettings
+from flowcontrol.layout.job import CheckpointSettings, Job
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
     AT_LEAST_ONCE,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_settings import CheckpointSettings
+from flowcontrol.layout.job import CheckpointSettings, Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 from modules import load
 from staged_runs import run_staged

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.checkpoints.tracker import track_barrier, track_end_of_partition
-from flowcontrol.protocol.queues import (
+from flowcontrol.protocol.checkpoints.barriers import track_barrier, track_end_of_partition
+from flowcontrol.state.network import AlignedChannel, Alignment, TrackedCheckpoint
+from flowcontrol.state.queues import (
     ALIGNED_BARRIER,
     AT_LEAST_ONCE_BARRIER,
     CANCEL_MARKER,
@@ -27,7 +28,6 @@ from flowcontrol.protocol.queues import (
     is_event,
     new_queue,
 )
-from flowcontrol.protocol.states import AlignedChannel, Alignment, TrackedCheckpoint
 from modules import load
 
 small = load("tests/job/checkpoints/small.py")

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from flowcontrol.job.checkpoint_control import CheckpointControl
+from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, ENDED, TAKEN
-from flowcontrol.protocol.queues import MOST_BARRIERS
-from flowcontrol.protocol.states import CheckpointReport
+from flowcontrol.state.network import CheckpointReport
+from flowcontrol.state.queues import MOST_BARRIERS
 from modules import load
 from staged_runs import resumed, run_staged
 

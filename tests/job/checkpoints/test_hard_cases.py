@@ -10,9 +10,8 @@ from types import ModuleType
 import pytest
 from hypothesis import Phase, assume, given, settings
 
-from flowcontrol.job import Job
-from flowcontrol.job.failure_control import TOO_MANY_CHECKPOINTS
-from flowcontrol.job.fault_settings import FaultSettings
+from flowcontrol.control.failures import TOO_MANY_CHECKPOINTS
+from flowcontrol.layout.job import FaultSettings, Job
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import FixedDelay, Heartbeat
 from modules import load

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import Phase, assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.systems.transports.rules import names
 from modules import load

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.task_orders import ABORTED, COMPLETED
+from flowcontrol.control.orders import ABORTED, COMPLETED
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.scenario import parse_scenario
 from modules import load

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import build_physical_graph
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.protocol.event_time import MAX_TIME
-from flowcontrol.protocol.event_time.output_rules import WATERMARK
-from flowcontrol.protocol.queues import DATA, END_OF_DATA, SPANNING_DATA
+from flowcontrol.protocol.event_time.watermarks import WATERMARK
+from flowcontrol.state.queues import DATA, END_OF_DATA, SPANNING_DATA
+from flowcontrol.state.tasks import MAX_TIME
 from flowcontrol.virtual import simulate
 from modules import load
 

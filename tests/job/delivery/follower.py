@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_settings import sink_subtasks
-from flowcontrol.job.failure_control import Attempts
-from flowcontrol.job.restart_log import Restart
-from flowcontrol.job.round_state import RoundState
-from flowcontrol.job.task_orders import COMPLETED, TaskOrder
+from flowcontrol.control.delivery import DeliveryControl
+from flowcontrol.control.failures import Attempts
+from flowcontrol.control.orders import COMPLETED, Restart, TaskOrder
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.task_settings import sink_subtasks
 from flowcontrol.live.moves import works_of
 from flowcontrol.live.work import SubtaskRound
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
+from flowcontrol.trace.round_state import RoundState
 from modules import load
 
 watched_runs: Any = load("tests/job/watched_runs.py")

@@ -12,10 +12,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.checkpoint_settings import CheckpointSettings
-from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_group import SinkGroup
+from flowcontrol.control.delivery import DeliveryControl
+from flowcontrol.control.delivery_sinks import SinkGroup
+from flowcontrol.layout.job import CheckpointSettings, Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.fault_models import Failure

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.job import Job, build_physical_graph
-from flowcontrol.job.delivery_control import DeliveryControl
-from flowcontrol.job.delivery_flows import rows_of_inputs
-from flowcontrol.job.delivery_settings import has_delivery
+from flowcontrol.control.delivery import DeliveryControl
+from flowcontrol.control.delivery_sinks import rows_of_inputs
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.layout.task_settings import has_delivery
 from flowcontrol.scenario import parse_scenario
 from modules import load
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.job.delivery_flows import rows_of_inputs
+from flowcontrol.control.delivery_sinks import rows_of_inputs
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 
 EXAMPLES = settings.default.max_examples

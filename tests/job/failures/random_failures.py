@@ -9,8 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from flowcontrol.job import Job
-from flowcontrol.job.fault_settings import FaultSettings
+from flowcontrol.layout.job import FaultSettings, Job
 from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import (
     ExponentialDelay,

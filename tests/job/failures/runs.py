@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.job import Job
-from flowcontrol.job.round_state import RoundState, TaskState
+from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
+from flowcontrol.trace.round_state import RoundState, TaskState
 from modules import load
 
 watched_runs: Any = load("tests/job/watched_runs.py")

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flowcontrol.kernel.compiled import RULES, _register, is_compiled
+from flowcontrol.memory.cells import cells_of, queue_view, view, views
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.checkpoints import tracker as t
-from flowcontrol.protocol.queues import new_queue
-from flowcontrol.protocol.state import width
-from flowcontrol.protocol.states import AlignedChannel, Alignment, Ring, TrackedCheckpoint
-from flowcontrol.virtual.cells import cells_of, queue_view, view, views
-from flowcontrol.virtual.compiled import RULES, _register, is_compiled
+from flowcontrol.protocol.checkpoints import barriers as t
+from flowcontrol.state.declared import width
+from flowcontrol.state.network import AlignedChannel, Alignment, Ring, TrackedCheckpoint
+from flowcontrol.state.queues import new_queue
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="needs numba")
 
@@ -61,7 +61,7 @@ def entry() -> Any:
     """Compile the steps, on one memory of integers."""
     from numba import njit
 
-    from flowcontrol.virtual.lowered_state import QueueType, placed_at, rows_type, state_type
+    from flowcontrol.kernel.lowered_state import QueueType, placed_at, rows_type, state_type
 
     def own_at(memory: Any, place: int) -> Any:
         return view(Alignment, memory, place)

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import queues as q
-from flowcontrol.protocol import subpartition_rules as r
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.alignment import (
     ALIGNED,
@@ -15,11 +13,10 @@ from flowcontrol.protocol.checkpoints.alignment import (
     TIMEOUTABLE,
     UNALIGNED,
 )
-from flowcontrol.protocol.events import broadcast_event, holds_barrier, overtake_partition
-from flowcontrol.protocol.rings import use_all
-from flowcontrol.protocol.rows import fifo, fifo_push, fifo_remove, fifo_values
-from flowcontrol.protocol.sides import Partition
-from flowcontrol.protocol.states import (
+from flowcontrol.protocol.network import subpartition_rules as r
+from flowcontrol.protocol.network.events import broadcast_event, holds_barrier, overtake_partition
+from flowcontrol.state import queues as q
+from flowcontrol.state.network import (
     CoordinatorMessage,
     GlobalPool,
     LocalPool,
@@ -28,6 +25,8 @@ from flowcontrol.protocol.states import (
     Subpartition,
     TaskCheckpoint,
 )
+from flowcontrol.state.queues import use_all
+from flowcontrol.state.rows import Partition, fifo, fifo_push, fifo_remove, fifo_values
 
 KINDS = [
     # mode, savepoint, forced, unaligned here -> kind

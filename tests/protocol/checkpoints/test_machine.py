@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from flowcontrol.protocol import CheckpointCoordinator
-from flowcontrol.protocol.checkpoints.failures import FailureCounter
-from flowcontrol.protocol.checkpoints.reasons import FailureReason
-from flowcontrol.protocol.checkpoints.requests import KINDS
+from flowcontrol.protocol.checkpoints.checkpoint import FailureCounter
+from flowcontrol.protocol.checkpoints.requests import KINDS, FailureReason
 
 TASKS = ("source", "map", "sink")
 REASONS = ("CHECKPOINT_DECLINED", "IO_EXCEPTION", "CHECKPOINT_DECLINED_TASK_NOT_READY")

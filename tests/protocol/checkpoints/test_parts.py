@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import CheckpointCoordinator
-from flowcontrol.protocol.checkpoints.failures import FailureCounter
-from flowcontrol.protocol.checkpoints.reasons import COUNTED, FailureReason
-from flowcontrol.protocol.checkpoints.requests import CheckpointRequest, RequestQueue
-from flowcontrol.protocol.checkpoints.ticks import Ticks
+from flowcontrol.protocol.checkpoints.checkpoint import FailureCounter, Ticks
+from flowcontrol.protocol.checkpoints.requests import (
+    COUNTED,
+    CheckpointRequest,
+    FailureReason,
+    RequestQueue,
+)
 
 TASKS = ("s", "t")
 

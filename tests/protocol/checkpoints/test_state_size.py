@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.checkpoints.state_size import StateSize, full_bytes, written_bytes
+from flowcontrol.protocol.checkpoints.snapshots import StateSize, full_bytes, written_bytes
 
 MB = 1_000_000
 TENTH = Fraction(1, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.states import AlignedChannel, Alignment
+from flowcontrol.state.network import AlignedChannel, Alignment
 
 
 @pytest.mark.parametrize(("resumes", "blocked"), [(1, [0, 0, 0]), (0, [1, 0, 0])])

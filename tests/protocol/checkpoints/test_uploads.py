@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.checkpoints.uploads import Uploads
-from flowcontrol.protocol.restarts import restored_us
+from flowcontrol.protocol.checkpoints.snapshots import Uploads
+from flowcontrol.protocol.restarts.recovery import restored_us
 
 S = 1_000_000
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from flowcontrol.protocol import Delivery
-from flowcontrol.protocol.commits import delivery_figures, staged_runs
+from flowcontrol.protocol.commits import restored, transactions
 
 GUARANTEES = ["at-most-once", "at-least-once", "exactly-once"]
 
@@ -398,7 +398,7 @@ def test_a_restore_forgets_later_barriers(guarantee):
     ],
 )
 def test_percentiles_are_nearest_rank(values, percent, expected):
-    assert delivery_figures.percentile(values, percent) == expected
+    assert transactions.percentile(values, percent) == expected
 
 
 # -- refusals and kept state --------------------------------------------------------------------
@@ -485,7 +485,7 @@ def test_a_state_of_another_kind_is_refused(other):
 
 def test_the_store_of_counts_forgets_what_it_commits_or_aborts():
     shown, lost = [], []
-    store = staged_runs.RunStore(None, 1, shown.append, lost.append)
+    store = restored.RunStore(None, 1, shown.append, lost.append)
     first, second = store.begin(), store.begin()
     store.write(first, (0, 2))
     store.commit(first)

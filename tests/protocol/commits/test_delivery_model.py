@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flowcontrol.protocol import Delivery
-from flowcontrol.protocol.commits import Guarantee
+from flowcontrol.protocol.commits.transactions import Guarantee
 
 TIMEOUT = 60
 

@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 
 from flowcontrol.protocol import Delivery
-from flowcontrol.protocol.commits import Guarantee
 from flowcontrol.protocol.commits.restored import Returning, restore_together, share_out
-from flowcontrol.protocol.commits.settled import SettledRows
+from flowcontrol.protocol.commits.transactions import Guarantee, SettledRows
 
 
 class Sink:

@@ -9,21 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time import alignment_rules as alignment
-from flowcontrol.protocol.event_time import generator_rules as generation
-from flowcontrol.protocol.event_time import output_rules as output
-from flowcontrol.protocol.event_time import valve_rules as valves
-from flowcontrol.protocol.event_time.states import (
+from flowcontrol.kernel.compiled import _register, is_compiled
+from flowcontrol.memory.cells import cells_of, view, views
+from flowcontrol.protocol.event_time import valve as valves
+from flowcontrol.protocol.event_time import watermarks as alignment
+from flowcontrol.protocol.event_time import watermarks as generation
+from flowcontrol.protocol.event_time import watermarks as output
+from flowcontrol.state.declared import width
+from flowcontrol.state.tasks import (
+    MAX_TIME,
+    MIN_TIME,
     ActivityClock,
     AlignedSource,
     Generator,
     Valve,
     ValveChannel,
 )
-from flowcontrol.protocol.state import width
-from flowcontrol.virtual.cells import cells_of, view, views
-from flowcontrol.virtual.compiled import _register, is_compiled
 
 pytestmark = pytest.mark.skipif(not is_compiled(), reason="needs numba")
 
@@ -80,7 +81,7 @@ def entry() -> Any:
     from numba import njit
     from numba.extending import register_jitable
 
-    from flowcontrol.virtual.lowered_state import placed_at, rows_type, state_type
+    from flowcontrol.kernel.lowered_state import placed_at, rows_type, state_type
 
     def single(cls: Any) -> Any:
         def at(memory: Any, place: int) -> Any:

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 
 from flowcontrol.protocol import WatermarkValve
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from narrow import Narrow
 
 MET: Counter[str] = Counter()

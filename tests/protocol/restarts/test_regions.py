@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol import failover_tasks
-from flowcontrol.protocol.restarts import pipelined_regions
+from flowcontrol.protocol.restarts.recovery import pipelined_regions
 
 P, B = "pipelined", "blocking"
 CHAIN = [("a", "b", P), ("b", "c", P)]

@@ -9,21 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.protocol.spark_time import answering, grouping
-from flowcontrol.protocol.spark_time import watermarks as w
-from flowcontrol.protocol.spark_time.states import TaskBatch
-from flowcontrol.protocol.state import width
-from flowcontrol.protocol.windows import firing, keeping
-from flowcontrol.protocol.windows.states import (
+from flowcontrol.kernel.compiled import _register, is_compiled
+from flowcontrol.memory.cells import cells_of, view, views
+from flowcontrol.protocol.windows import firing, keeping, spark_batches
+from flowcontrol.protocol.windows import spark_batches as w
+from flowcontrol.spec.spark_arguments import settings_of
+from flowcontrol.state.declared import width
+from flowcontrol.state.tasks import TaskBatch
+from flowcontrol.state.windows import (
     ColumnValues,
     WindowEntry,
     Windows,
     WindowSettings,
     WindowStore,
 )
-from flowcontrol.spec.spark_arguments import settings_of
-from flowcontrol.virtual.cells import cells_of, view, views
-from flowcontrol.virtual.compiled import _register, is_compiled
 
 pytestmark = [pytest.mark.skipif(not is_compiled(), reason="needs numba"), pytest.mark.long]
 
@@ -61,10 +60,12 @@ def run(windows: Any, batch: Any, query: Any, operators: Any, steps: Any, result
         if steps[i] >= 0:
             key, ms = steps[i + 1], steps[i + 2]
             own.element_id = key
-            steps[i + 3] = grouping.take_row(windows, batch, operators, steps[i], key, ms, key + 2)
+            steps[i + 3] = spark_batches.take_row(
+                windows, batch, operators, steps[i], key, ms, key + 2
+            )
         else:
-            answering.begin_answer(windows.store, batch, query.current)
-            while answering.next_answer(windows, batch) == 1:
+            spark_batches.begin_answer(windows.store, batch, query.current)
+            while spark_batches.next_answer(windows, batch) == 1:
                 results[7 * count] = own.result_key
                 results[7 * count + 1] = own.result_start
                 results[7 * count + 2] = own.result_ms
@@ -83,7 +84,7 @@ def entry() -> Any:
     """Compile the steps, on one memory of integers."""
     from numba import njit
 
-    from flowcontrol.virtual.lowered_state import ints_type, placed_at, rows_type, state_type
+    from flowcontrol.kernel.lowered_state import ints_type, placed_at, rows_type, state_type
 
     def state_at(cls: type[Any]) -> Any:
         def found(memory: Any, place: int) -> Any:

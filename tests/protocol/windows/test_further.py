@@ -12,15 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.spark_time import answering, grouping
-from flowcontrol.protocol.spark_time import watermarks as w
-from flowcontrol.protocol.spark_time.states import TaskBatch
-from flowcontrol.protocol.state import values_of
-from flowcontrol.protocol.windows import firing, keeping
+from flowcontrol.protocol.windows import firing, keeping, spark_batches
+from flowcontrol.protocol.windows import spark_batches as w
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.protocol.windows.states import NONE, Windows, WindowSettings
 from flowcontrol.spec.spark_arguments import settings_of
 from flowcontrol.spec.window_arguments import read_settings
+from flowcontrol.state.declared import values_of
+from flowcontrol.state.tasks import TaskBatch
+from flowcontrol.state.windows import NONE, Windows, WindowSettings
 
 IDS = 5
 ROWS = [(4, None, 1), (None, -3, None), (0, 9, 1 << 62), (None, None, 1 << 62), (-7, 2, None)]
@@ -156,7 +155,7 @@ def test_so_it_is_of_windows_of_spark(
                     value = ROWS[number][max(0, at - 1)]
                     windows.store.element_id = number
                     row = 0, key, now + ahead, NO_VALUE if value is None else value
-                    done = grouping.take_row(windows, batches[at], operators[at], *row)
+                    done = spark_batches.take_row(windows, batches[at], operators[at], *row)
                     assert done == firing.TAKEN
                 now += 2
                 continue
@@ -175,9 +174,9 @@ def test_so_it_is_of_windows_of_spark(
 
 def answer(windows: Windows, batch: TaskBatch, watermark: int) -> list[tuple[Result, list[Result]]]:
     """End a batch; return what goes out."""
-    answering.begin_answer(windows.store, batch, watermark)
+    spark_batches.begin_answer(windows.store, batch, watermark)
     found = []
-    while answering.next_answer(windows, batch) == 1:
+    while spark_batches.next_answer(windows, batch) == 1:
         found.append(newest(windows))
     return found
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.event_time.stamps import IDS
-from flowcontrol.protocol.windows.keys import id_of_key, key_by_table, key_of
+from flowcontrol.protocol.event_time.watermarks import IDS
+from flowcontrol.protocol.windows.contents import id_of_key, key_by_table, key_of
 
 weights = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any)
 

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.protocol.state import width
+from flowcontrol.kernel.compiled import _register, is_compiled
+from flowcontrol.memory.cells import cells_of, view, views
 from flowcontrol.protocol.windows import firing, keeping
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.protocol.windows.states import (
+from flowcontrol.spec.window_arguments import read_settings
+from flowcontrol.state.declared import width
+from flowcontrol.state.windows import (
     ColumnValues,
     WindowEntry,
     Windows,
     WindowSettings,
     WindowStore,
 )
-from flowcontrol.spec.window_arguments import read_settings
-from flowcontrol.virtual.cells import cells_of, view, views
-from flowcontrol.virtual.compiled import _register, is_compiled
 
 pytestmark = [pytest.mark.skipif(not is_compiled(), reason="needs numba"), pytest.mark.long]
 
@@ -99,7 +99,7 @@ def entry() -> Any:
     """Compile the steps, on one memory of integers."""
     from numba import njit
 
-    from flowcontrol.virtual.lowered_state import ints_type, placed_at, rows_type, state_type
+    from flowcontrol.kernel.lowered_state import ints_type, placed_at, rows_type, state_type
 
     def settings_at(memory: Any, place: int) -> Any:
         return view(WindowSettings, memory, place)

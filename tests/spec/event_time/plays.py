@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time import alignment_rules as alignment
-from flowcontrol.protocol.event_time.states import AlignedSource
+from flowcontrol.protocol.event_time import watermarks as alignment
 from flowcontrol.spec import SourceAlignment, SplitWatermarks, WatermarkGenerator, WatermarkValve
 from flowcontrol.spec.event_time import PausableClock, on_incoming
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource
 
 ENDS = {"min": MIN_TIME, "max": MAX_TIME}
 NAMES = {value: name for name, value in ENDS.items()}

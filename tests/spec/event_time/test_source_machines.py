@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time import alignment_rules as alignment
-from flowcontrol.protocol.event_time.states import AlignedSource
+from flowcontrol.protocol.event_time import watermarks as alignment
 from flowcontrol.spec import SourceAlignment, SplitWatermarks, WatermarkGenerator
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource
 from narrow import Narrow
 
 TIME = st.one_of(

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.event_time import MAX_TIME, MIN_TIME
-from flowcontrol.protocol.event_time import alignment_rules as alignment
-from flowcontrol.protocol.event_time.states import AlignedSource
+from flowcontrol.protocol.event_time import watermarks as alignment
 from flowcontrol.spec import SourceAlignment, SplitWatermarks, WatermarkGenerator, WatermarkValve
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource
 
 from .plays import play
 from .source_tables import TABLES as OF_SOURCES

@@ -16,11 +16,10 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.errors import PySparkException
 
-from flowcontrol.protocol.spark_time import answering, grouping
-from flowcontrol.protocol.spark_time.watermarks import WatermarkOperator
-from flowcontrol.protocol.windows import sessions
-from flowcontrol.protocol.windows.states import WindowEntry
+from flowcontrol.protocol.windows import firing, spark_batches
+from flowcontrol.protocol.windows.spark_batches import WatermarkOperator
 from flowcontrol.spec.spark_aggregation import MicroBatch
+from flowcontrol.state.windows import WindowEntry
 from modules import load
 
 if TYPE_CHECKING:
@@ -89,10 +88,10 @@ HARD: dict[str, Callable[[Any], bool]] = {
     "a restart forgets what an input had seen": lambda case: (
         len(case.runs) == 2 and not case.keeps_what_it_saw()
     ),
-    "an input's watermark never falls": matters(grouping, "observe", forget_and_observe),
-    "a window is evicted at its end": matters(answering, "is_over", is_behind),
-    "a row is late at the end of its window": matters(grouping, "is_over", is_behind),
-    "sessions that touch are one": matters(sessions, "_touches", overlaps),
+    "an input's watermark never falls": matters(spark_batches, "observe", forget_and_observe),
+    "a window is evicted at its end": matters(spark_batches, "is_over", is_behind),
+    "a row is late at the end of its window": matters(spark_batches, "is_over", is_behind),
+    "sessions that touch are one": matters(firing, "_touches", overlaps),
     **{
         f"{kind} windows drop late rows in {mode}": is_late(kind, mode)
         for kind, mode in cases.FORMS

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.windows import firing, keeping
-from flowcontrol.protocol.windows.states import Windows
 from flowcontrol.spec import WindowOperator
 from flowcontrol.spec.window_arguments import read_settings
+from flowcontrol.state.windows import Windows
 
 PANES = [("tumbling", 10, 0), ("sliding", 10, 4, 0), ("sliding", 9, 3, 1)]
 SESSIONS = [("session", 6)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
 from flowcontrol.spec import WindowOperator, window_start
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 
 TUMBLING = ("tumbling", 10, 0)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.event_time.bounds import MAX_TIME, MIN_TIME
 from flowcontrol.spec import WindowOperator
+from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 
 from . import tables, trigger_tables
 

@@ -6,7 +6,7 @@ import pytest
 
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.systems.throttles.batches import Batches
+from flowcontrol.systems.throttles.controller import Batches
 from flowcontrol.systems.throttles.make import check_values, make_controller
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.systems.throttles.batches import Batches
 from flowcontrol.systems.throttles.controller import (
+    Batches,
     Command,
     Controller,
     JobObservation,

@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from flowcontrol.systems.throttles.batches import Batches
 from flowcontrol.systems.throttles.controller import (
+    Batches,
     Command,
     Controller,
     JobObservation,

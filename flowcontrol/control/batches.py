@@ -1,0 +1,201 @@
+"""The batches of windows with Spark's time between rounds, and their work on the memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flowcontrol.kernel.views import kernel_time, kernel_window, task_row, wake, watermark_operators
+from flowcontrol.layout.graph import JobVertex
+from flowcontrol.layout.job import Job
+from flowcontrol.layout.task_settings import has_batches, new_batch, new_operators, next_batch_end
+from flowcontrol.memory.memory import Memory
+from flowcontrol.protocol.windows import spark_batches as w
+from flowcontrol.protocol.windows.spark_batches import begin_answer
+from flowcontrol.state.kept import Kept
+from flowcontrol.state.tasks import StreamTask, Valve, WindowTask
+from flowcontrol.state.windows import WindowStore
+
+# --- The batches of windows with Spark's time: what the driver of a query does between two of
+# them.
+#
+# Each stage with windows is a query of its own, as a sink of Structured Streaming has one.
+# Its batch ends at a multiple of `batch_s`, once what the batch before put out has left all
+# its tasks. Where a throttle admits batches, theirs are the windows': one ends when all that
+# it admitted is done, and the throttle hears that the job is empty once it is answered.
+
+
+@dataclass(frozen=True)
+class BatchedTask:
+    """What of a task with windows the driver reads and changes.
+
+    Attributes
+    ----------
+    task : StreamTask
+        Its state.
+    held : WindowTask
+        What it holds of its windows beside them.
+    store : WindowStore
+        How far they are.
+    operators : sequence of WatermarkOperator
+        What it has seen of each of its inputs.
+    valve : Valve
+        Where the watermark of the batch under way is kept.
+    """
+
+    task: StreamTask
+    held: WindowTask
+    store: WindowStore
+    operators: Sequence[w.WatermarkOperator]
+    valve: Valve
+
+
+class WindowQuery(Kept):
+    """The query that the windows of a stage are.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    plan : JobVertex
+        The stage.
+    """
+
+    _kept = ("watermark", "_operators")
+    _values = (w.QueryWatermark, w.WatermarkOperator)
+
+    def __init__(self, job: Job, plan: JobVertex) -> None:
+        self.plan = plan
+        self.watermark = w.QueryWatermark()
+        self._mode = new_batch(job, plan).mode
+        self._operators = new_operators(job, plan)
+
+    def end_batch(self, tasks: Sequence[BatchedTask]) -> bool:
+        """End the batch under way, if it may end: tell whether the tasks have to look at it.
+
+        Parameters
+        ----------
+        tasks : sequence of BatchedTask
+            All tasks of the stage, after a round.
+        """
+        if any(one.task.is_firing == 1 for one in tasks):
+            return False
+        rows = sum(one.held.batch.rows for one in tasks)
+        if rows == 0 and w.needs_no_data_batch(self.watermark, self._mode) == 0:
+            return self._end(tasks)
+        own = self.watermark.current
+        self._observe(tasks)
+        for one in tasks:
+            begin_answer(one.store, one.held.batch, own)
+            one.task.is_firing = 1
+            if self.watermark.current > 0:
+                one.valve.watermark = self.watermark.current
+        return True
+
+    def _observe(self, tasks: Sequence[BatchedTask]) -> None:
+        """Work out the watermark of the next batch from what all tasks have seen."""
+        if not self._operators:
+            return
+        for one in tasks:
+            for operator, seen in zip(self._operators, one.operators, strict=True):
+                operator.watermark = max(operator.watermark, seen.watermark)
+        w.end_batch(self.watermark, self._operators)
+
+    @staticmethod
+    def _end(tasks: Sequence[BatchedTask]) -> bool:
+        """Let the tasks end if nothing comes any more; tell whether that is new."""
+        is_over = all(one.task.open_inputs == 0 for one in tasks)
+        if not is_over or all(one.held.batch.is_over == 1 for one in tasks):
+            return False
+        for one in tasks:
+            one.held.batch.is_over = 1
+        return True
+
+
+class BatchControl(Kept):
+    """The drivers of all queries of a job.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    tasks : mapping of str to sequence of BatchedTask
+        The tasks of each stage with windows.
+    """
+
+    _kept = ("_queries",)
+
+    def __init__(self, job: Job, tasks: Mapping[str, Sequence[BatchedTask]]) -> None:
+        self._job, self._tasks = job, tasks
+        self._queries = [WindowQuery(job, job.stage(name)) for name in tasks]
+
+    def next_round(self, number: int) -> int:
+        """Return the next round from ``number`` on before which they have something to do."""
+        return next_batch_end(self._job, number)
+
+    def before_round(self, number: int) -> list[str]:
+        """End the batches that end before a round; return the stages whose tasks look at it."""
+        if self.next_round(number) != number:
+            return []
+        return self.end_without_rows()
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether some task puts out what a batch answers."""
+        return any(one.task.is_firing == 1 for own in self._tasks.values() for one in own)
+
+    def end_with_rows(self) -> list[str]:
+        """End the batches that have rows; return the stages whose tasks look at it."""
+        return [query.plan.name for query in self._queries if self._ends(query, least=1)]
+
+    def end_without_rows(self) -> list[str]:
+        """End the batches, with rows or without; return the stages whose tasks look at it."""
+        return [query.plan.name for query in self._queries if self._ends(query, least=0)]
+
+    def _ends(self, query: WindowQuery, least: int) -> bool:
+        tasks = self._tasks[query.plan.name]
+        has_enough = sum(one.held.batch.rows for one in tasks) >= least
+        return has_enough and query.end_batch(tasks)
+
+
+def window_stages_of(job: Job) -> list[str]:
+    """Return the stages whose windows are answered in batches."""
+    if not has_batches(job.scenario):
+        return []
+    return [plan.name for plan in job.stages if plan.stage.window is not None]
+
+
+# --- The batches of windows with Spark's time on the kernel's memory
+
+
+class Batches(BatchControl):
+    """Ends batches in the memory, and has the tasks look at it.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out, with Spark's windows.
+    memory : Memory
+        Of its run, before the first round.
+    """
+
+    def __init__(self, job: Job, memory: Memory) -> None:
+        self._head, self._numbers = memory.head, job.tasks
+        stages = window_stages_of(job)
+        super().__init__(job, {name: list(map(self._task, job.tasks[name])) for name in stages})
+
+    def are_answered(self, *, is_empty: bool) -> bool:
+        """Tell whether a job that is empty has nothing to answer either; end its batches if not."""
+        return is_empty and not self.is_answering and not self.end_with_rows()
+
+    def _ends(self, query: WindowQuery, least: int) -> bool:
+        has_ended = super()._ends(query, least)
+        for task in self._numbers[query.plan.name] if has_ended else ():
+            wake(self._head, task, self._head.round)
+        return has_ended
+
+    def _task(self, number: int) -> BatchedTask:
+        head = self._head
+        task = task_row(head, number)
+        held = kernel_window(head, task.window)
+        operators = watermark_operators(head, held.operators, held.operator_count)
+        valve = kernel_time(head, task.time).own.valve
+        return BatchedTask(task, held.own, held.store, operators, valve)

@@ -1,0 +1,449 @@
+"""What tasks and shared machines publish after a round, and where it stands in a memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.areas import (
+    Area,
+    areas_beside_task,
+    areas_of_input,
+    areas_of_output,
+    credits_of,
+    outputs_of,
+)
+from flowcontrol.kernel.loop import serve_machines
+from flowcontrol.kernel.machines import CONNECTION_CELLS
+from flowcontrol.kernel.messages import serve_now
+from flowcontrol.kernel.views import sleep, wake
+from flowcontrol.memory import fields as f
+from flowcontrol.memory.cells import row, zeros
+from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.part_fields import KernelProcessors, SpillingPartition
+from flowcontrol.memory.places import Ints
+from flowcontrol.protocol.network.partition_kinds import PIPELINED
+from flowcontrol.state import rows as w
+from flowcontrol.state.declared import cell, columns, width
+from flowcontrol.state.rows import fifo_push
+from flowcontrol.systems.tcp import TcpMessage
+from flowcontrol.systems.throttles.throttled_source import ThrottledSource
+
+# --- What tasks publish after a round, for the other tasks and to go on from
+
+
+Cells = list[int]
+"""Places and values by turns, of what is not as it was before the first round."""
+Runs = list[list[int]]
+"""Records in flight, oldest first: round of emission, count, stamp and kind of each run."""
+
+COUNTED = "arrived", "grants", "transfers"
+"""Counts of the memory's head, of all tasks together."""
+
+
+@dataclass
+class InputShare:
+    """A channel at its receiver, after a round.
+
+    Attributes
+    ----------
+    cells : list of int
+        Its row.
+    queues : list of int
+        Cells of its queues: what it has received, and what was under way to it.
+    runs : list of list of int
+        The records in it when the round began, as far as they were not taken up.
+    told : list of list of int
+        What it has told its sender in the round: kind, value and round of arrival of each.
+    has_news : bool
+        Its sender is to look at it, where that sees its counts at once.
+    """
+
+    cells: Cells
+    queues: Cells = field(default_factory=list)
+    runs: Runs = field(default_factory=list)
+    told: list[list[int]] = field(default_factory=list)
+    has_news: bool = False
+
+
+@dataclass
+class OutputShare:
+    """A channel at its sender, after a round.
+
+    Attributes
+    ----------
+    cells : list of int
+        Its row.
+    queues : list of int
+        Cells of its queues: buffers that are not sent, and credit under way to it.
+    messages : list of list of int
+        What was sent in the round: the fields of each ``KernelMessage``.
+    runs : list of list of int
+        The records that were written in the round.
+    """
+
+    cells: Cells
+    queues: Cells = field(default_factory=list)
+    messages: list[list[int]] = field(default_factory=list)
+    runs: Runs = field(default_factory=list)
+
+
+@dataclass
+class TaskShare:
+    """A task after a round.
+
+    Attributes
+    ----------
+    cells : list of int
+        What belongs to it, its gates and its partitions, but to none of their channels.
+    wake : int
+        Round in which it is looked at next; -1: in none.
+    inputs, outputs : dict of int to InputShare, and to OutputShare
+        Its channels, by their numbers at this side.
+    runs : list of list of int
+        When the records fell due that wait in the log of a throttled source.
+    cuts : list of list of int
+        Of each checkpoint that it has taken in the round: its id, and the cells that it keeps.
+    """
+
+    cells: Cells
+    wake: int
+    inputs: dict[int, InputShare]
+    outputs: dict[int, OutputShare]
+    runs: Runs = field(default_factory=list)
+    cuts: list[list[int]] = field(default_factory=list)
+
+
+@dataclass
+class Machines:
+    """Connections and processors before a round, which serve the tasks behind it.
+
+    Attributes
+    ----------
+    cells : list of int
+        What belongs to them.
+    wakes : list of list of int
+        Those that are to be looked at, and in which round.
+    """
+
+    cells: Cells = field(default_factory=list)
+    wakes: list[list[int]] = field(default_factory=list)
+
+
+@dataclass
+class Shares:
+    """What tasks have published after a round.
+
+    Attributes
+    ----------
+    tasks : dict of int to TaskShare
+        By task.
+    ages : list of list of int
+        Entries of the log of ages.
+    results : list of list of int
+        Of the log of the results of windows.
+    reports : list of list of int
+        What they have reported to the coordinator.
+    counted : list of int
+        What the round has added to the memory's counts (:data:`COUNTED`).
+    queued : list of int
+        Channels that they have put into the queues of connections, by their numbers at the sender.
+    served : list of int
+        Connections that they have had served.
+    machines : Machines
+        What tasks share, as it was before the round; the same wherever they run.
+    """
+
+    tasks: dict[int, TaskShare] = field(default_factory=dict)
+    ages: list[list[int]] = field(default_factory=list)
+    results: list[list[int]] = field(default_factory=list)
+    reports: list[list[int]] = field(default_factory=list)
+    counted: list[int] = field(default_factory=lambda: [0] * len(COUNTED))
+    queued: list[int] = field(default_factory=list)
+    served: list[int] = field(default_factory=list)
+    machines: Machines = field(default_factory=Machines)
+
+    def add(self, others: Shares) -> None:
+        """Add what other tasks have published after the same round."""
+        self.tasks |= others.tasks
+        self.ages += others.ages
+        self.results += others.results
+        self.reports += others.reports
+        self.counted = [a + b for a, b in zip(self.counted, others.counted, strict=True)]
+        self.queued += others.queued
+        self.served += others.served
+        self.machines = others.machines
+
+
+# --- Where tasks and their channels stand in a memory, and what of it differs from its beginning
+
+
+class Standing:
+    """A memory, and what it was before its first round.
+
+    Parameters
+    ----------
+    memory : Memory
+        Before its first round.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory, self._head = memory, memory.head
+        self._image = _sparse(memory.cells)
+        self._found: dict[tuple[str, int], Ints] = {}
+
+    # ------------------------------------------------------------------ what it holds
+
+    def differing(self, places: Ints) -> Cells:
+        """Return which cells are not as they were before the first round, and what they hold."""
+        here = self._memory.cells[places]
+        fresh = np.flatnonzero(here != self._image[places])
+        pairs = np.empty(2 * len(fresh), np.int64)
+        pairs[::2], pairs[1::2] = places[fresh], here[fresh]
+        found: Cells = pairs.tolist()
+        return found
+
+    def reset(self, places: Ints) -> None:
+        """Have cells be as they were before the first round."""
+        self._memory.cells[places] = self._image[places]
+
+    def put(self, pairs: Cells) -> None:
+        """Have cells hold what they held."""
+        flat = np.array(pairs, np.int64)
+        self._memory.cells[flat[::2]] = flat[1::2]
+
+    def show(self, places: Ints, pairs: Cells) -> None:
+        """Have cells be as they were before the first round, but for those that hold something."""
+        self.reset(places)
+        self.put(pairs)
+
+    def show_queues(self, part: str, channel: int, pairs: Cells) -> None:
+        """Have queues hold what they held: first where their slots are, then what is in these."""
+        rings = self.row(part, channel)
+        self.show(rings, pairs)
+        self.show(np.setdiff1d(self.queues(part, channel), rings), pairs)
+
+    # ------------------------------------------------------------------ where it is
+
+    def task_row(self, task: int) -> Ints:
+        """Return the cells of a task's row."""
+        return self._head.tasks_at + task * width(f.KernelTask) + _TASK_ROW
+
+    def beside(self, task: int) -> Ints:
+        """Return the cells of a task, its gates and its partitions, without their channels."""
+        found = self._found.get(("task", task))
+        if found is not None:
+            return found
+        m, one = self._head, self._memory.tasks[task]
+        places = [self.task_row(task)]
+        for base, at, count, cls in (
+            (m.gates_at, "first_gate", "gates", f.KernelGate),
+            (m.partitions_at, "first_partition", "partitions", f.KernelPartition),
+        ):
+            begin = base + int(one[at]) * width(cls)
+            places.append(np.arange(begin, begin + int(one[count]) * width(cls)))
+        if one["log"] > 0:
+            places.append(int(one["log"]) + _LOG_ROW)
+        if one["throttle"] > 0:
+            places.append(int(one["throttle"]) + np.arange(width(ThrottledSource)))
+        first, parts = int(one["first_partition"]), self._memory.partitions
+        for part in parts[first : first + int(one["partitions"])]:
+            if part["kind"] == PIPELINED:
+                places.append(int(part["spill"]) + np.arange(width(SpillingPartition)))
+        areas = areas_beside_task(self._memory, task)
+        places += map(np.arange, *_ends(areas))
+        found = np.concatenate(places)
+        if one["window"] == 0:  # what windows hold grows
+            self._found["task", task] = found
+        return found
+
+    def row(self, part: str, channel: int) -> Ints:
+        """Return the cells of a part of a channel's row: of its side, or of the queues there."""
+        if (found := self._found.get((part, channel))) is None:
+            side, cells = _PARTS[part]
+            base, each = {
+                "in": (self._head.inputs_at, v.INPUT_CELLS),
+                "out": (self._head.outputs_at, v.OUTPUT_CELLS),
+            }[side]
+            found = self._found[part, channel] = base + channel * each + cells
+        return found
+
+    def queues(self, part: str, channel: int) -> Ints:
+        """Return the cells of a channel's queues, as large as they are now."""
+        memory, m = self._memory, self._head
+        if part == "received":
+            areas = list(areas_of_input(memory, channel))
+        else:
+            into = v.out_row(m, channel).input
+            areas = [*areas_of_output(memory, channel), *credits_of(memory, into)]
+        return np.concatenate([self.row(part, channel), *map(np.arange, *_ends(areas))])
+
+
+def _sparse(cells: Ints) -> Ints:
+    """Return a copy of a memory; what holds nothing takes none."""
+    found, filled = zeros(len(cells), 0), np.flatnonzero(cells)
+    found[filled] = cells[filled]
+    return found
+
+
+def _ends(areas: Iterable[Area]) -> tuple[list[int], list[int]]:
+    """Return the first cells of areas, and those behind their last ones."""
+    every = list(areas)
+    return [first for first, _ in every], [first + length for first, length in every]
+
+
+def _cells(cls: type[Any], names: Sequence[str]) -> Ints:
+    """Return the cells of some fields of a row."""
+    order = list(columns(cls))
+    ends = [cell(cls, name) for name in order[1:]] + [width(cls)]
+    spans = {name: (cell(cls, name), end) for name, end in zip(order, ends, strict=True)}
+    return np.concatenate([np.arange(*spans[name]) for name in names])
+
+
+def _but(cls: type[Any], *left: str) -> Ints:
+    """Return the cells of a row but for some fields."""
+    return _cells(cls, [name for name in columns(cls) if name not in left])
+
+
+_PARTS = {
+    "input": ("in", _but(f.KernelInputChannel, "received", "under_way")),
+    "received": ("in", _cells(f.KernelInputChannel, ["received", "under_way"])),
+    "output": ("out", _but(f.KernelSubpartition, "finished", "runs")),
+    "finished": ("out", _cells(f.KernelSubpartition, ["finished"])),
+}
+"""Cells of the rows of channels; where its runs are is a matter of each process."""
+_LOG_ROW = _but(f.KernelLog, "runs")
+_TASK_ROW = _but(f.KernelTask, "wake", "next", "previous")
+"""What of a task is not where it is on the wheel of its own process."""
+
+
+# --- Connections and processors, which serve the tasks of several processes behind a round.
+#
+# Each process has them, and runs them on what all tasks have published: they come to the
+# same.
+
+
+class SharedMachines:
+    """What tasks of several processes share, in the memory of one of them.
+
+    Parameters
+    ----------
+    memory : Memory
+        Before its first round.
+    standing : Standing
+        What it was then.
+    own : sequence of int
+        The tasks that run here.
+
+    Attributes
+    ----------
+    state : Machines
+        As it was before the round.
+    sent : dict of int to list of (int, int)
+        By channel of own tasks that has a connection: kind and records of each message that this
+        has sent behind the round before.
+    is_any : bool
+        Whether there is something.
+    """
+
+    def __init__(self, memory: Memory, standing: Standing, own: Sequence[int]) -> None:
+        self._memory, self._standing, self._own = memory, standing, own
+        m = self._head = memory.head
+        self._connections = [
+            task for task in range(m.tasks) if v.task_row(m, task).kind == f.CONNECTION
+        ]
+        self._cells, self._waiting = self._all_cells(), dict[int, int]()
+        self.sent = dict[int, list[tuple[int, int]]]()
+        self.is_any = len(self._cells) > 0
+        self._agreed, self.state = np.zeros(0, np.int64), Machines()
+
+    def take(self) -> tuple[list[int], list[int]]:
+        """Return what own tasks want of connections; put these back to what all agree on."""
+        m, cells = self._head, self._memory.cells
+        if not self.is_any:
+            return [], []
+        served = [m[m.active + m.tasks + i] for i in range(m.served)]
+        m.served = 0
+        queued: list[int] = []
+        for number in self._connections:
+            one = v.task_row(m, number)
+            known = self._waiting.get(number, 0)
+            queued += self._memory.values(one.union, w.FIFO_SLOTS + one.gates)[known:]
+        cells[self._cells] = self._agreed
+        return queued, served
+
+    def agree(self) -> None:
+        """Note what is shared, as all processes have it before a round."""
+        m, cells = self._head, self._memory.cells
+        if not self.is_any:
+            return
+        self._agreed = cells[self._cells]
+        self._waiting = {
+            number: m[v.task_row(m, number).union + w.FIFO_COUNT] for number in self._connections
+        }
+        wakes = [[number, v.task_row(m, number).wake] for number in self._connections]
+        self.state = Machines(self._standing.differing(self._cells), wakes)
+
+    def serve(self, shares: Shares) -> None:
+        """Have connections and processors serve all tasks behind the round that these have run."""
+        m = self._head
+        if not self.is_any or not shares.tasks:
+            return
+        number = m.round - 1
+        m.now = number
+        wires = {
+            channel: v.wire_queue(m, v.out_row(m, channel).input)
+            for task in self._own
+            for channel in outputs_of(self._memory, task)
+            if v.out_row(m, channel).connection >= 0
+        }
+        before = {channel: wire.ends.count for channel, wire in wires.items()}
+        for channel in sorted(shares.queued, key=lambda out: v.out_row(m, out).sender):
+            one = v.task_row(m, v.out_row(m, channel).connection)
+            fifo_push(row(m, one.union, w.FIFO_SLOTS + one.gates), channel)
+        due = [task for task, at in shares.machines.wakes if at == number]
+        for task in sorted({*due, *shares.served}):
+            serve_now(m, task)
+        every: Any = row(m, m.active, 2 * m.tasks)
+        for i, task in enumerate(self._own):
+            every[i] = task
+        serve_machines(m, every, len(self._own))
+        self.sent = {
+            channel: _newest(wire, wire.ends.count - before[channel])
+            for channel, wire in wires.items()
+        }
+
+    def restore(self, machines: Machines) -> None:
+        """Put them where they were before the last round."""
+        m = self._head
+        self._standing.put(machines.cells)
+        for machine, at in machines.wakes:
+            sleep(m, machine)
+            if at > m.now:
+                wake(m, machine, at)
+
+    def _all_cells(self) -> Ints:
+        """Return the cells of what serves the tasks behind a round."""
+        m, places = self._head, [np.zeros(0, np.int64)]
+        for number in self._connections:
+            one = v.task_row(m, number)
+            places.append(self._standing.task_row(number))
+            places.append(one.union + np.arange(w.FIFO_SLOTS + one.gates))
+            if m.is_tcp == 1:
+                length = CONNECTION_CELLS + one.phase_count * width(TcpMessage)
+                places.append(one.phases + np.arange(length))
+        if m.has_processors == 1:
+            length = m.managers * width(KernelProcessors)
+            places.append(m.managers_at + np.arange(length))
+        return np.concatenate(places)
+
+
+def _newest(queue: Any, count: int) -> list[tuple[int, int]]:
+    """Return kind and records of the newest messages of a queue."""
+    ends = queue.ends
+    places = [(ends.head + place) % ends.span for place in range(ends.count - count, ends.count)]
+    return [(int(queue.slots[i].kind), int(queue.slots[i].records)) for i in places]

@@ -1,0 +1,345 @@
+"""Watermarks and marks: generated, aligned over a group of sources, written to outputs."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from flowcontrol.state.tasks import (
+    MAX_TIME,
+    MIN_TIME,
+    ActivityClock,
+    AlignedSource,
+    Generator,
+    WatermarkOutput,
+    earlier,
+    is_first,
+    later,
+)
+
+# --- What leaves a generator, the splits of a source or a valve: each rule returns a sum of bits.
+#
+# A caller sends what they stand for in this order: ACTIVE, then WATERMARK, which is the
+# `watermark` of the state, then IDLE.
+#
+# Source: `WatermarkToDataOutput` and `TimestampsAndWatermarksOperator` of Flink 1.20;
+# sections 6 of checkpoints-and-time and 14 of flink-network.
+
+
+ACTIVE = 1
+"""The status ACTIVE: there will be watermarks again."""
+WATERMARK = 2
+"""A watermark, later than all before."""
+IDLE = 4
+"""The status IDLE: until ACTIVE there will be no watermark; do not wait for one."""
+
+
+def advance(output: WatermarkOutput, watermark: int) -> int:
+    """Give a watermark out if it is later than the last one; what was idle is active then.
+
+    Returns
+    -------
+    int
+        0, WATERMARK, or ACTIVE and WATERMARK. One that is not later leaves what is idle idle.
+    """
+    if watermark <= output.watermark:
+        return 0
+    output.watermark = watermark
+    return become_active(output) | WATERMARK
+
+
+def become_active(output: WatermarkOutput) -> int:
+    """Give ACTIVE out if the last status was IDLE."""
+    if output.is_idle == 0:
+        return 0
+    output.is_idle = 0
+    return ACTIVE
+
+
+def become_idle(output: WatermarkOutput) -> int:
+    """Give IDLE out if the last status was ACTIVE."""
+    if output.is_idle == 1:
+        return 0
+    output.is_idle = 1
+    return IDLE
+
+
+# --- Rules of a generator of watermarks, and of its idleness.
+#
+# A generator hears of each event, and is probed every `pipeline.auto-watermark-interval`;
+# what it gives out is a sum of bits (flowcontrol.protocol.event_time.watermarks). At the end
+# of input it is probed once more.
+#
+# Source: `BoundedOutOfOrdernessWatermarks`, `AscendingTimestampsWatermarks`,
+# `WatermarksWithIdleness`, `PausableRelativeClock`; section 6 of checkpoints-and-time.
+
+
+def on_event(generator: Generator, timestamp: int) -> int:
+    """Take an event with its time, ms; or several that no probe divides, with the latest time.
+
+    Returns
+    -------
+    int
+        What is given out: a punctuated generator's own watermark, the event's time; else 0.
+    """
+    generator.has_events = 1
+    generator.is_quiet = 0
+    generator.latest = max(generator.latest, timestamp)
+    return advance(generator, timestamp) if generator.is_punctuated == 1 else 0
+
+
+def on_probe(generator: Generator, now: int) -> int:
+    """Probe a generator (``onPeriodicEmit``).
+
+    Parameters
+    ----------
+    generator : Generator
+        A source's, or a split's.
+    now : int
+        Time of its clock of idleness (:func:`activity_time`), in any unit.
+
+    Returns
+    -------
+    int
+        What is given out. The probe that finds it idle gives no watermark.
+    """
+    if is_quiet_too_long(generator, now) == 1:
+        generator.is_quiet = 1
+        return become_idle(generator)
+    if generator.is_punctuated == 1:
+        return 0
+    return advance(generator, bounded_watermark(generator.latest, generator.out_of_orderness))
+
+
+def bounded_watermark(latest: int, out_of_orderness: int) -> int:
+    """Watermark below which no event comes: latest - out_of_orderness - 1, at least MIN_TIME, ms.
+
+    Notes
+    -----
+    Flink starts from MIN_TIME + out_of_orderness + 1 to the same effect.
+    """
+    return earlier(earlier(latest, out_of_orderness), 1)
+
+
+def is_quiet_too_long(generator: Generator, now: int) -> int:
+    """Look at the timer of idleness: 1 if it is over (``IdlenessTimer.checkIfIdle``).
+
+    Notes
+    -----
+    The first probe without new events starts the timer, also at the very beginning; it is over at
+    the first one that is *more* than ``idle_after`` later.
+    """
+    if generator.idle_after == 0:
+        return 0
+    if generator.has_events == 1:
+        generator.has_events = 0
+        generator.is_counting = 0
+        return 0
+    if generator.is_counting == 0:
+        generator.is_counting = 1
+        generator.quiet_since = now
+        return 0
+    return 1 if now - generator.quiet_since > generator.idle_after else 0
+
+
+def activity_time(clock: ActivityClock, now: int) -> int:
+    """Time of the clock of idleness: now, less how long it has stood.
+
+    It stands while a task is back-pressured, or blocked by the alignment of sources: such a task is
+    not idle (1.20.1).
+    """
+    return now - clock.stood
+
+
+# --- Rules by which the sources of a group wait for each other: flow control by event time.
+#
+# Every interval each subtask reports its watermark, and is told which watermark its group
+# allows it.
+#
+# Source: `SourceCoordinator` and `SourceOperator`; section 6 of checkpoints-and-time.
+
+
+Sources: TypeAlias = Sequence[AlignedSource]
+
+PAUSE = 1
+"""The subtask emits nothing from now on."""
+RESUME = 2
+"""It goes on."""
+
+
+def report_of(watermark: int, is_idle: int, is_finished: int) -> int:
+    """Watermark that a subtask reports, ms; MIN_TIME: it reports nothing.
+
+    Parameters
+    ----------
+    watermark : int
+        Its last one, ms, which never falls; MIN_TIME: none so far, and it says nothing.
+    is_idle, is_finished : int
+        1: it is, and holds nobody back (MAX_TIME).
+    """
+    if is_finished == 0 and (is_idle == 0 or is_first(watermark) == 1):
+        return watermark
+    return MAX_TIME
+
+
+def note_report(source: AlignedSource, watermark: int) -> None:
+    """Take the report of a subtask, ms, at its coordinator."""
+    source.reported = watermark
+    source.has_reported = 1
+
+
+def allowed_watermark(sources: Sources, drift: int) -> int:
+    """Watermark that a group allows, ms.
+
+    Parameters
+    ----------
+    sources : sequence of AlignedSource
+        All subtasks of all sources of the group.
+    drift : int
+        How far a subtask may be ahead of the last, ms, at least 0.
+
+    Returns
+    -------
+    int
+        The least one reported + drift, at most MAX_TIME; MAX_TIME before the first report.
+    """
+    least = MAX_TIME
+    for i in range(len(sources)):
+        if sources[i].has_reported == 1:
+            least = min(least, sources[i].reported)
+    return later(least, drift)
+
+
+def must_pause(watermark: int, allowed: int) -> int:
+    """Tell whether a subtask, or a split of one, is too far ahead: 1 if it is beyond, strictly."""
+    return 1 if watermark > allowed else 0
+
+
+def on_allowed(source: AlignedSource, watermark: int, allowed: int) -> int:
+    """Tell a subtask what its group allows; return PAUSE or RESUME if that changes anything."""
+    source.allowed = allowed
+    return check_watermark(source, watermark)
+
+
+def check_watermark(source: AlignedSource, watermark: int) -> int:
+    """Compare a subtask's watermark, ms, when it has a new one or is told what is allowed.
+
+    Returns
+    -------
+    int
+        PAUSE, RESUME, or 0 if nothing changes.
+    """
+    pauses = must_pause(watermark, source.allowed)
+    if pauses == source.is_paused:
+        return 0
+    source.is_paused = pauses
+    return PAUSE if pauses == 1 else RESUME
+
+
+# --- What the objects of this package share: what they take, and the lists that they return
+
+
+Output = int | str
+"""A watermark, ms, ``"idle"`` or ``"active"``."""
+
+
+def listed(done: int, output: WatermarkOutput) -> list[Output]:
+    """Return what a rule gave out, in the order in which it is sent."""
+    named = ((ACTIVE, "active"), (WATERMARK, output.watermark), (IDLE, "idle"))
+    return [value for bit, value in named if done & bit]
+
+
+def checked(what: str, time: int) -> int:
+    """Return a time that fits into 64 bits.
+
+    Raises
+    ------
+    ValueError
+        If it does not.
+    """
+    if not MIN_TIME <= time <= MAX_TIME:
+        raise ValueError(f"{what} is {time}: times are whole ms from {MIN_TIME} to {MAX_TIME}")
+    return time
+
+
+# --- Rules of stamps: one number that says when a record happened and which record it is.
+#
+# A stamp is the event time, ms, above ID_BITS bits of an id, from which a record's key
+# follows. What a record causes inherits its stamp. Times that a stamp cannot hold, 69 years
+# from the start of the run, are those at the ends of its range.
+
+
+ID_BITS = 21
+"""Bits of an id."""
+IDS = 1 << ID_BITS
+"""How many ids there are."""
+LAST_TIME = (1 << 42) - 1
+"""The latest event time of a stamp, ms; the earliest is -LAST_TIME - 1."""
+
+
+def stamp_of(time: int, number: int) -> int:
+    """Stamp of an event time, ms, and an id, from 0 to IDS - 1."""
+    return max(-LAST_TIME - 1, min(LAST_TIME, time)) * IDS + number
+
+
+def time_of(stamp: int) -> int:
+    """Event time of a stamp, ms."""
+    return stamp >> ID_BITS
+
+
+def id_of(stamp: int) -> int:
+    """Id of a stamp."""
+    return stamp & (IDS - 1)
+
+
+# --- Watermarks, statuses and latency markers on their way: serialised like records.
+#
+# `RecordWriter.broadcastEmit` writes one into the open buffer of each channel, where it takes
+# its bytes and closes nothing, and may block there as a record does. Here it is called a
+# *mark*. Its kind is one of the bits of flowcontrol.protocol.event_time.watermarks, or
+# MARKER, of which `RecordWriter.randomEmit` writes one into one channel.
+#
+# Source: `StreamElementSerializer`; section 14 of flink-network.
+
+
+MARKER = 8
+"""A latency marker: its value is when it was marked."""
+
+WATERMARK_BYTES = 13
+"""Length, tag and the time."""
+STATUS_BYTES = 9
+"""Length, tag and the status."""
+MARKER_BYTES = 33
+"""Length, tag, the time, the id of the source's operator (16 bytes) and the number of its
+subtask."""
+
+_CODES = 3
+
+
+def mark_bytes(kind: int) -> int:
+    """Size of a mark with its length header, bytes."""
+    if kind == MARKER:
+        return MARKER_BYTES
+    return WATERMARK_BYTES if kind == WATERMARK else STATUS_BYTES
+
+
+def pending_mark(channel: int, kind: int) -> int:
+    """What stands for a mark in a queue of channels of records that are not written: below 0."""
+    code = 2 if kind == MARKER else 1 if kind == WATERMARK else 0
+    return -1 - (_CODES * channel + code)
+
+
+def is_pending_mark(entry: int) -> int:
+    """Tell whether an entry of such a queue is a mark: 1 if so."""
+    return 1 if entry < 0 else 0
+
+
+def channel_of_mark(entry: int) -> int:
+    """Channel of a mark in such a queue."""
+    return (-1 - entry) // _CODES
+
+
+def bytes_of_mark(entry: int) -> int:
+    """Size of a mark in such a queue, bytes."""
+    code = (-1 - entry) % _CODES
+    if code == 2:
+        return MARKER_BYTES
+    return WATERMARK_BYTES if code == 1 else STATUS_BYTES

@@ -1,0 +1,1 @@
+"""Flow control between two tasks: buffers, credits, partitions and their messages."""

@@ -1,0 +1,225 @@
+"""Back pressure by sampling during a run: what Flink up to 1.12 showed of it.
+
+All pages are open: each task is asked about at every moment. What lives here is when a set
+begins and a sample is due, in rounds; what one makes of them is
+:mod:`flowcontrol.protocol.monitoring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from flowcontrol.arrays import pa
+from flowcontrol.layout.graph import JobVertex, start_us
+from flowcontrol.layout.job import Job
+from flowcontrol.memory.fields import ABSENT
+from flowcontrol.memory.memory import Memory
+from flowcontrol.protocol.monitoring import BackPressureSampler, pressure_level
+from flowcontrol.records import SAMPLES
+from flowcontrol.scenario.monitoring_models import SamplingKeys
+
+# --- Back pressure by sampling during a run, on either clock: what Flink up to 1.12 showed of it.
+
+
+AGAIN_MS: Final = 1000
+"""Time after which a set is tried again that could not begin, as a subtask was not running."""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """What a task did in a round.
+
+    Attributes
+    ----------
+    is_running : bool
+        It is deployed, and has not ended.
+    blocked_us : int
+        How long it waited for a buffer, microseconds; at most the length of the round.
+    """
+
+    is_running: bool
+    blocked_us: int
+
+
+Look = Callable[[JobVertex], Sequence[Doing]]
+"""Returns what the subtasks of a vertex did in a round."""
+
+
+@dataclass
+class _Watched:
+    """A vertex: when it is looked at next, and which sample of a set that is."""
+
+    plan: JobVertex
+    due_ms: int
+    number: int = 0
+
+
+class Sampling:
+    """Samples the tasks of a run, set by set.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out; it says ``monitoring.sampling``.
+    keys : SamplingKeys
+        What that says.
+
+    Notes
+    -----
+    A round is the shortest time that a run knows, so a sample falls somewhere into its round:
+    where, is drawn from the seed, the subtask and the moment. A task that waited for a buffer for
+    a third of a round is found waiting there by every third sample. If it waited all the round or
+    not at all, as in rounds that are short beside what happens, nothing is drawn.
+    """
+
+    def __init__(self, job: Job, keys: SamplingKeys) -> None:
+        self._job, self._keys = job, keys
+        forever = 2 * (keys.length_ms + keys.refresh_ms + AGAIN_MS) + int(job.time_s(job.rounds))
+        self._sampler = BackPressureSampler(
+            keys.samples, keys.delay_ms, keys.refresh_ms, cleanup_ms=forever * 1000
+        )
+        begin_ms = -(-start_us(job.scenario) // 1000)
+        self._watched = [_Watched(plan, begin_ms) for plan in job.stages]
+        self._rows: list[tuple[float, str, int, float, str]] = []
+
+    @property
+    def next_round(self) -> int:
+        """The next round that has to be looked at."""
+        return min(one.due_ms for one in self._watched) * 1000 // self._job.round_us
+
+    def look(self, number: int, doing: Look) -> None:
+        """Take the samples that are due in a round.
+
+        Parameters
+        ----------
+        number : int
+            The round, which is over.
+        doing : callable
+            Says what the tasks did in it.
+        """
+        end_us = (number + 1) * self._job.round_us
+        for watched in self._watched:
+            if watched.due_ms * 1000 < end_us:
+                found = doing(watched.plan)
+                while watched.due_ms * 1000 < end_us:
+                    self._visit(watched, found)
+
+    def table(self) -> pa.Table:
+        """Return the table ``samples``: sets in the order of their ends, stages in the job's."""
+        members = (member for plan in self._job.stages for member in plan.members)
+        order = {member.stage.name: number for number, member in enumerate(members)}
+        rows = sorted(self._rows, key=lambda row: (row[0], order[row[1]], row[2]))
+        return SAMPLES.of_rows(dict(zip(SAMPLES.names, row, strict=True)) for row in rows)
+
+    def _visit(self, watched: _Watched, doing: Sequence[Doing]) -> None:
+        """Ask about a vertex if no set of it is under way, and take the sample that is due."""
+        now_ms, name = watched.due_ms, watched.plan.name
+        if watched.number == 0:
+            if not all(one.is_running for one in doing):
+                watched.due_ms += AGAIN_MS
+                return
+            self._sampler.ask(name, now_ms)
+        for index, one in enumerate(doing):
+            if one.is_running:
+                blocked = self._is_waiting(one.blocked_us, f"{name}/{index}/{now_ms}")
+                self._sampler.sample(name, index, blocked, now_ms)
+        watched.number += 1
+        watched.due_ms += self._keys.delay_ms
+        if watched.number == self._keys.samples:
+            self._close(watched, now_ms)
+
+    def _close(self, watched: _Watched, end_ms: int) -> None:
+        """Note the result of a set, and when the next one begins."""
+        watched.number = 0
+        watched.due_ms = end_ms + max(self._keys.refresh_ms, 1)
+        found = self._sampler.result(watched.plan.name, end_ms + 1)
+        for member in watched.plan.members:
+            for index, ratio in found.ratios.items() if found is not None else ():
+                level = pressure_level(ratio).value
+                self._rows.append((end_ms / 1000, member.stage.name, index, ratio, level))
+
+    def _is_waiting(self, blocked_us: int, what: str) -> bool:
+        """Tell whether a moment somewhere in a round is one of those in which a task waited."""
+        whole = self._job.round_us
+        if not 0 < blocked_us < whole:
+            return blocked_us > 0
+        text = f"{self._job.scenario.seed}/sampling/{what}"
+        drawn = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+        return drawn % whole < blocked_us
+
+
+def sampling_of(job: Job) -> Sampling | None:
+    """Return what samples a job; None if its scenario asks for no sampling."""
+    monitoring = job.scenario.monitoring
+    if monitoring is None or monitoring.sampling is None:
+        return None
+    return Sampling(job, monitoring.sampling)
+
+
+# --- Back pressure by sampling on the virtual clock: the kernel stops around a round with a
+# sample
+
+
+class Samples:
+    """Has a run's tasks looked at in the rounds into which a sample falls.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Of its run.
+    absent : set of str
+        Stages whose job does not run at present.
+    sampling : Sampling
+        What takes the samples.
+
+    Attributes
+    ----------
+    sampling : Sampling
+        As given.
+    """
+
+    def __init__(self, job: Job, memory: Memory, absent: set[str], sampling: Sampling) -> None:
+        self._head, self._absent, self.sampling = memory.head, absent, sampling
+        self._places, self._last = memory.places.tasks, job.rounds
+        self._at: int | None = None
+        tasks = memory.tasks  # views, made once: making them takes longer than looking at them
+        self._status, self._is_finished = tasks["status"], tasks["is_finished"]
+        self._blocked = tasks["blocked"]
+        self._before = self._blocked.copy()
+
+    def take(self) -> None:
+        """Take the samples of the round that is over, if any fell into it.
+
+        To be called before anything else happens between two rounds.
+        """
+        if self._at is not None and self._head.round > self._at:
+            number, self._at = self._at, None
+            self.sampling.look(number, self._doing)
+
+    def begin(self) -> int:
+        """Be ready for the next round; return the round before which to be called again.
+
+        To be called when all that happens between two rounds has happened.
+        """
+        number, due = self._head.round, self.sampling.next_round
+        if number < due:
+            return due
+        if number >= self._last:
+            return self._last
+        self._at = number
+        self._before = self._blocked.copy()
+        return number + 1
+
+    def _doing(self, plan: JobVertex) -> list[Doing]:
+        """Return what the tasks of a vertex did in the round that is over."""
+        first = self._places[plan.name]
+        own = slice(first, first + plan.stage.parallelism)
+        grown = (self._blocked[own] - self._before[own]).tolist()
+        is_there = not any(member.stage.name in self._absent for member in plan.members)
+        runs = (self._status[own] != ABSENT) & (self._is_finished[own] == 0)
+        return [Doing(is_there and run, us) for run, us in zip(runs.tolist(), grown, strict=True)]
