@@ -32,7 +32,10 @@ JOBS = {"chain": "chain(400.0, round_ms=1)", "4 x 8": "wide(16.0)"}
 TIMED = """
 import time
 from virtual_jobs import chain, wide
-from flowcontrol.layout.physical_graph import build_physical_graph
+try:
+    from flowcontrol.layout.physical_graph import build_physical_graph
+except ImportError:  # older commits have it here
+    from flowcontrol.job import build_physical_graph
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.choose import choose_round_us
 scenario = {job}
