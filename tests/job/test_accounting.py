@@ -194,7 +194,7 @@ def test_an_open_buffer_waits_for_the_flusher(
     jobs: ModuleType, interval: Any, expected: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a flusher that started with the run; its phase is drawn otherwise."""
-    monkeypatch.setattr("flowcontrol.layout.work.flush_phase_us", lambda *_: 0)
+    monkeypatch.setattr("flowcontrol.memory.links.flush_phase_us", lambda *_: 0)
     stages = [jobs.source(10, record_bytes=1), jobs.sink(None)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval}, duration_s=1)
     sent = {}

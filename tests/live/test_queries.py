@@ -164,7 +164,7 @@ def test_a_reader_says_that_it_has_no_further_round_where_spark_does_not_see_it(
 ) -> None:
     job, paths = runs.job_of({**cases.SINGLE, "duration_s": 0.3}), RunPaths(tmp_path)
     driver.Driver(job, tmp_path).run()
-    monkeypatch.setattr("flowcontrol.spark.versions.has_read_limits", lambda: limits)
+    monkeypatch.setattr("flowcontrol.live.planner.has_read_limits", lambda: limits)
     stage = job.stages[0].name
     paths.checkpoint(stage).mkdir(parents=True)
     options = {

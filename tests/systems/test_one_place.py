@@ -15,7 +15,7 @@ PACKAGE = ROOT / "flowcontrol"
 ROWS = {"parts.yaml", "presets.yaml", "records.yaml"}
 ELSEWHERE = {
     "half_return_credit": {"batched_credit.py"},  # its permits come back by the same rule
-    "rate_window": {"limits.py"},  # a packet weighs more than its records
+    "rate_window": {"physical_graph.py"},  # a packet weighs more than its records
     "hop_hysteresis": {"barrier_checks.py", "charts.yaml"},  # its switch is a task's
     "blocking_queue": {"barrier_checks.py"},  # what to use in place of that
     "unbounded": {"charts.py", "spark_progress.py"},  # it grants nothing; Spark's own

@@ -270,7 +270,7 @@ def test_every_module_that_is_compiled_names_the_folder(
     python: Callable[..., Any], package: Path
 ) -> None:
     modules = compiled_modules()
-    places = ("flowcontrol.protocol.", "flowcontrol.protocol.tasks.", "flowcontrol.systems.")
+    places = ("flowcontrol.state.", "flowcontrol.protocol.", "flowcontrol.systems.")
     rules = {name for name in modules if name.startswith(places)}
     assert {
         "flowcontrol.protocol.network.credit_rules",
@@ -278,8 +278,9 @@ def test_every_module_that_is_compiled_names_the_folder(
     } <= rules
     assert {"flowcontrol.protocol.tasks.task", "flowcontrol.protocol.tasks.operators"} <= rules
     assert "flowcontrol.kernel.ages" in modules  # which only a worker's methods call
-    # What draws random numbers has a compiled form of its own, in flowcontrol.virtual.
-    own = {name for name in modules if name.startswith("flowcontrol.virtual.")}
+    # What draws random numbers has a compiled form of its own, in flowcontrol.kernel.
+    places = ("flowcontrol.memory.", "flowcontrol.kernel.")
+    own = {name for name in modules if name.startswith(places)}
     assert modules - rules - own <= {"flowcontrol.layout.work", "flowcontrol.layout.shares"}
     names = sorted(rules | own | {"flowcontrol.kernel.lowering", "flowcontrol.state.rows"})
     code = f"""

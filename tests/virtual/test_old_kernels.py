@@ -49,7 +49,7 @@ def test_the_sources_are_found_in_a_zip_archive_too(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "package.zip", "w") as archive:
         for file in (*root.rglob("*.py"), *root.rglob("*.yaml")):
             archive.write(file, file.relative_to(root.parent))
-    code = "from flowcontrol.virtual import compiled; print(compiled.cache_folder())"
+    code = "from flowcontrol.kernel import compiled; print(compiled.cache_folder())"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "package.zip")}
     found = subprocess.run(
         [sys.executable, "-c", code],

@@ -242,6 +242,7 @@ def test_a_window_has_what_the_whole_run_has_there(
     def look(data: Any) -> None:
         shape = random_jobs.Shape(is_virtual=True)
         job = random_jobs.laid_out(data.draw(random_jobs.scenarios(shape)))
+        assume(job.links)
         start, end = sorted(data.draw(st.tuples(*[st.integers(0, job.rounds)] * 2)))
         edges = data.draw(st.frozensets(st.sampled_from([link.name for link in job.links])))
         window = Window(start * job.round_us, end * job.round_us, edges)

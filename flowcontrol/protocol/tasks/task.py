@@ -197,7 +197,8 @@ def serve(worker: Worker, task: StreamTask, gates: Sequence[Gate], union: Row, e
         if write_pending(worker, task) == 0:
             return BLOCKED
         if is_server and task.ready >= end:
-            if task.ready == end:  # the record in service is done, and the next one asked for
+            # The record in service is done: the next one is asked for, if it may be begun.
+            if task.ready == end and task.goes_on == 1 and outputs_available(worker, task) == 1:
                 read_to_end(task, gates)
             return CAPACITY
         if outputs_available(worker, task) == 0:
