@@ -53,7 +53,6 @@ ALLOWED = {
     "virtual": CORE,
     "live": CORE | {"folders", "ledger", "spark"},
     # Everything around them.
-    "job": {"trace"},
     "ledger": BASE | {"state", "protocol"},
     "spark": {"errors", "install", "notices"},
     "link": BASE | {"state", "protocol", "ledger", "spark", "analysis", "report"},
