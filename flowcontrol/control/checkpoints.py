@@ -1,10 +1,13 @@
 """The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
 
+Three layers: the rules (:mod:`flowcontrol.protocol.checkpoints.coordinator`), their rounds and
+latencies (here), the memory (:mod:`flowcontrol.control.coordination`).
+
 It runs at the start of a round. What a task reports reaches it a network latency later, what it
 says reaches the tasks a network latency later; a latency is at least a round. A task acknowledges
-when all is written that belongs to the checkpoint (:mod:`.uploads`). Looking at it late
-gives the same as looking at once, as long as nobody waits for an answer (:meth:`next_round`): what
-has arrived is worked off in the order of its rounds.
+when all is written that belongs to the checkpoint (:mod:`.uploads`). Looking at it late gives the
+same as looking at once, as long as nobody waits for an answer
+(:meth:`CheckpointControl.next_round`): what has arrived is worked off in the order of its rounds.
 """
 
 import sys

@@ -34,7 +34,7 @@ class KeptCut(NamedTuple):
     state_bytes : int
         Size of its state, as the scenario states it.
     cut : str
-        JSON (:func:`flowcontrol.layout.kept_cuts.cut_document`).
+        JSON (what :mod:`flowcontrol.live.moves` notes).
     """
 
     checkpoint_id: int
