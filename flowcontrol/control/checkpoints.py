@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from flowcontrol.control.orders import (
+from flowcontrol.control.task_orders import (
     ABORTED,
     COMPLETED,
     RELIEVED,
@@ -281,14 +281,14 @@ class CheckpointControl(Kept):
             if report.round > last:
                 break
             count += 1
-            self._take(at, report)
+            self._note_report(at, report)
         if self.uploads.writes_nothing:
             for report in self._heard[:count]:
                 if report.kind in {b.ACKNOWLEDGED, b.FINISHED}:
                     self._acknowledge(at, Written(at, report.task, report))
         del self._heard[:count]
 
-    def _take(self, at: int, report: CheckpointReport) -> None:
+    def _note_report(self, at: int, report: CheckpointReport) -> None:
         """Take notice of a report that has arrived; acknowledgements count when all is written."""
         task = report.task
         if report.kind in {b.ACKNOWLEDGED, b.DECLINED}:

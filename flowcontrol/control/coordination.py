@@ -7,7 +7,7 @@ from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.delivery import DeliveryControl
 from flowcontrol.control.failures import FailureControl
-from flowcontrol.control.orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
+from flowcontrol.control.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
 from flowcontrol.kernel.loop import has_news
 from flowcontrol.kernel.views import REPORT_CELLS
 from flowcontrol.layout.job import Job
