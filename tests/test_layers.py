@@ -53,7 +53,6 @@ ALLOWED = {
     "virtual": CORE,
     "live": CORE | {"folders", "ledger", "spark"},
     # Everything around them.
-    "job": {"trace"},
     "ledger": BASE | {"state", "protocol"},
     "spark": {"errors", "install", "notices"},
     "link": BASE | {"state", "protocol", "ledger", "spark", "analysis", "report"},
@@ -186,6 +185,19 @@ def test_the_layers_have_no_cycle():
     from graphlib import TopologicalSorter
 
     assert len(list(TopologicalSorter(ALLOWED).static_order())) == len(ALLOWED)
+
+
+def test_the_design_lists_every_room_below_those_that_it_imports():
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    block = text.partition("## Rooms")[2].partition("```text\n")[2].partition("```")[0]
+    heads = [line.split("  ")[0].strip(",") for line in block.splitlines() if line[0] != " "]
+    listed = [room for head in heads for room in head.split(", ")]
+    rooms = {name.partition("/")[0] for name in ALLOWED} - {"__main__"}
+    assert sorted(listed) == sorted(rooms)
+    # Folders of experiments are rooms of their own, which others above import.
+    for room in listed:
+        below = {name.partition("/")[0] for name in ALLOWED[room]} - {room}
+        assert below <= set(listed[: listed.index(room)]), room
 
 
 def test_no_clock_knows_the_other_and_the_kernel_none():

@@ -325,7 +325,7 @@ class KernelAttempts:
     def _put_in_flight(self, task: int, checkpoint: int) -> None:
         """Give a task what was in flight to it, ahead of everything.
 
-        As :func:`flowcontrol.control.cuts.put_in_flight` does; the ages count from the trigger.
+        The ages count from the trigger of the checkpoint.
         """
         head, row = self._memory.head, v.task_row(self._memory.head, task)
         first, emitted = 0, self._began.get(checkpoint, 0)

@@ -1,10 +1,13 @@
 """The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
 
+Three layers: the rules (:mod:`flowcontrol.protocol.checkpoints.coordinator`), their rounds and
+latencies (here), the memory (:mod:`flowcontrol.control.coordination`).
+
 It runs at the start of a round. What a task reports reaches it a network latency later, what it
 says reaches the tasks a network latency later; a latency is at least a round. A task acknowledges
-when all is written that belongs to the checkpoint (:mod:`.uploads`). Looking at it late
-gives the same as looking at once, as long as nobody waits for an answer (:meth:`next_round`): what
-has arrived is worked off in the order of its rounds.
+when all is written that belongs to the checkpoint (:mod:`.uploads`). Looking at it late gives the
+same as looking at once, as long as nobody waits for an answer
+(:meth:`CheckpointControl.next_round`): what has arrived is worked off in the order of its rounds.
 """
 
 import sys
@@ -12,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from flowcontrol.control.orders import (
+from flowcontrol.control.task_orders import (
     ABORTED,
     COMPLETED,
     RELIEVED,
@@ -278,14 +281,14 @@ class CheckpointControl(Kept):
             if report.round > last:
                 break
             count += 1
-            self._take(at, report)
+            self._note_report(at, report)
         if self.uploads.writes_nothing:
             for report in self._heard[:count]:
                 if report.kind in {b.ACKNOWLEDGED, b.FINISHED}:
                     self._acknowledge(at, Written(at, report.task, report))
         del self._heard[:count]
 
-    def _take(self, at: int, report: CheckpointReport) -> None:
+    def _note_report(self, at: int, report: CheckpointReport) -> None:
         """Take notice of a report that has arrived; acknowledgements count when all is written."""
         task = report.task
         if report.kind in {b.ACKNOWLEDGED, b.DECLINED}:

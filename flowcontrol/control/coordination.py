@@ -7,7 +7,7 @@ from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.delivery import DeliveryControl
 from flowcontrol.control.failures import FailureControl
-from flowcontrol.control.orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
+from flowcontrol.control.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
 from flowcontrol.kernel.loop import has_news
 from flowcontrol.kernel.views import REPORT_CELLS
 from flowcontrol.layout.job import Job
@@ -19,7 +19,7 @@ from flowcontrol.state.declared import cell, width
 from flowcontrol.state.kept import Kept
 from flowcontrol.state.network import CheckpointReport
 
-# --- Failures and restarts of a run on the virtual clock: when Python acts between two rounds
+# --- Failures and restarts of a run: when Python acts between two rounds
 
 
 class Recovery:
@@ -39,7 +39,7 @@ class Recovery:
     Attributes
     ----------
     control : FailureControl
-        What fails, as on the other clock.
+        What fails, and when tasks restart.
     attempts : KernelAttempts
         The tasks.
     """
@@ -116,7 +116,7 @@ class Coordination(Kept):
     Attributes
     ----------
     control : CheckpointControl
-        The coordinator, as on the other clock.
+        The coordinator, with rounds and latencies.
     """
 
     def __init__(self, job: Job, memory: Memory, begins_us: int = 0) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.delivery_sinks import Counts, SinkAccount, rows_of_inputs, sink_groups
 from flowcontrol.control.failures import Attempts, FailureControl, Watcher
-from flowcontrol.control.orders import COMPLETED, Restart, TaskOrder
+from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
 from flowcontrol.protocol.commits.transactions import Guarantee

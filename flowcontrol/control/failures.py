@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from flowcontrol.control.checkpoints import CheckpointControl
-from flowcontrol.control.orders import Restart, TaskOrder
+from flowcontrol.control.task_orders import Restart, TaskOrder
 from flowcontrol.layout.failover import Failover, death_seen_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT

@@ -1,6 +1,6 @@
 """Numba, where it is: the rules registered as they stand, and one cached entry.
 
-A rule is never written twice: :func:`register` tells numba to compile the very functions of
+A rule is never written twice: :func:`compile_entry` tells numba to compile the very functions of
 :mod:`flowcontrol.protocol`. What it makes is kept on disk (:mod:`.kept`).
 """
 

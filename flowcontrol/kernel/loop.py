@@ -53,9 +53,9 @@ share:
    its turn, pools without a segment get what others gave back, processors are shared out. It comes
    behind all tasks, for it depends on what each of them wants.
 
-The kernel stops, with a flag, where somebody outside must look (:mod:`.places`): a log is half
-full, the coordinator has news, a throttle waits until the job is empty. Then all tasks, asleep or
-not, are brought to that round (:func:`settle_until`), as a sample reads them all.
+The kernel stops, with a flag, where somebody outside must look (:mod:`flowcontrol.memory.places`):
+a log is half full, the coordinator has news, a throttle waits until the job is empty. Then all
+tasks, asleep or not, are brought to that round (:func:`settle_until`), as a sample reads them all.
 """
 
 from functools import cache

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.kernel import ages
-from flowcontrol.kernel import views as t
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
 from flowcontrol.kernel.ages import LATE, ROUTED, TAKEN, note_move
@@ -183,35 +182,35 @@ class KernelWorker:
 
     def held(self) -> KernelCheckpoints:
         """Return what it holds of them, and where the rest is."""
-        return t.kernel_checkpoints(self.m, self.task.checkpoints)
+        return v.kernel_checkpoints(self.m, self.task.checkpoints)
 
     def checkpoint_state(self) -> s.TaskCheckpoint:
         """Return what the task knows of checkpoints."""
-        return t.kernel_checkpoints(self.m, self.task.checkpoints).own
+        return v.kernel_checkpoints(self.m, self.task.checkpoints).own
 
     def alignment(self) -> s.Alignment:
         """Return its alignment."""
-        return t.kernel_checkpoints(self.m, self.task.checkpoints).alignment
+        return v.kernel_checkpoints(self.m, self.task.checkpoints).alignment
 
     def aligned(self) -> Sequence[s.AlignedChannel]:
         """Return the channels of that, those of all gates in order."""
-        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
-        return t.aligned_channels(self.m, held.channels, held.channel_count)
+        held = v.kernel_checkpoints(self.m, self.task.checkpoints)
+        return v.aligned_channels(self.m, held.channels, held.channel_count)
 
     def tracked(self) -> Queue[s.TrackedCheckpoint]:
         """Return the checkpoints that an at-least-once task counts."""
-        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
-        return t.tracked_queue(self.m, held.tracked, held.tracked_most)
+        held = v.kernel_checkpoints(self.m, self.task.checkpoints)
+        return v.tracked_queue(self.m, held.tracked, held.tracked_most)
 
     def triggers(self) -> Queue[s.CoordinatorMessage]:
         """Return the checkpoints that a source has been asked for, oldest first."""
-        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
-        return t.coordinator_queue(self.m, held.triggers, held.messages_most)
+        held = v.kernel_checkpoints(self.m, self.task.checkpoints)
+        return v.coordinator_queue(self.m, held.triggers, held.messages_most)
 
     def aborted(self) -> Queue[s.CoordinatorMessage]:
         """Return the checkpoints that the coordinator has aborted, oldest first."""
-        held = t.kernel_checkpoints(self.m, self.task.checkpoints)
-        return t.coordinator_queue(self.m, held.aborted, held.messages_most)
+        held = v.kernel_checkpoints(self.m, self.task.checkpoints)
+        return v.coordinator_queue(self.m, held.aborted, held.messages_most)
 
     def input_gates(self) -> Sequence[Gate]:
         """Return its gates."""
@@ -283,12 +282,12 @@ class KernelWorker:
 
     def task_time(self) -> TaskTime:
         """Return what it holds of event time."""
-        return t.kernel_time(self.m, self.task.time).own
+        return v.kernel_time(self.m, self.task.time).own
 
     def valve_channels(self) -> Sequence[ValveChannel]:
         """Return the channels of its valve, those of all gates in order."""
-        held = t.kernel_time(self.m, self.task.time)
-        return t.valve_channel_rows(self.m, held.channels, held.channel_count)
+        held = v.kernel_time(self.m, self.task.time)
+        return v.valve_channel_rows(self.m, held.channels, held.channel_count)
 
     def valve_place(self) -> int:
         """Return the place among those of the channel whose buffer it has in hand."""
@@ -346,30 +345,30 @@ class KernelWorker:
 
     def stamp_of_row(self, number: int) -> int:
         """Return the stamp of a replayed row, the ``number``-th of this source."""
-        return self.m[t.kernel_time(self.m, self.task.time).stamps + number]
+        return self.m[v.kernel_time(self.m, self.task.time).stamps + number]
 
     # ---- windows
 
     def window_held(self) -> KernelWindow:
         """Return where what it holds of its windows is."""
-        return t.kernel_window(self.m, self.task.window)
+        return v.kernel_window(self.m, self.task.window)
 
     def window_task(self) -> WindowTask:
         """Return what it holds of its windows besides them."""
-        return t.kernel_window(self.m, self.task.window).own
+        return v.kernel_window(self.m, self.task.window).own
 
     def windows(self) -> Windows:
         """Return its windows."""
-        return t.windows_of(self.m, self.window_held())
+        return v.windows_of(self.m, self.window_held())
 
     def watermark_operators(self) -> Sequence[WatermarkOperator]:
         """Return what it has seen of each input, a gate each; of a job with Spark's time."""
         held = self.window_held()
-        return t.watermark_operators(self.m, held.operators, held.operator_count)
+        return v.watermark_operators(self.m, held.operators, held.operator_count)
 
     def gate_keys(self, gate: int) -> KernelKeys:
         """Return the keys of the records of a gate."""
-        return t.key_rows(self.m, self.window_held().keys, self.task.gates)[gate]
+        return v.key_rows(self.m, self.window_held().keys, self.task.gates)[gate]
 
     def first_ids(self, gate: int) -> Any:
         """Return the first id of each key of the records of a gate; empty: keys are alike."""

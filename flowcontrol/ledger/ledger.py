@@ -100,22 +100,22 @@ class LedgerView:
         """Return the last batch of a side as of the last refresh; -1 before the first."""
         return self._last[side]
 
-    def rows(self, side: str, batch_id: int) -> list[dict[str, Any]]:
-        """Return a side's rows of one batch, ordered by sender and receiver; not to be changed.
+    def rows(self, side: str, number: int) -> list[dict[str, Any]]:
+        """Return a side's rows of one round, ordered by sender and receiver; not to be changed.
 
         They have the columns that a stage needs to go on, :data:`STATE`.
 
         Raises
         ------
         LedgerError
-            If the batch has not been committed.
+            If the round has not been committed.
         """
-        path = self._files[side].get(batch_id)
+        path = self._files[side].get(number)
         if path is not None:
-            return self._rows_of(path)[batch_id]
+            return self._rows_of(path)[number]
         for low, high, packed in self._ranges[side]:
-            if low <= batch_id <= high:
-                keep = [("batch_id", "=", batch_id)]
+            if low <= number <= high:
+                keep = [("batch_id", "=", number)]
                 with damage_named(self.path, packed):
                     table = pq.read_table(
                         self.path / packed, columns=list(STATE), filters=keep, partitioning=None
@@ -123,13 +123,13 @@ class LedgerView:
                 rows: list[dict[str, Any]] = table.to_pylist()
                 return rows
         raise LedgerError(
-            f"{self.path}: no rows of the {side} for batch {batch_id}, the last one is "
+            f"{self.path}: no rows of the {side} for batch {number}, the last one is "
             f"{self._last[side]}: the checkpoint of a query is of another run or moment than this "
             f"ledger. {RESTORE_RUN}"
         )
 
     def _rows_of(self, path: str) -> dict[int, list[dict[str, Any]]]:
-        """Return the rows of a file by batch; those of the files read last are remembered."""
+        """Return the rows of a file by round; those of the files read last are remembered."""
         if path in self._read:
             self._read.move_to_end(path)
             return self._read[path]
@@ -178,47 +178,47 @@ class Ledger(LedgerView):
         self._schema = LEDGER.arrow_schema()
         self._writer = Writer(path, f"{run_id}/{side}", appends=True)
 
-    def is_committed(self, batch_id: int) -> bool:
-        """Whether this side's rows of a batch are in the ledger."""
-        return self._writer.last_batch() >= batch_id
+    def is_committed(self, number: int) -> bool:
+        """Whether this side's rows of a round are in the ledger."""
+        return self._writer.last_batch() >= number
 
     def commit(
-        self, batch_id: int, rows: Sequence[Row], *, earlier: Sequence[Sequence[Row]] = ()
+        self, number: int, rows: Sequence[Row], *, earlier: Sequence[Sequence[Row]] = ()
     ) -> bool:
-        """Append this side's rows of a batch; False if they were there.
+        """Append this side's rows of a round; False if they were there.
 
         Parameters
         ----------
-        batch_id : int
-            The batch.
+        number : int
+            The round.
         rows : sequence of mapping
             A row per channel: the columns that this side owns; ``side``, ``batch_id`` and
             ``committed_at`` are filled in.
         earlier : sequence of sequence of mapping, optional
-            Rows of the batches right before it, in order, of the same commit.
+            Rows of the rounds right before it, in order, of the same commit.
         """
-        if self.is_committed(batch_id):
+        if self.is_committed(number):
             return False
         fixed, first = (
             {"side": self.side, "committed_at": datetime.now(UTC)},
-            batch_id - len(earlier),
+            number - len(earlier),
         )
         every = [
-            {**row, **fixed, "batch_id": number}
-            for number, own in enumerate((*earlier, rows), first)
+            {**row, **fixed, "batch_id": each}
+            for each, own in enumerate((*earlier, rows), first)
             for row in own
         ]
         table = pa.Table.from_pylist(every, schema=self._schema)
-        together = f"{TOGETHER}{batch_id:08d}" if earlier else ""
+        together = f"{TOGETHER}{number:08d}" if earlier else ""
         added = [self._write(table, f"{first:08d}{together}")]
         removed: list[NewFile] = []
-        if (batch_id + 1) // COMPACT_EVERY > first // COMPACT_EVERY:
+        if (number + 1) // COMPACT_EVERY > first // COMPACT_EVERY:
             self.refresh(at_once=True)
-            small = self.small_files(self.side, batch_id - NEIGHBOUR_MAY_READ * self._behind)
+            small = self.small_files(self.side, number - NEIGHBOUR_MAY_READ * self._behind)
             if small:
                 added.append(self._pack(small))
                 removed = [NewFile(p, (self.path / p).stat().st_size, 0) for _, p in small]
-        done = self._writer.commit(batch_id, added, removed)
+        done = self._writer.commit(number, added, removed)
         for gone in removed if done else []:
             (self.path / gone.path).unlink(missing_ok=True)
         return done

@@ -34,7 +34,7 @@ class KeptCut(NamedTuple):
     state_bytes : int
         Size of its state, as the scenario states it.
     cut : str
-        JSON (:func:`flowcontrol.layout.kept_cuts.cut_document`).
+        JSON (what :mod:`flowcontrol.live.moves` notes).
     """
 
     checkpoint_id: int
@@ -108,13 +108,13 @@ class StateTable(StateView):
         self._writer = Writer(path, f"{run_id}/{stage}/state")
 
     def commit(
-        self, batch_id: int, cuts: Sequence[KeptCut], is_needed: Callable[[int], bool]
+        self, number: int, cuts: Sequence[KeptCut], is_needed: Callable[[int], bool]
     ) -> bool:
         """Append what the stage's subtasks held in a round; False if that is there, or is nothing.
 
         Parameters
         ----------
-        batch_id : int
+        number : int
             The round.
         cuts : sequence of KeptCut
             Of this stage.
@@ -122,7 +122,7 @@ class StateTable(StateView):
             Given the number of a checkpoint, whether some attempt may yet begin from it, in this
             round too. Files of which none is needed go.
         """
-        if not cuts or self._writer.last_batch() >= batch_id:
+        if not cuts or self._writer.last_batch() >= number:
             return False
         self.refresh()
         gone = [
@@ -130,15 +130,15 @@ class StateTable(StateView):
             for path, checkpoints in self._files.items()
             if path.rsplit("-", 2)[0] == self._stage and not any(map(is_needed, checkpoints))
         ]
-        done = self._writer.commit(batch_id, [self._write(batch_id, cuts)], gone)
+        done = self._writer.commit(number, [self._write(number, cuts)], gone)
         for file in gone if done else []:
             (self.path / file.path).unlink(missing_ok=True)
         return done
 
-    def _write(self, batch_id: int, cuts: Sequence[KeptCut]) -> NewFile:
+    def _write(self, number: int, cuts: Sequence[KeptCut]) -> NewFile:
         rows = [cut._asdict() for cut in cuts]
         table = pa.Table.from_pylist(rows, schema=self._schema)
-        name = f"{self._stage}-{batch_id:08d}-{uuid.uuid4().hex[:12]}.parquet"
+        name = f"{self._stage}-{number:08d}-{uuid.uuid4().hex[:12]}.parquet"
         pq.write_table(table, self.path / name, compression="none" if len(table) < 64 else "zstd")
         checkpoints = sorted({cut.checkpoint_id for cut in cuts})
         size = (self.path / name).stat().st_size

@@ -1,8 +1,8 @@
 """How much of each channel a micro-batch may take, so that it takes its target time.
 
-As Flink's buffer debloating (:mod:`.debloating`) sizes what is in flight by the
-throughput, this sizes a micro-batch by what the last ones took. A batch has one duration for all of
-its channels: :mod:`.batch_size` finds its size, and here channels share it.
+As Flink's buffer debloating (:mod:`flowcontrol.protocol.network.debloating`) sizes what is in
+flight by the throughput, this sizes a micro-batch by what the last ones took. A batch has one
+duration for all of its channels: :mod:`.batch_size` finds its size, and here channels share it.
 """
 
 import logging

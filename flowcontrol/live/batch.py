@@ -28,8 +28,8 @@ from flowcontrol.layout.job import Job
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
 from flowcontrol.ledger.state_table import KeptCut, StateTable
+from flowcontrol.live.file_orders import StageOrders, WindowResults, joined
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.orders import StageOrders, WindowResults, joined
 from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.sink import StageSink, pieces_of

@@ -12,9 +12,9 @@ from flowcontrol.layout.work import arrival_rounds
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.run_tables import RESTORE_RUN
+from flowcontrol.live.file_orders import StageOrders
+from flowcontrol.live.file_orders import joined as in_one
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.orders import StageOrders
-from flowcontrol.live.orders import joined as in_one
 from flowcontrol.live.rows import SubtaskOrder, TakePartition, joined, marked
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.work import SubtaskRound, Take

@@ -3,7 +3,8 @@
 The reader (which plans a batch) and the foreachBatch function (which runs it) live in two
 processes. Both lay out the job's whole memory and step the stage's tasks in it; what the others
 did, the ledgers say. A round is a pure function of the ledger's rows of the rounds before, so both
-come to the same result and nothing but the ledgers is shared.
+come to the same result and nothing but the ledgers is shared. The reader's run plans which rows
+executors read; foreachBatch's run says what is committed.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flowcontrol.control.failures import Watcher
-from flowcontrol.control.orders import COMPLETED, TaskOrder
+from flowcontrol.control.task_orders import COMPLETED, TaskOrder
 from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger.exchange import OutputTable, PackedFile

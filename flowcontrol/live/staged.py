@@ -40,11 +40,11 @@ class Staged:
         self.memory = self._new_memory()
         self._observer = Replica(job, self.memory, ())
         between = self._between = Between(job, self.memory, own=())
-        control = between.control
+        throttle = between.throttle
         self._reader = StateReader(
             job,
             self.memory,
-            None if control is None else control.controller,
+            None if throttle is None else throttle.controller,
             between.coordination,
             WindowResults(self.memory),
         )

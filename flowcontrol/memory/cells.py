@@ -1,9 +1,10 @@
 """State in one array of 64-bit integers, allocated by cache lines and looked at through views.
 
 :func:`view` gives a state at a place the face of its class. The compiled kernel has addresses
-instead of views (:mod:`.lowered_state`), for a view of an array counts references, which costs more
-than the rule that uses it. Nothing checks a bound there, so a state never outlives the call of the
-kernel that holds the memory; a view's array does, so the interpreted kernel finds a wrong address.
+instead of views (:mod:`flowcontrol.kernel.lowered_state`), for a view of an array counts
+references, which costs more than the rule that uses it. Nothing checks a bound there, so a state
+never outlives the call of the kernel that holds the memory; a view's array does, so the interpreted
+kernel finds a wrong address.
 """
 
 import mmap
@@ -25,8 +26,8 @@ from flowcontrol.state.queues import FIRST_SPAN, Queue, Slots
 # --- What is special about functions of the kernel: parts they belong to, states that they find.
 #
 # Modules of the kernel register here when they are imported, and flowcontrol.kernel.compiled,
-# which compiles all their functions, reads it before. It imports nothing of the package, so
-# that no module that registers depends on numba.
+# which compiles all their functions, reads it before. This module imports no numba, so that none
+# that registers depends on it.
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -223,9 +224,9 @@ class _Whole(_View):
 
     plain: memoryview
     found: dict[Any, Any]
-    """What was found in it: views, and what ``registry.found_once`` has."""
+    """What was found in it: views, and what :func:`found_once` has."""
     moves: list[Any] | None
-    """What the tasks do with records (:mod:`.ages`), if somebody wants to know."""
+    """What tasks do with records (:mod:`flowcontrol.kernel.ages`), if somebody wants to know."""
 
     def __getitem__(self, place: int | slice) -> Any:
         return self.plain[place]

@@ -81,7 +81,7 @@ class Running:
         When jobs start and stop.
     between : Between
         What acts between rounds.
-    control, coordination, recovery : Control, Coordination, Recovery or None
+    throttle, coordination, recovery : ThrottleControl, Coordination, Recovery or None
         Of it what slows the sources, triggers checkpoints, fails and restarts.
     delivery : DeliveryControl or None
         What the readers of the sinks see.
@@ -108,7 +108,7 @@ class Running:
         self.memory = memory = memory_with(job, replayed, sizes, track=track)
         self.timeline, self._keys = Timeline(job, memory), replayed.keys
         self.between = between = Between(job, memory, begins_us, own)
-        self.control, self.coordination = between.control, between.coordination
+        self.throttle, self.coordination = between.throttle, between.coordination
         self.recovery = between.recovery
         self.tables = Tables(job, memory, self.timeline.absent)
         hooks = [self.tables.counted.hold]
@@ -130,7 +130,7 @@ class Running:
     @property
     def control_messages(self) -> int:
         """Messages so far that carried no data: credit, grants, what a throttle says."""
-        said = 0 if self.control is None else self.control.controller.messages
+        said = 0 if self.throttle is None else self.throttle.controller.messages
         return self.memory.head.grants + said
 
     def run(
@@ -247,7 +247,7 @@ class Running:
         """
         head = self.memory.head
         while head.round < end:
-            looks_at = end + 1 if self.control is None else self.control.next_end()
+            looks_at = end + 1 if self.throttle is None else self.throttle.next_end()
             stop = min(end, self._begin())
             flags = h.FLAG_DRAIN
             while flags == h.FLAG_DRAIN:  # on to the same round, where all is accounted for
@@ -266,8 +266,8 @@ class Running:
                 if 2 * head.ages_count > head.ages_most:
                     self.drain()
                 flags &= ~h.FLAG_REPORTS
-            if self.control is not None and (flags != 0 or head.round >= looks_at):
-                self.control.look()
+            if self.throttle is not None and (flags != 0 or head.round >= looks_at):
+                self.throttle.look()
         return 0
 
 
@@ -306,11 +306,11 @@ def _step(job: Job, replayed: Replayed, first: int) -> Iterator[RoundState]:
     sizes, done = LogSizes.first(job, replayed.keys), first
     while done < job.rounds:
         running = Running(job, replayed, sizes, track=False)
-        control = running.control
+        throttle = running.throttle
         reader = StateReader(
             job,
             running.memory,
-            None if control is None else control.controller,
+            None if throttle is None else throttle.controller,
             running.coordination,
             running.tables.results,
         )

@@ -37,7 +37,7 @@ class Sample:
     t_s : float, s
         When.
     cells : ndarray of int64
-        What is shown of the memory (:class:`.Gathered`).
+        What is shown of the memory (:class:`flowcontrol.results.figures.Gathered`).
     moment : Moment
         What else the sample knows.
     ages : ndarray of Age

@@ -121,8 +121,8 @@ def process_table(job: Job, rounds: int, used: Sequence[Sequence[int]] = ()) -> 
         Rounds that were run.
     used : sequence of sequence of int, optional
         At each sample, what the tasks of each task manager had used of its processors so far,
-        parts of a round (:data:`.processors.WHOLE_ROUND`); by default nobody
-        counted.
+        parts of a round (:data:`flowcontrol.protocol.tasks.processors.WHOLE_ROUND`); by
+        default nobody counted.
     """
     managers, cores = range(job.scenario.cluster.task_managers), job.scenario.cluster.cores
     stalls = [_stalled(job, manager) for manager in managers]

@@ -112,7 +112,7 @@ class Window:
         t_s : float, s
             Not before the sample before.
         vertices : mapping of str to mapping
-            Flink's figures by vertex, as :meth:`FlinkAutoscaler.observe` takes them.
+            Flink's figures by vertex, as ``FlinkAutoscaler.observe`` takes them.
         settings : AutoscalerSettings
             What the keys say.
 

@@ -1,7 +1,7 @@
 """Kinds of result partition on a scenario's edges: which run together, and what they need.
 
-The rules of the kinds are in :mod:`.partition_kinds`; this module has what a
-scenario must say so that they can be emulated.
+The rules of the kinds are in :mod:`flowcontrol.protocol.network.partition_kinds`; this module has
+what a scenario must say so that they can be emulated.
 """
 
 from collections.abc import Iterator

@@ -79,7 +79,8 @@ class BarrierAligner:
     Notes
     -----
     Flink's ``SingleCheckpointBarrierHandler``, and ``CheckpointBarrierTracker`` at least once. The
-    rules are in :mod:`flowcontrol.protocol.checkpoints.alignment` and :mod:`.tracker`.
+    rules are in :mod:`flowcontrol.protocol.checkpoints.alignment` and, tracked,
+    :mod:`flowcontrol.protocol.checkpoints.barriers`.
 
     Examples
     --------

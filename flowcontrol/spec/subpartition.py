@@ -1,7 +1,8 @@
 """The sender's queue of one channel as an object: a shell over the rules that the clocks run.
 
 What lives here: arguments checked, handles of buffers, notifications (reference section 2.5). What
-must not: a rule (:mod:`.subpartition_rules`), credit, pools, clocks, data.
+must not: a rule (:mod:`flowcontrol.protocol.network.subpartition_rules`), credit, pools, clocks,
+data.
 """
 
 from __future__ import annotations

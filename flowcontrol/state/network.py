@@ -274,7 +274,7 @@ class AlignedChannel:
     is_blocked: int = 0
     """1: its barrier blocks it until consumption resumes."""
     is_withheld: int = 0
-    """1: it is not read although its sender goes on (:mod:`.events`)."""
+    """1: it is not read, but its sender goes on (:mod:`flowcontrol.protocol.network.events`)."""
     is_announced: int = 0
     """1: a barrier waits in it behind data."""
     is_overtaken: int = 0

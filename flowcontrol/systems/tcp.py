@@ -250,8 +250,8 @@ def obtain_buffer(gate: Gate, index: int) -> int:
     Returns
     -------
     int
-        1 if the channel holds one, which :func:`.rounds.receive` uses; 0 if
-        it is registered: the next buffer that is recycled goes to who waits longest.
+        1 if the channel holds one, which :func:`flowcontrol.protocol.network.rounds.receive` uses;
+        0 if it is registered: the next buffer that is recycled goes to who waits longest.
 
     Notes
     -----

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import RunError
 from flowcontrol.ledger.exchange import Span
-from flowcontrol.live.orders import joined as together
+from flowcontrol.live.file_orders import joined as together
 from flowcontrol.live.rows import (
     RESULT,
     ROUND,

@@ -106,7 +106,7 @@ def kernel_memories(
     reader = reader_of(job, memory, between, results)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
-        assert every == 1 or between.control is None, "a controller looks between two rounds"
+        assert every == 1 or between.throttle is None, "a controller looks between two rounds"
         between.look()
         done = min(last, done + every)
         advance_to(memory, between, done, step, is_awake=is_awake)
@@ -141,9 +141,13 @@ def memory_of(job: Job, replayed: Replayed) -> Memory:
 
 def reader_of(job: Job, memory: Memory, between: Between, results: WindowResults) -> StateReader:
     """Return what reads the state of a run."""
-    control = between.control
+    throttle = between.throttle
     reader = StateReader(
-        job, memory, None if control is None else control.controller, between.coordination, results
+        job,
+        memory,
+        None if throttle is None else throttle.controller,
+        between.coordination,
+        results,
     )
     if between.recovery is not None:
         between.recovery.attempts.hooks.append(reader.hold)

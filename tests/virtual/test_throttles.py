@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.control.between import Control, controller_of
+from flowcontrol.control.throttle import ThrottleControl, controller_of
 from flowcontrol.kernel.loop import advance
 from flowcontrol.kernel.views import source_log, throttled_source
 from flowcontrol.layout.job import Job
@@ -47,7 +47,7 @@ class Run:
         self.memory = fill(job, runs=1 << 14, ages=1 << 14, track=track)
         controller = controller_of(job)
         assert controller is not None
-        self.control = Control(job, self.memory, controller)
+        self.throttle = ThrottleControl(job, self.memory, controller)
         self.reader = StateReader(job, self.memory, controller)
         self.commands: set[tuple[int, int, int]] = set()
 
@@ -61,10 +61,10 @@ class Run:
         head.is_watched = watched
 
     def look(self, number: int) -> None:
-        controller = self.control.controller
+        controller = self.throttle.controller
         due = number * self.job.round_us >= controller.next_look_us()
         if due or (controller.wants_empty and self.memory.head.is_empty):
-            self.control.look()
+            self.throttle.look()
         for state in self.sources():
             self.commands.add((state.is_stopped, state.gap_ns, state.admitted))
 

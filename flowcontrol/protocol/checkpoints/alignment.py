@@ -320,7 +320,8 @@ def switch(alignment: Alignment, channels: Channels) -> int:
     -----
     ``AlternatingCollectingBarriers.alignedCheckpointTimeout`` of Flink 1.20.1 resumes no channel;
     ``AlternatingCollectingBarriersUnaligned.finishCheckpoint`` resumes all. The clocks do that
-    (``resumes_at_switch`` 0); the reference, and so :class:`BarrierAligner`, resume at once.
+    (``resumes_at_switch`` 0); the reference, and so
+    :class:`flowcontrol.spec.aligner.BarrierAligner`, resume at once.
     """
     alignment.is_unaligned = 1
     alignment.deadline = NEVER

@@ -242,7 +242,7 @@ class CheckpointView(Kept):
 
     @property
     def next_time(self) -> int | None:
-        """When :meth:`tick` must be called at the latest: the next trigger or expiry, or None."""
+        """When the coordinator must tick at the latest: the next trigger or expiry, or None."""
         due = self._life.ticks.next
         for checkpoint in self._life.pending.values():
             if due is None or checkpoint.expires < due:
@@ -254,7 +254,9 @@ class CheckpointView(Kept):
         """Id of the checkpoint that is triggered next.
 
         A task that has processed its last record waits for a completed checkpoint whose id is at
-        least the one that this was then (FLIP-147), and calls for :meth:`finish_task` after it.
+        least the one that this was then (FLIP-147), and calls for
+        :meth:`~flowcontrol.protocol.checkpoints.coordinator.CheckpointCoordinator.finish_task`
+        after it.
         """
         return self._life.last_id + 1
 

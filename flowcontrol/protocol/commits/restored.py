@@ -130,7 +130,7 @@ class RunStore(Kept):
 
 
 class Returning(NamedTuple):
-    """Rows of one subtask at a restore, as :meth:`Delivery.restore` names them.
+    """Rows of one subtask at a restore, as ``Delivery.restore`` names them.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ def restore_together(
     Raises
     ------
     ValueError
-        As :meth:`Delivery.restore` does; nothing is changed then.
+        As ``Delivery.restore`` does; nothing is changed then.
     """
     for account, one in restored:
         account.check_restore(now, checkpoint, one)

@@ -102,7 +102,8 @@ class SinkState(NamedTuple):
     Attributes
     ----------
     open : str or None
-        Name of the transaction that began after the snapshot; None after :meth:`finish`.
+        Name of the transaction that began after the snapshot; None after
+        ``TwoPhaseCommitSink.finish``.
     pending : mapping of int to str
         Pre-committed transactions by the number of their checkpoint, ascending; with that of the
         snapshot itself.

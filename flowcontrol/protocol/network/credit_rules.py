@@ -210,9 +210,9 @@ def recycle_floating(gate: Gate) -> int:
 
     Notes
     -----
-    ``LocalBufferPool.recycle``, sections 1.5 and 4.3: to the global pool when destroyed or
-    over the quota (then :func:`serve_pools` is due), else to the first that accepts, first
-    come first served, else it stays free in the pool.
+    ``LocalBufferPool.recycle``, sections 1.5 and 4.3: to the global pool when destroyed or over the
+    quota (then :func:`flowcontrol.protocol.network.pool_rules.serve_pools` is due), else to the
+    first that accepts, first come first served, else it stays free in the pool.
     """
     pool = gate.pool
     while True:

@@ -289,7 +289,7 @@ def holds_barrier(partition: Partition, checkpoint: int) -> int:
 
 
 def polled_event(task: Task, gates: Sequence[Gate]) -> Message:
-    """Return the event that :func:`next_input` polled last; its slot is free to be used again."""
+    """Return the event that ``next_input`` polled last; its slot is free to be used again."""
     queue = gates[task.gate].queues[task.channel]
     head = queue.ends.head
     return queue.slots[head - 1 if head > 0 else queue.ends.span - 1]

@@ -3,8 +3,7 @@
 What a message, a record, a flush or a send does to the state of one gate or one result partition.
 Not here: credit rules (:mod:`~flowcontrol.protocol.network.credit_rules`), objects, clocks.
 
-Order within a round: receive, take up and process (which writes), recycle, offer floating
-buffers, flush, release, send, announce. Gates, channels and partitions in declared order.
+:mod:`flowcontrol.kernel.loop` says in which order a round calls them.
 """
 
 from collections.abc import Sequence

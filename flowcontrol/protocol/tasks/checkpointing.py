@@ -87,8 +87,8 @@ def next_timer(worker: Worker) -> int:
 def is_between_records(worker: Worker, task: StreamTask, start: int, end: int) -> int:
     """Tell whether the task is between two records at some moment of the round: 1 if so.
 
-    As :func:`~.task.is_between`; one that stands still for the synchronous
-    part of a snapshot is not, nor is one in the middle of a burst.
+    As :func:`~flowcontrol.protocol.tasks.output.is_between`; one that stands still for the
+    synchronous part of a snapshot is not, nor is one in the middle of a burst.
     """
     if is_between(worker, task, start, end) == 0:
         return 0

@@ -19,7 +19,7 @@ class Selectivity(Operator):
 
     kind: int = SELECTIVITY
     numerator: int = 1
-    """Of the ratio, constant; numerator x denominator is at most ``ratios.MOST``."""
+    """Of the ratio, constant; numerator x denominator is at most ``service.MOST``."""
     denominator: int = 1
     """Of the ratio, constant."""
     remainder: int = 0

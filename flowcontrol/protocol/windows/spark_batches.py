@@ -113,8 +113,8 @@ def end_batch(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> 
 def is_over(end: int, watermark: int) -> int:
     """Tell whether a window lies behind a watermark: 1 if so.
 
-    The one predicate for both: with :func:`late_watermark` for rows that come too late, with the
-    batch's own watermark for what is evicted.
+    The one predicate for both: with :func:`flowcontrol.spec.spark_aggregation.late_watermark` for
+    rows that come too late, with the batch's own watermark for what is evicted.
     """
     return 1 if end <= watermark else 0
 

@@ -1,9 +1,9 @@
 """A round of a transport that counts records: what a write, a send and an arrival do to rows.
 
-The counterpart of :mod:`.rounds`, whose rows it shares; a message holds all
-records that a channel sent in a round, up to an event and from it on, and a cursor counts records.
-A receiver's queue of messages is merged at its end when it is full, for only the number of records
-matters there. Nothing is merged across an event.
+The counterpart of :mod:`flowcontrol.protocol.network.rounds`, whose rows it shares; a message holds
+all records that a channel sent in a round, up to an event and from it on, and a cursor counts
+records. A receiver's queue of messages is merged at its end when it is full, for only the number of
+records matters there. Nothing is merged across an event.
 """
 
 from flowcontrol.protocol.checkpoints.barriers import is_barrier

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.control.orders import ABORTED, COMPLETED
+from flowcontrol.control.task_orders import ABORTED, COMPLETED
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.barriers import TAKEN

@@ -14,7 +14,7 @@ from typing import Any
 
 from flowcontrol.control.delivery import DeliveryControl
 from flowcontrol.control.failures import Attempts
-from flowcontrol.control.orders import COMPLETED, Restart, TaskOrder
+from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import sink_subtasks
 from flowcontrol.live.moves import works_of
