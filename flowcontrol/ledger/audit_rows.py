@@ -190,6 +190,14 @@ def is_without_credits(raw: Raw) -> bool:
         return False  # which is a fault of the row
 
 
+def is_spilled(raw: Raw) -> bool:
+    """Tell whether a sender's row is of a channel of a partition on disk; its state says so."""
+    try:
+        return "is_spilled" in json.loads(raw["channel_state"]).get("shown", {})
+    except (ValueError, TypeError, KeyError):
+        return False  # which is a fault of the row
+
+
 def _figure(raw: Raw, name: str) -> int:
     value = raw[name]
     if not isinstance(value, int) or isinstance(value, bool):

@@ -131,6 +131,11 @@ def _is_remote(step: SenderStep | ReceiverStep) -> bool:
     return not step.now.is_local
 
 
+def _most(now: SenderRow | ReceiverRow, before: SenderRow | ReceiverRow, overdraft: int = 0) -> int:
+    """Return how much of a pool may be in use: one that was made smaller gives back by and by."""
+    return max(now.pool_size + overdraft, before.pool_used)
+
+
 SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     Claim(
         "written_grows",
@@ -169,8 +174,8 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     Claim(
         "local_handed_over",
         "messages a local receiver was handed and has not returned <= size + overdraft of the "
-        "sender's pool",
-        lambda s: (s.now.sent - s.seen.consumed, s.now.pool_size + s.overdraft),
+        "sender's pool, or what was used of it before",
+        lambda s: (s.now.sent - s.seen.consumed, _most(s.now, s.before, s.overdraft)),
         _is_local,
     ),
     Claim(
@@ -185,8 +190,8 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     ),
     Claim(
         "output_pool_limit",
-        "pool_used of a result partition <= pool_size + overdraft",
-        lambda s: (s.now.pool_used, s.now.pool_size + s.overdraft),
+        "pool_used of a result partition <= pool_size + overdraft, or pool_used before",
+        lambda s: (s.now.pool_used, _most(s.now, s.before, s.overdraft)),
     ),
     Claim(
         "output_pool_is_its_channels",
@@ -246,8 +251,8 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     ),
     Claim(
         "window",
-        "messages that a batch found <= exclusive + pool_size of the gate",
-        lambda s: (s.seen.sent - s.before.consumed, s.now.exclusive + s.now.pool_size),
+        "messages that a batch found <= exclusive + pool_size of the gate, or pool_used before",
+        lambda s: (s.seen.sent - s.before.consumed, s.now.exclusive + _most(s.now, s.before)),
         _is_remote,
     ),
     Claim(
@@ -257,8 +262,8 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     ),
     Claim(
         "floating_pool_limit",
-        "floating_held of all channels of a gate <= pool_size",
-        lambda s: (sum(row.floating_held for row in s.task), s.now.pool_size),
+        "floating_held of all channels of a gate <= pool_size, or pool_used before",
+        lambda s: (sum(row.floating_held for row in s.task), _most(s.now, s.before)),
     ),
     Claim(
         "floating_pool_size",

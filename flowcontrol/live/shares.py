@@ -156,6 +156,8 @@ class Shares:
         Connections that they have had served.
     machines : Machines
         What tasks share, as it was before the round; the same wherever they run.
+    jobs : dict
+        Which jobs run and what they hold, as JSON takes it; of jobs that start and stop.
     """
 
     tasks: dict[int, TaskShare] = field(default_factory=dict)
@@ -166,6 +168,7 @@ class Shares:
     queued: list[int] = field(default_factory=list)
     served: list[int] = field(default_factory=list)
     machines: Machines = field(default_factory=Machines)
+    jobs: dict[str, Any] = field(default_factory=dict)
 
     def add(self, others: Shares) -> None:
         """Add what other tasks have published after the same round."""
@@ -176,7 +179,9 @@ class Shares:
         self.counted = [a + b for a, b in zip(self.counted, others.counted, strict=True)]
         self.queued += others.queued
         self.served += others.served
-        self.machines = others.machines
+        self.jobs |= others.jobs
+        if others.machines.cells or others.machines.wakes:
+            self.machines = others.machines
 
 
 # --- Where tasks and their channels stand in a memory, and what of it differs from its beginning
@@ -205,6 +210,19 @@ class Standing:
         pairs = np.empty(2 * len(fresh), np.int64)
         pairs[::2], pairs[1::2] = places[fresh], here[fresh]
         found: Cells = pairs.tolist()
+        return found
+
+    def all_differing(self, spared: range) -> Cells:
+        """Return that of the whole memory but for some cells."""
+        return self.differing(self._all_places(spared))
+
+    def put_all(self, spared: range, pairs: Cells | None = None) -> None:
+        """Have the whole memory but for some cells hold what it held, or be as it was at first."""
+        self.show(self._all_places(spared), pairs or [])
+
+    def _all_places(self, spared: range) -> Ints:
+        places = np.flatnonzero(self._memory.cells != self._image)
+        found: Ints = places[(places < spared.start) | (places >= spared.stop)]
         return found
 
     def reset(self, places: Ints) -> None:
