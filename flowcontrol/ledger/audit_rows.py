@@ -63,6 +63,8 @@ class SenderRow:
         Batches that a message of the channel takes, and what is told in return.
     has_turn : bool
         A connection sends its messages behind a batch: they are in the next one's row.
+    may_shrink : bool
+        Other jobs may take buffers from its pool, which gives them back by and by.
     """
 
     batch_id: int
@@ -85,6 +87,7 @@ class SenderRow:
     is_gone: bool = False
     trip: int = 1
     has_turn: bool = False
+    may_shrink: bool = False
 
     @property
     def task(self) -> int:
@@ -118,6 +121,8 @@ class ReceiverRow:
         The task was not deployed.
     trip : int
         Batches that a message of the channel takes, and what is told in return.
+    may_shrink : bool
+        Other jobs may take buffers from its pool, which gives them back by and by.
     """
 
     batch_id: int
@@ -135,6 +140,7 @@ class ReceiverRow:
     waiting: int = 0
     is_gone: bool = False
     trip: int = 1
+    may_shrink: bool = False
 
     @property
     def task(self) -> int:

@@ -132,8 +132,9 @@ def _is_remote(step: SenderStep | ReceiverStep) -> bool:
 
 
 def _most(now: SenderRow | ReceiverRow, before: SenderRow | ReceiverRow, overdraft: int = 0) -> int:
-    """Return how much of a pool may be in use: one that was made smaller gives back by and by."""
-    return max(now.pool_size + overdraft, before.pool_used)
+    """Return how much of a pool may be in use."""
+    most = now.pool_size + overdraft
+    return max(most, before.pool_used) if now.may_shrink else most
 
 
 SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
@@ -174,7 +175,7 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     Claim(
         "local_handed_over",
         "messages a local receiver was handed and has not returned <= size + overdraft of the "
-        "sender's pool, or what was used of it before",
+        "sender's pool",
         lambda s: (s.now.sent - s.seen.consumed, _most(s.now, s.before, s.overdraft)),
         _is_local,
     ),
@@ -190,7 +191,7 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     ),
     Claim(
         "output_pool_limit",
-        "pool_used of a result partition <= pool_size + overdraft, or pool_used before",
+        "pool_used of a result partition <= pool_size + overdraft",
         lambda s: (s.now.pool_used, _most(s.now, s.before, s.overdraft)),
     ),
     Claim(
@@ -251,7 +252,7 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     ),
     Claim(
         "window",
-        "messages that a batch found <= exclusive + pool_size of the gate, or pool_used before",
+        "messages that a batch found <= exclusive + pool_size of the gate",
         lambda s: (s.seen.sent - s.before.consumed, s.now.exclusive + _most(s.now, s.before)),
         _is_remote,
     ),
@@ -262,7 +263,7 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     ),
     Claim(
         "floating_pool_limit",
-        "floating_held of all channels of a gate <= pool_size, or pool_used before",
+        "floating_held of all channels of a gate <= pool_size",
         lambda s: (sum(row.floating_held for row in s.task), _most(s.now, s.before)),
     ),
     Claim(

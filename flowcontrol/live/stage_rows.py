@@ -221,6 +221,7 @@ class StageRows:
             "is_local": channel.is_local,
             "is_gone": task.status == ABSENT,
             "trip": self._job.trip(channel),
+            **({"may_shrink": True} if self._job.scenario.shares_memory else {}),
         }
 
 
