@@ -235,6 +235,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         is_gone=state.get("gone", 0) == 1,
         trip=int(state.get("trip", 1)),
         has_turn=False,
+        may_shrink=False,
     )
 
 
@@ -274,4 +275,5 @@ def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
         waiting=sum(int(one["records"]) for one in state["queue"]) + int(state.get("reading", 0)),
         is_gone=state.get("gone", 0) == 1,
         trip=int(state.get("trip", 1)),
+        may_shrink=False,
     )
