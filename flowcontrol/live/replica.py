@@ -279,6 +279,10 @@ class Replica:
         if share.wake >= 0:
             wake(m, task, share.wake)
 
+    def unheard(self, number: int, count: int) -> range:
+        """Return the rounds that are to be heard before one is run, the first of a batch."""
+        return range(max(0, number - count), number)
+
     def hear(self, shares: Shares) -> None:
         """Have the tasks that run here see what the others have published after the last round.
 

@@ -232,10 +232,11 @@ class StageRuntime:
             self._replica = self._restored(number - 1)
         replica, self.round = self._replica, -2  # unfinished: it must not count as either round
         if number % self._at_once == 0:
-            for before in range(max(0, number - self._at_once), number):
+            for before in replica.unheard(number, self._at_once):
                 heard = self._published(before, own=False)
                 if self._hears_all:
-                    heard.add(self._shares)
+                    is_last = before == number - 1
+                    heard.add(self._shares if is_last else self._published(before, own=True))
                 replica.hear(heard)
         if self._between is not None:
             self._act(number, self._between)

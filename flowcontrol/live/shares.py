@@ -128,10 +128,13 @@ class Machines:
         What belongs to them.
     wakes : list of list of int
         Those that are to be looked at, and in which round.
+    is_complete : bool
+        False: the cells are only those that the round has changed.
     """
 
     cells: Cells = field(default_factory=list)
     wakes: list[list[int]] = field(default_factory=list)
+    is_complete: bool = True
 
 
 @dataclass
@@ -194,11 +197,16 @@ class Standing:
     ----------
     memory : Memory
         Before its first round.
+
+    Attributes
+    ----------
+    image : ndarray of int64
+        What it was then.
     """
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self._head = memory, memory.head
-        self._image = _sparse(memory.cells)
+        self.image = _sparse(memory.cells)
         self._found: dict[tuple[str, int], Ints] = {}
 
     # ------------------------------------------------------------------ what it holds
@@ -206,28 +214,19 @@ class Standing:
     def differing(self, places: Ints) -> Cells:
         """Return which cells are not as they were before the first round, and what they hold."""
         here = self._memory.cells[places]
-        fresh = np.flatnonzero(here != self._image[places])
+        fresh = np.flatnonzero(here != self.image[places])
         pairs = np.empty(2 * len(fresh), np.int64)
         pairs[::2], pairs[1::2] = places[fresh], here[fresh]
         found: Cells = pairs.tolist()
         return found
 
-    def all_differing(self, spared: range) -> Cells:
-        """Return that of the whole memory but for some cells."""
-        return self.differing(self._all_places(spared))
-
-    def put_all(self, spared: range, pairs: Cells | None = None) -> None:
-        """Have the whole memory but for some cells hold what it held, or be as it was at first."""
-        self.show(self._all_places(spared), pairs or [])
-
-    def _all_places(self, spared: range) -> Ints:
-        places = np.flatnonzero(self._memory.cells != self._image)
-        found: Ints = places[(places < spared.start) | (places >= spared.stop)]
-        return found
+    def first(self) -> Ints:
+        """Return a copy of the memory before its first round."""
+        return _sparse(self.image)
 
     def reset(self, places: Ints) -> None:
         """Have cells be as they were before the first round."""
-        self._memory.cells[places] = self._image[places]
+        self._memory.cells[places] = self.image[places]
 
     def put(self, pairs: Cells) -> None:
         """Have cells hold what they held."""

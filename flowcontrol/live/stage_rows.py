@@ -245,7 +245,7 @@ def stage_document(shares: Shares) -> dict[str, Any]:
     own = {name: value for name, value in vars(shares).items() if value}
     del own["tasks"], own["machines"]
     own.pop("results", None)
-    machines = vars(shares.machines)
+    machines = {key: value for key, value in vars(shares.machines).items() if value is not True}
     return {**own, **({"machines": machines} if machines["cells"] or machines["wakes"] else {})}
 
 

@@ -59,7 +59,7 @@ class Staged:
             for plan in job.stages
         ]
         self._stages = [self._stage(own) for own in self._owns]
-        self._shares = Shares()
+        self._shares, self._since = Shares(), list[Shares]()
 
     def run(self) -> RoundState:
         """Run a round of every stage; return how all tasks stand then."""
@@ -72,6 +72,7 @@ class Staged:
         for replica, _ in self._stages:
             replica.hear(fresh)
         self._shares = fresh
+        self._since = [fresh] if fresh.machines.is_complete else [*self._since, fresh]
         self._observer.look_at(fresh)
         self.memory.head.ages_count = 0
         return self._reader.read()
@@ -87,7 +88,8 @@ class Staged:
             tasks = {task: self._shares.tasks[task] for task in own}
             replica.restore(number, Shares(tasks, machines=self._shares.machines))
             between.restore(old.state())
-            replica.hear(self._shares)
+            for shares in self._since:
+                replica.hear(shares)
 
     def _new_memory(self) -> Memory:
         return memory_with(self._job, self._replayed, self._sizes, track=True)

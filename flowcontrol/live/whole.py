@@ -3,13 +3,16 @@
 Jobs that start and stop take their segments from one pool, and the disk of a task manager serves
 its partitions in one order; so no task can be stepped by itself. Each process has all of the
 memory, steps all tasks, and publishes what its own have put into their channels; so all come to
-the same. That which has task 0 publishes the memory besides, for those that start again.
+the same. That which has task 0 publishes the memory besides, for those that start again: all of it
+every few rounds, and in those between what they have changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
+
+import numpy as np
 
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.areas import inputs_of, outputs_of
@@ -21,8 +24,12 @@ from flowcontrol.live.replica import Replica, broken, rows_of_log
 from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, TaskShare
 from flowcontrol.memory.cells import row
 from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.places import Ints
 from flowcontrol.memory.spill_memory import spills
 from flowcontrol.state.queues import SPANNING_DATA
+
+COMPLETE_EVERY: Final = 32
+"""Rounds after which all of the memory is published."""
 
 
 def is_whole(job: Job) -> bool:
@@ -64,12 +71,16 @@ class WholeReplica(Replica):
         self, job: Job, memory: Memory, own: Sequence[int], timeline: Timeline | None
     ) -> None:
         super().__init__(job, memory, own)
-        self._standing.put_all(self._spared())  # nobody sleeps
-        self._timeline, self._is_behind = timeline, not own
+        self._known = self._standing.first()
+        """The memory as it was published last."""
+        self._stand_as_known()  # nobody sleeps
+        self._timeline, self._is_behind, self._jobs = timeline, False, dict[str, Any]()
 
     def run(self) -> Shares:
         """Run the next round of all tasks; return what those do that are published here."""
         m, number = self._head, self._head.round
+        if self._is_behind:
+            self._catch_up()
         if self._timeline is not None:
             self._timeline.act(number)
         outputs = [c for task in self.own for c in outputs_of(self.memory, task)]
@@ -98,7 +109,7 @@ class WholeReplica(Replica):
             shares.ages = rows_of_log(self.memory.ages[: m.ages_count])
         m.ages_count = 0
         if 0 in self.own:
-            shares.machines = Machines(self._standing.all_differing(self._spared()))
+            shares.machines = self._changed()
             shares.jobs = {} if self._timeline is None else self._timeline.state()
         return shares
 
@@ -116,25 +127,62 @@ class WholeReplica(Replica):
         inputs = {channel: InputShare([]) for channel in inputs_of(self.memory, task)}
         return TaskShare([], -1, inputs, outputs)
 
-    def _spared(self) -> range:
-        """Return the cells of the log of ages, which are published by themselves."""
-        m = self._head
-        return range(m.ages, m.ages + self.memory.ages.nbytes // 8)
+    # ------------------------------------------------------------------ the memory
+
+    def _changed(self) -> Machines:
+        """Return what the round has changed, or all that is not as before the first round."""
+        cells, places = self.memory.cells, self._unknown()
+        self._known[places] = cells[places]
+        is_complete = (self._head.round - 1) % COMPLETE_EVERY == 0
+        if is_complete:
+            places = self._but_ages(np.flatnonzero(cells != self._standing.image))
+        pairs = np.stack([places, cells[places]], axis=1)
+        return Machines(pairs.ravel().tolist(), [], is_complete)
+
+    def _unknown(self) -> Ints:
+        """Return the cells that are not as they were published last."""
+        return self._but_ages(np.flatnonzero(self.memory.cells != self._known))
+
+    def _but_ages(self, places: Ints) -> Ints:
+        """Leave out the log of ages, which is published by itself."""
+        first, count = self._head.ages, self.memory.ages.nbytes // 8
+        found: Ints = places[(places < first) | (places >= first + count)]
+        return found
+
+    def _stand_as_known(self) -> None:
+        """Have the memory be as it was published last."""
+        places, ages = self._unknown(), self._head.ages_count
+        self.memory.cells[places] = self._known[places]
+        self._head.ages_count = ages
+        cast(Any, self._head).found.clear()  # pools may be others
 
     def restore(self, number: int, shares: Shares) -> None:
-        """Wait for what all hear of the round: that has everything."""
+        """Wait for what all hear of the round and of some before: that has everything."""
         self._is_behind = True
         self._head.round, self._head.now = number + 1, number
 
-    def hear(self, shares: Shares) -> None:
-        """Have all tasks stand as they stood after a round, unless they were run here."""
+    def unheard(self, number: int, count: int) -> range:
+        """Return the rounds since all of the memory was published; none when they were run here."""
         if not self._is_behind:
+            return range(0)
+        last = number - 1
+        return range(last - last % COMPLETE_EVERY, number)
+
+    def hear(self, shares: Shares) -> None:
+        """Know the memory as it stood after a round, unless that was run here."""
+        if self.own and not self._is_behind:
             return
-        m = self._head
-        self._is_behind = not self.own
+        if shares.machines.is_complete:
+            self._known = self._standing.first()
+        pairs = np.array(shares.machines.cells, np.int64)
+        self._known[pairs[::2]] = pairs[1::2]
+        self._jobs = shares.jobs
+        if not self.own:
+            self._stand_as_known()
+
+    def _catch_up(self) -> None:
+        """Have all tasks stand as they stood after the round before, and jobs go on."""
+        self._is_behind = False
         if self._timeline is not None:
-            self._timeline.restore(shares.jobs)
-        ages = m.ages_count
-        self._standing.put_all(self._spared(), shares.machines.cells)
-        m.ages_count = ages
-        cast(Any, m).found.clear()  # pools may be others
+            self._timeline.restore(self._jobs)
+        self._stand_as_known()

@@ -18,6 +18,7 @@ from flowcontrol.errors import LedgerError
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.replay import NO_ROWS
+from flowcontrol.live import whole as whole_memory
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.history import History, Observed
 from flowcontrol.results.figures import partition_figures
@@ -162,10 +163,17 @@ def test_a_scenario_runs_alike_on_both_clocks(
     assert partition_figures(job, seen.memory) == expected.partitions
 
 
-@pytest.mark.parametrize("name", ["stops", "two kinds"])
+@pytest.mark.parametrize(("name", "every"), [("stops", 32), ("two kinds", 4)])
 def test_a_driver_that_dies_goes_on_with_the_same_memory(
-    name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
+    name: str,
+    every: int,
+    runs: ModuleType,
+    driver: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """From the round in which all of it was published, and what those since have changed."""
+    monkeypatch.setattr(whole_memory, "COMPLETE_EVERY", every)
     job = runs.job_of(CASES[name]())
     crashes = driver.dying_in({5, 13})
     killed, whole = driver.Driver(job, tmp_path / "killed", crashes), tmp_path / "whole"
