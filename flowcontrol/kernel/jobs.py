@@ -7,6 +7,7 @@ What a pool gives back another one may take in the same round, so the order of t
 round matters here: it is that of the scenario.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -97,6 +98,8 @@ class Timeline:
             scenario.cluster.task_managers,
             max_overdraft=scenario.options.max_overdraft_buffers,
         )
+        self._begun = list[tuple[str, bool]]()
+        """Jobs that have asked for their memory (True), or given it back, in order."""
         self._is_shared = scenario.shares_memory
         if not self._is_shared:
             for run in self.runs:
@@ -145,6 +148,33 @@ class Timeline:
             for run in self.runs:  # sizes have changed
                 if run.state == "running":
                     self._wake(run, now)
+
+    def state(self) -> dict[str, Any]:
+        """Return what the rounds to come need, as JSON takes it; the memory is not part of it."""
+        held = self.allocation.held
+        return {
+            "begun": self._begun.copy(),
+            "runs": [[run.state, run.message, run.has_run] for run in self.runs],
+            "held": {
+                name: [[one.promised, one.taken] for one in own] for name, own in held.items()
+            },
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what :meth:`state` returned, before the memory is put back."""
+        for name, begins in state["begun"]:
+            self._begun.append((name, begins))
+            if begins:
+                self.allocation.begin(name, self._demands[name], self._bind)
+            else:
+                self.allocation.end(name)
+        for name, own in state["held"].items():
+            for one, counts in zip(self.allocation.held[name], own, strict=True):
+                one.promised, one.taken = counts
+        for run, found in zip(self.runs, state["runs"], strict=True):
+            run.state, run.message, run.has_run = found
+            if run.state == "running":
+                self.absent -= set(run.span.stages)
 
     def finish(self) -> None:
         """Say what became of the jobs when the run has ended."""
@@ -197,6 +227,7 @@ class Timeline:
 
     def _start(self, run: JobRun) -> None:
         name = run.span.name
+        self._begun.append((name, True))
         text = self.allocation.begin(name, self._demands[name], self._bind)
         run.state, run.message = ("failed", text) if text else ("starting", "")
 
@@ -219,6 +250,7 @@ class Timeline:
     def _stop(self, run: JobRun, state: str, message: str) -> None:
         """Take everything from a job; what it has in flight is gone."""
         run.state, run.message = state, message
+        self._begun.append((run.span.name, False))
         self.allocation.end(run.span.name)
         self._put_to_sleep(run)
         memory, tasks = self._memory, self._tasks[run.span.name]

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.audit_link import LinkHistory
-from flowcontrol.ledger.audit_rows import is_without_credits
+from flowcontrol.ledger.audit_rows import is_spilled, is_without_credits
 from flowcontrol.ledger.audit_rules import RECEIVER_CLAIMS, SENDER_CLAIMS
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import read_history
@@ -76,7 +76,7 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
     ------
     LedgerError
         If there is no ledger, the table has not its columns, or it is that of a transport without
-        credits.
+        credits, or of a partition on disk.
 
     Notes
     -----
@@ -105,6 +105,13 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
         raise LedgerError(
             f"{where} is the ledger of a transport without credits: audit knows the invariants of "
             "Flink's credits, so give it a run with system.transport: credit"
+        )
+    sent = next((row for row in rows if row["side"] == "sender"), None)
+    if sent is not None and is_spilled(sent):
+        where = "the table" if isinstance(ledger, pa.Table) else str(ledger)
+        raise LedgerError(
+            f"{where} is the ledger of a result partition on disk, whose buffers are not those of "
+            "its channels: give it a run with partition_type: pipelined_bounded or pipelined"
         )
     link = LinkHistory(rows)
     end = link.last_batch + 1 if link.fault is None else link.fault.batch_id

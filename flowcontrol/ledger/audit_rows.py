@@ -63,6 +63,8 @@ class SenderRow:
         Batches that a message of the channel takes, and what is told in return.
     has_turn : bool
         A connection sends its messages behind a batch: they are in the next one's row.
+    may_shrink : bool
+        Other jobs may take buffers from its pool, which gives them back by and by.
     """
 
     batch_id: int
@@ -85,6 +87,7 @@ class SenderRow:
     is_gone: bool = False
     trip: int = 1
     has_turn: bool = False
+    may_shrink: bool = False
 
     @property
     def task(self) -> int:
@@ -118,6 +121,8 @@ class ReceiverRow:
         The task was not deployed.
     trip : int
         Batches that a message of the channel takes, and what is told in return.
+    may_shrink : bool
+        Other jobs may take buffers from its pool, which gives them back by and by.
     """
 
     batch_id: int
@@ -135,6 +140,7 @@ class ReceiverRow:
     waiting: int = 0
     is_gone: bool = False
     trip: int = 1
+    may_shrink: bool = False
 
     @property
     def task(self) -> int:
@@ -190,6 +196,14 @@ def is_without_credits(raw: Raw) -> bool:
         return False  # which is a fault of the row
 
 
+def is_spilled(raw: Raw) -> bool:
+    """Tell whether a sender's row is of a channel of a partition on disk; its state says so."""
+    try:
+        return "is_spilled" in json.loads(raw["channel_state"]).get("shown", {})
+    except (ValueError, TypeError, KeyError):
+        return False  # which is a fault of the row
+
+
 def _figure(raw: Raw, name: str) -> int:
     value = raw[name]
     if not isinstance(value, int) or isinstance(value, bool):
@@ -221,6 +235,7 @@ def _sender_row(figures: dict[str, int], raw: Raw) -> SenderRow:
         is_gone=state.get("gone", 0) == 1,
         trip=int(state.get("trip", 1)),
         has_turn=False,
+        may_shrink=False,
     )
 
 
@@ -260,4 +275,5 @@ def _receiver_row(figures: dict[str, int], raw: Raw) -> ReceiverRow:
         waiting=sum(int(one["records"]) for one in state["queue"]) + int(state.get("reading", 0)),
         is_gone=state.get("gone", 0) == 1,
         trip=int(state.get("trip", 1)),
+        may_shrink=False,
     )

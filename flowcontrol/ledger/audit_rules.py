@@ -131,6 +131,12 @@ def _is_remote(step: SenderStep | ReceiverStep) -> bool:
     return not step.now.is_local
 
 
+def _most(now: SenderRow | ReceiverRow, before: SenderRow | ReceiverRow, overdraft: int = 0) -> int:
+    """Return how much of a pool may be in use."""
+    most = now.pool_size + overdraft
+    return max(most, before.pool_used) if now.may_shrink else most
+
+
 SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     Claim(
         "written_grows",
@@ -170,7 +176,7 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
         "local_handed_over",
         "messages a local receiver was handed and has not returned <= size + overdraft of the "
         "sender's pool",
-        lambda s: (s.now.sent - s.seen.consumed, s.now.pool_size + s.overdraft),
+        lambda s: (s.now.sent - s.seen.consumed, _most(s.now, s.before, s.overdraft)),
         _is_local,
     ),
     Claim(
@@ -186,7 +192,7 @@ SENDER_CLAIMS: tuple[Claim[SenderStep], ...] = (
     Claim(
         "output_pool_limit",
         "pool_used of a result partition <= pool_size + overdraft",
-        lambda s: (s.now.pool_used, s.now.pool_size + s.overdraft),
+        lambda s: (s.now.pool_used, _most(s.now, s.before, s.overdraft)),
     ),
     Claim(
         "output_pool_is_its_channels",
@@ -247,7 +253,7 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     Claim(
         "window",
         "messages that a batch found <= exclusive + pool_size of the gate",
-        lambda s: (s.seen.sent - s.before.consumed, s.now.exclusive + s.now.pool_size),
+        lambda s: (s.seen.sent - s.before.consumed, s.now.exclusive + _most(s.now, s.before)),
         _is_remote,
     ),
     Claim(
@@ -258,7 +264,7 @@ RECEIVER_CLAIMS: tuple[Claim[ReceiverStep], ...] = (
     Claim(
         "floating_pool_limit",
         "floating_held of all channels of a gate <= pool_size",
-        lambda s: (sum(row.floating_held for row in s.task), s.now.pool_size),
+        lambda s: (sum(row.floating_held for row in s.task), _most(s.now, s.before)),
     ),
     Claim(
         "floating_pool_size",

@@ -18,8 +18,8 @@ from flowcontrol.ledger.ledger import LedgerView, read_history
 from flowcontrol.ledger.log import damage_named, files_of
 from flowcontrol.ledger.run_tables import RESTORE_RUN
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.replica import Replica
 from flowcontrol.live.stage_rows import count_of, shares_of
+from flowcontrol.live.whole import observer_of
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.results.running import Running
 
@@ -134,7 +134,7 @@ class Observed(Running):
             job, replayed, LogSizes.of_processes(job, replayed.keys), track=True, own=()
         )
         self._history, self.rounds = history, history.rounds
-        self._replica = Replica(job, self.memory, ())
+        self._replica = observer_of(job, self.memory)
 
     def advance_to(self, end: int) -> int:
         """Look at the rounds before ``end``; return 0."""

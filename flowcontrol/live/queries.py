@@ -21,7 +21,9 @@ from flowcontrol.live.history import History, Observed, check_run
 from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.live.rows import ROUND, SUBTASK, row_schemas
 from flowcontrol.live.runtime import replayed_of
+from flowcontrol.live.whole import is_whole
 from flowcontrol.notices import announce_step
+from flowcontrol.results.figures import partition_figures
 from flowcontrol.results.run import Run
 from flowcontrol.spark.session import asking_on_interrupt, cause_of, register_source
 from flowcontrol.spark.versions import has_read_limits
@@ -303,5 +305,6 @@ def run_live(
         time.monotonic() - began,
         finished,
         jobs=tuple(run.document() for run in observed.finish()) or observed.failed_job,
+        partitions=partition_figures(job, observed.memory) if is_whole(job) else {},
         staged={} if observed.delivery is None else observed.delivery.staged(),
     )

@@ -75,7 +75,11 @@ class Replica:
         How many each had taken up before it.
     machines : SharedMachines
         What they share with others.
+    sees_turns : bool
+        Whether a round that was run ends behind the turns of its connections.
     """
+
+    sees_turns = False
 
     def __init__(self, job: Job, memory: Memory, own: Sequence[int]) -> None:
         self.job, self.memory, self.own = job, memory, tuple(own)
@@ -127,7 +131,7 @@ class Replica:
         for task in self.own:
             settle_until(m, task, number + 1)
         if m.flags != 0:
-            raise ProtocolError(_broken(number, m.flags))
+            raise broken(number, m.flags)
         shares = self._published()
         shares.queued, shares.served, shares.machines = queued, served, self.machines.state
         return shares
@@ -155,8 +159,8 @@ class Replica:
     def _published(self) -> Shares:
         m, memory = self._head, self.memory
         shares = Shares({task: self._take(task) for task in self.own})
-        shares.ages = _rows(memory.ages[: m.ages_count])
-        shares.results = _rows(memory.results[: m.results_count])
+        shares.ages = rows_of_log(memory.ages[: m.ages_count])
+        shares.results = rows_of_log(memory.results[: m.results_count])
         shares.reports = self._take_reports()
         m.ages_count = m.results_count = 0
         shares.counted = [
@@ -274,6 +278,10 @@ class Replica:
         sleep(m, task)
         if share.wake >= 0:
             wake(m, task, share.wake)
+
+    def unheard(self, number: int, count: int) -> range:
+        """Return the rounds that are to be heard before one is run, the first of a batch."""
+        return range(max(0, number - count), number)
 
     def hear(self, shares: Shares) -> None:
         """Have the tasks that run here see what the others have published after the last round.
@@ -410,10 +418,12 @@ class Replica:
             wake_sender(m, out, m.round)
 
 
-def _broken(number: int, flags: int) -> str:
+def broken(number: int, flags: int) -> ProtocolError:
+    """Return what is wrong with a round that has raised flags."""
+    text = f"round {number} takes more room than a process has for a round (flags {flags})"
     if flags & FLAG_PROTOCOL:
-        return f"round {number}: a message came without a buffer to put it in: rules were broken"
-    return f"round {number} takes more room than a process has for a round (flags {flags})"
+        text = f"round {number}: a message came without a buffer to put it in: rules were broken"
+    return ProtocolError(text)
 
 
 def _empty(queue: Any) -> None:
@@ -430,7 +440,7 @@ def _emptied(queue: Any, names: tuple[str, ...]) -> list[list[int]]:
     return found
 
 
-def _rows(log: Any) -> list[list[int]]:
+def rows_of_log(log: Any) -> list[list[int]]:
     """Return the cells of the entries of a log."""
     if len(log) == 0:
         return []

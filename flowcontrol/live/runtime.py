@@ -28,6 +28,7 @@ from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
 from flowcontrol.live.sink import Heard
 from flowcontrol.live.stage_rows import Row, Rows, StageRows, between_of, shares_of, with_texts
+from flowcontrol.live.whole import is_whole, replica_of
 from flowcontrol.live.work import SubtaskRound
 from flowcontrol.memory.links import connections_of
 from flowcontrol.memory.log_sizes import LogSizes
@@ -62,13 +63,16 @@ def rounds_at_once(job: Job, plan: JobVertex) -> int:
     int
         At least 1. It is 1 where something is heard a round later: over a channel within a task
         manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle,
-        by connections and processors that tasks share; and where what executors wrote in a round
-        is part of the next one's state, as of windows, or of a sink that stages its files.
+        by connections, processors, disks and pools that tasks share; and where what executors wrote
+        in a round is part of the next one's state, as of windows, or of a sink that stages its
+        files.
     """
     scenario = job.scenario
     has_wires = scenario.cluster.bandwidth_bytes_per_s is not None
     has_wires |= scenario.system.transport == "tcp"
     if job.checkpoints is not None or job.faults is not None or has_wires or counts_processors(job):
+        return 1
+    if is_whole(job):
         return 1
     stage, is_throttled = plan.stage, plan.is_source and job.scenario.system.throttle != "none"
     if is_throttled or stage.window is not None or alignment_of(job, plan) is not None:
@@ -91,10 +95,12 @@ def rounds_of_batch(job: Job, plan: JobVertex, batch: int) -> range:
 def hears_all(job: Job, plan: JobVertex) -> bool:
     """Whether a stage hears of all tasks: something that acts on it acts on others with it.
 
-    Tasks share connections or processors, or the coordinators of checkpoints, failures and batches
-    look at all of them. A throttle, and the alignment of sources, command these alone.
+    Tasks share connections, processors, disks or pools, or the coordinators of checkpoints,
+    failures and batches look at all of them. A throttle, and the alignment of sources, command
+    these alone.
     """
     is_shared = bool(connections_of(job)) or counts_processors(job) or has_batches(job.scenario)
+    is_shared |= is_whole(job)
     if is_shared or job.checkpoints is not None or job.faults is not None:
         return True
     return plan.is_source and acts_between(job)
@@ -227,10 +233,11 @@ class StageRuntime:
             self._replica = self._restored(number - 1)
         replica, self.round = self._replica, -2  # unfinished: it must not count as either round
         if number % self._at_once == 0:
-            for before in range(max(0, number - self._at_once), number):
+            for before in replica.unheard(number, self._at_once):
                 heard = self._published(before, own=False)
                 if self._hears_all:
-                    heard.add(self._shares)
+                    is_last = before == number - 1
+                    heard.add(self._shares if is_last else self._published(before, own=True))
                 replica.hear(heard)
         if self._between is not None:
             self._act(number, self._between)
@@ -254,7 +261,7 @@ class StageRuntime:
         job, plan = self.job, self.plan
         memory = memory_of(job, self.replayed)
         first = memory.places.tasks[plan.name]
-        replica = Replica(job, memory, range(first, first + plan.stage.parallelism))
+        replica = replica_of(job, memory, range(first, first + plan.stage.parallelism))
         if self._hears_all and acts_between(job):
             self._between = Between(job, memory, own=replica.own)
             if job.checkpoints is not None or job.faults is not None:

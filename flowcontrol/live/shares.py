@@ -128,10 +128,13 @@ class Machines:
         What belongs to them.
     wakes : list of list of int
         Those that are to be looked at, and in which round.
+    is_complete : bool
+        False: the cells are only those that the round has changed.
     """
 
     cells: Cells = field(default_factory=list)
     wakes: list[list[int]] = field(default_factory=list)
+    is_complete: bool = True
 
 
 @dataclass
@@ -156,6 +159,8 @@ class Shares:
         Connections that they have had served.
     machines : Machines
         What tasks share, as it was before the round; the same wherever they run.
+    jobs : dict
+        Which jobs run and what they hold, as JSON takes it; of jobs that start and stop.
     """
 
     tasks: dict[int, TaskShare] = field(default_factory=dict)
@@ -166,6 +171,7 @@ class Shares:
     queued: list[int] = field(default_factory=list)
     served: list[int] = field(default_factory=list)
     machines: Machines = field(default_factory=Machines)
+    jobs: dict[str, Any] = field(default_factory=dict)
 
     def add(self, others: Shares) -> None:
         """Add what other tasks have published after the same round."""
@@ -176,7 +182,9 @@ class Shares:
         self.counted = [a + b for a, b in zip(self.counted, others.counted, strict=True)]
         self.queued += others.queued
         self.served += others.served
-        self.machines = others.machines
+        self.jobs |= others.jobs
+        if others.machines.cells or others.machines.wakes:
+            self.machines = others.machines
 
 
 # --- Where tasks and their channels stand in a memory, and what of it differs from its beginning
@@ -189,11 +197,16 @@ class Standing:
     ----------
     memory : Memory
         Before its first round.
+
+    Attributes
+    ----------
+    image : ndarray of int64
+        What it was then.
     """
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self._head = memory, memory.head
-        self._image = _sparse(memory.cells)
+        self.image = _sparse(memory.cells)
         self._found: dict[tuple[str, int], Ints] = {}
 
     # ------------------------------------------------------------------ what it holds
@@ -201,15 +214,19 @@ class Standing:
     def differing(self, places: Ints) -> Cells:
         """Return which cells are not as they were before the first round, and what they hold."""
         here = self._memory.cells[places]
-        fresh = np.flatnonzero(here != self._image[places])
+        fresh = np.flatnonzero(here != self.image[places])
         pairs = np.empty(2 * len(fresh), np.int64)
         pairs[::2], pairs[1::2] = places[fresh], here[fresh]
         found: Cells = pairs.tolist()
         return found
 
+    def first(self) -> Ints:
+        """Return a copy of the memory before its first round."""
+        return _sparse(self.image)
+
     def reset(self, places: Ints) -> None:
         """Have cells be as they were before the first round."""
-        self._memory.cells[places] = self._image[places]
+        self._memory.cells[places] = self.image[places]
 
     def put(self, pairs: Cells) -> None:
         """Have cells hold what they held."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from flowcontrol.kernel import views as v
@@ -22,6 +21,7 @@ from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, T
 from flowcontrol.live.work import SubtaskRound
 from flowcontrol.memory.fields import ABSENT
 from flowcontrol.memory.places import Places
+from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.network.subpartition_rules import channel_backlog, ready_messages
 from flowcontrol.state.queues import SPANNING_DATA
 from flowcontrol.state.rows import TAKEN_FLOATING
@@ -147,6 +147,7 @@ class StageRows:
         part = v.partition_of(m, places.partitions[link.name, done.index])
         row = v.partition_row(m, places.partitions[link.name, done.index])
         first = row.first_channel
+        has_backlog = self._has_credits and row.kind <= PIPELINED
         emitted, rows = done.edges[number].emitted, []
         for place, channel in enumerate(link.outgoing(done.index)):
             out = part.channels[place]
@@ -159,7 +160,7 @@ class StageRows:
                     "released": out.sent + ready,
                     "sent": out.sent,
                     "credit": credit_at_sender(self._job, channel.is_local, out),
-                    "backlog": channel_backlog(out) if self._has_credits else ready,
+                    "backlog": channel_backlog(out) if has_backlog else ready,
                     "pool_used": part.pool.in_use,
                     "pool_size": part.pool.size,
                     "rows": emitted[place],
@@ -201,14 +202,17 @@ class StageRows:
         """
         m, memory = self._memory.head, self._memory
         lent = memory.values(row.held + place * row.held_width, row.held_width)
+        has_turn = out.connection >= 0 and not self._replica.sees_turns
         messages = [*self._replica.machines.sent.get(row.first_channel + place, ()), *messages]
+        spilled = {"is_spilled": True} if row.kind > PIPELINED else {}
         return {
             "state": [out.sent, out.announced, m[row.routed + place]],
             "buffers": out.buffers + sum(lent),
             "unseen": unseen_messages(out, row.pool.size),
             "messages": [one[1] for one in messages if one[0] <= SPANNING_DATA],
             "overdraft": row.pool.max_overdraft,
-            **({"has_turn": True} if out.connection >= 0 else {}),
+            **({"has_turn": True} if has_turn else {}),
+            **spilled,
             **self._shown(channel, v.task_row(m, row.task)),
         }
 
@@ -217,6 +221,7 @@ class StageRows:
             "is_local": channel.is_local,
             "is_gone": task.status == ABSENT,
             "trip": self._job.trip(channel),
+            **({"may_shrink": True} if self._job.scenario.shares_memory else {}),
         }
 
 
@@ -240,7 +245,7 @@ def stage_document(shares: Shares) -> dict[str, Any]:
     own = {name: value for name, value in vars(shares).items() if value}
     del own["tasks"], own["machines"]
     own.pop("results", None)
-    machines = asdict(shares.machines)
+    machines = {key: value for key, value in vars(shares.machines).items() if value is not True}
     return {**own, **({"machines": machines} if machines["cells"] or machines["wakes"] else {})}
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flowcontrol.control.between import Between
+from flowcontrol.kernel.jobs import Timeline
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
+from flowcontrol.live.whole import observer_of, replica_of
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.results.running import memory_with
@@ -38,7 +40,8 @@ class Staged:
     def __init__(self, job: Job, replayed: Replayed, sizes: LogSizes) -> None:
         self._job, self._replayed, self._sizes = job, replayed, sizes
         self.memory = self._new_memory()
-        self._observer = Replica(job, self.memory, ())
+        self._timeline = Timeline(job, self.memory)
+        self._observer = observer_of(job, self.memory)
         between = self._between = Between(job, self.memory, own=())
         throttle = between.throttle
         self._reader = StateReader(
@@ -56,7 +59,7 @@ class Staged:
             for plan in job.stages
         ]
         self._stages = [self._stage(own) for own in self._owns]
-        self._shares = Shares()
+        self._shares, self._since = Shares(), list[Shares]()
 
     def run(self) -> RoundState:
         """Run a round of every stage; return how all tasks stand then."""
@@ -64,10 +67,12 @@ class Staged:
         for replica, between in self._stages:
             between.act()
             fresh.add(replica.run())
+        self._timeline.act(self.memory.head.round)
         self._between.act()
         for replica, _ in self._stages:
             replica.hear(fresh)
         self._shares = fresh
+        self._since = [fresh] if fresh.machines.is_complete else [*self._since, fresh]
         self._observer.look_at(fresh)
         self.memory.head.ages_count = 0
         return self._reader.read()
@@ -83,14 +88,15 @@ class Staged:
             tasks = {task: self._shares.tasks[task] for task in own}
             replica.restore(number, Shares(tasks, machines=self._shares.machines))
             between.restore(old.state())
-            replica.hear(self._shares)
+            for shares in self._since:
+                replica.hear(shares)
 
     def _new_memory(self) -> Memory:
         return memory_with(self._job, self._replayed, self._sizes, track=True)
 
     def _stage(self, own: range) -> tuple[Replica, Between]:
         memory = self._new_memory()
-        return Replica(self._job, memory, own), Between(self._job, memory, own=own)
+        return replica_of(self._job, memory, own), Between(self._job, memory, own=own)
 
 
 def staged_states(

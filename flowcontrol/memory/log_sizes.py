@@ -29,6 +29,7 @@ FIRST_KEPT = 1 << 13
 FIRST_SPILLS = FIRST_ASIDES = FIRST_RESULTS = 1 << 12
 LEAST_REPORTS = 1 << 6
 PROCESS_RUNS, PROCESS_KEPT, PROCESS_RESULTS = 1 << 18, 1 << 16, 1 << 16
+PROCESS_SPILLS = 1 << 17
 """Of a process that runs some stages: a round takes no more."""
 GROWTH: Final = 8
 """By how much a log is larger after it was full; the run begins again, which is exact."""
@@ -189,6 +190,7 @@ class LogSizes:
         return replace(
             first,
             runs=max(first.runs, PROCESS_RUNS),
+            spills=first.spills and max(first.spills, PROCESS_SPILLS),
             windows=GROWTH * first.windows,
             results=first.results and max(first.results, PROCESS_RESULTS),
             kept=first.kept and max(first.kept, PROCESS_KEPT),

@@ -99,13 +99,6 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-def _live_jobs(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.shares_memory:
-        names = ", ".join(job.name for job in scenario.jobs)
-        what = f"{names}: jobs that start and stop, whose tasks take buffers from one pool within a"
-        yield "jobs", f"{what} round, are", "keep one of them, without start_at_s and stop_at_s"
-
-
 def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
     depths: dict[str, int] = {}
     for stage in scenario.topological():
@@ -177,14 +170,6 @@ def _options(scenario: Scenario) -> Iterator[Refusal]:
         option = OPTIONS[key]
         default = "leave it out" if option.default is None else f"use {show(option.default)}"
         yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
-
-
-def _partitions_on_disk(scenario: Scenario) -> Iterator[Refusal]:
-    for index, edge in enumerate(scenario.edges):
-        if edge.partition_type in SPILLING:
-            what = f"{edge.partition_type!r}: partitions on a disk that serves several stages"
-            instead = f"use pipelined or {_PIPELINED}"
-            yield f"edges[{index}].partition_type", f"{what} within a round are", instead
 
 
 def _partition_types(scenario: Scenario, when: str) -> Iterator[Refusal]:
@@ -286,11 +271,9 @@ _ANY: Final[tuple[Check, ...]] = (
 )
 _CHECKS: Final[dict[str, tuple[Check, ...]]] = {
     "live": (
-        _live_jobs,
         _live_stages,
         _lone_tasks,
         _mixed_rows,
-        _partitions_on_disk,
         partial(_many_channels, limit=MAX_LIVE_CHANNELS),
     ),
     "virtual": (partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),),

@@ -406,11 +406,11 @@ def test_jobs_of_which_none_fits_fail_the_run(
     assert "the run failed: no job could run: orders: orders subtask 0" in capsys.readouterr().err
 
 
-def test_the_live_clock_refuses_jobs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(ROOT / "conf" / "two-jobs.yaml")]) == 2
+def test_the_live_clock_refuses_scaling(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(ROOT / "conf" / "daily-curve.yaml")]) == 2
     said = capsys.readouterr().err
-    assert "jobs: orders, audit, backfill: jobs that start and stop" in said
-    assert "or use --clock virtual" in said
+    assert "scaling" in said
+    assert "on the live clock yet" in said
     assert files_below(here) == set()
 
 

@@ -24,6 +24,7 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.history import History, Observed
 from flowcontrol.live.replay import stage_replay
 from flowcontrol.live.runtime import replayed_of
+from flowcontrol.live.whole import is_whole
 from flowcontrol.memory.links import connections_of
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.protocol.network.partitioners import count_share, next_by_share
@@ -53,7 +54,7 @@ def job_of(mapping: Mapping[str, Any]) -> Job:
 def virtual_tables(job: Job) -> dict[str, pa.Table]:
     """Return the ledgers that the virtual clock would write, by edge; their states are readable."""
     rows: dict[str, list[Row]] = {link.name: [] for link in job.links}
-    for after in before_turns(job) if connections_of(job) else step(job):
+    for after in before_turns(job) if connections_of(job) and not is_whole(job) else step(job):
         for name, sides in round_rows(job, after.tasks, after.number).items():
             for side, found in sides.items():
                 rows[name] += [{**row, "side": side, "batch_id": after.number} for row in found]

@@ -78,10 +78,11 @@ def assert_agree(job: Job, result: RunResult, runs: ModuleType) -> None:
 
 
 def test_every_scenario_is_run() -> None:
-    only_virtual = {"partition-types", "two-jobs"}
-    only_virtual |= {"daily-curve", "ds2-word-count"}  # their parallelism changes
+    only_virtual = {"daily-curve", "ds2-word-count"}  # their parallelism changes
     # Jobs with connections, processors and chains run on the stand-in: test_stand_in.
     on_stand_in = {"cpu-bound", "head-of-line", "shared-producer", "word-count"}
+    # So do those whose tasks see each other within a round: test_whole.
+    on_stand_in |= {"partition-types", "two-jobs"}
     # Jobs with event time run on both clocks in test_windows and test_event_time.
     timed = {"watermark-lag", "idle-source", "late-data", "window-burst"}
     timed |= {"skewed-sources", "flights-windows"}

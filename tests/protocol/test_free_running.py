@@ -206,6 +206,47 @@ def test_any_number_of_channels_hears_of_its_credit(channels):
         assert gate.credit(channel - 1) == 2
 
 
+def test_a_gate_that_grows_gives_those_that_wait_no_more_than_it_has():
+    """The first takes all three at once; the second one waits on."""
+    gate = a_gate(2, exclusive=1, floating=0)
+    for channel in range(2):
+        gate.on_backlog(channel, 5)
+    gate.resize(1, 3)
+    gate.announce()
+    assert gate.pool_used == 3
+    assert [gate.floating_held(channel) for channel in range(2)] == [3, 0]
+
+
+SIZE_CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("backlog"), st.integers(0, 2), st.integers(0, 9)),
+        st.tuples(st.just("take"), st.integers(0, 2), st.integers(0, 9)),
+        st.tuples(st.just("consume"), st.integers(0, 2), st.just(1)),
+        st.tuples(st.just("resize"), st.integers(1, 3), st.integers(0, 9)),
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(changes=SIZE_CHANGES)
+def test_a_gate_holds_no_more_than_it_has_however_its_size_changes(changes):
+    gate, most = a_gate(3, exclusive=1, floating=0), 0
+    for kind, place, count in changes:
+        if kind == "resize":
+            gate.resize(place, count)
+        elif kind == "backlog":
+            gate.on_backlog(place, count)
+        elif kind == "consume":
+            gate.consume(place, min(count, gate.sent(place) - gate.consumed(place)))
+        elif gate.credit(place) > 0:
+            gate.take(place, count)
+        gate.announce()
+        most = max(gate.floating, min(most, gate.pool_used))  # what a smaller gate still has out
+        assert gate.pool_used <= most
+        assert sum(gate.floating_held(channel) for channel in range(3)) == gate.pool_used
+
+
 # ---------------------------------------------------------------------- both ends, at random
 
 SIZES = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(0, 4))

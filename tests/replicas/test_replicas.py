@@ -13,6 +13,7 @@ import pytest
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.running import step
 from flowcontrol.scenario import load_scenario
 from modules import ROOT, load
 from staged_runs import staged
@@ -29,6 +30,7 @@ ALIGNED = {
         "watermark.alignment.interval_s": 0.1,
     }.items()
 }
+BRIEF = [{"at_s": 0, "rate": 20000}, {"at_s": 1, "rate": 0}]
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "credits": ("three-stages", {}),
     "two inputs": ("fan-in", {}),
@@ -45,6 +47,7 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "connections without credits": ("head-of-line", {}),
     "a bandwidth": ("three-stages", {"cluster.bandwidth_bytes_per_s": 200_000}),
     "partitions without a bound": ("partition-types", {"edges": "pipelined", "round_ms": 50}),
+    "partitions on disk": ("partition-types", {"round_ms": 50, "stages.read.emit_rate": BRIEF}),
     "debloating": (
         "three-stages",
         {f"options.{DEBLOAT}.enabled": True, f"options.{DEBLOAT}.period": "200ms"},
@@ -65,6 +68,7 @@ RESTARTS = {
     "a bandwidth": 4,
     "debloating": 4,
     "partitions without a bound": 4,
+    "partitions on disk": 7,
     "a throttle before a log": 5,
     "a throttle": 4,
     "grants of records": 3,
@@ -94,6 +98,24 @@ def test_stages_do_what_one_memory_does(name: str) -> None:
         if (state.number + 1) % RESTARTS.get(name, ROUNDS) == 0:
             own.restart()
     assert moved > 0
+
+
+def test_jobs_that_share_memory_do_too() -> None:
+    """One starts, one stops, and one finds no buffers; all stages begin anew on the way."""
+    times = {"audit.start_at_s": 1, "audit.stop_at_s": 2, "backfill.start_at_s": 2.5}
+    changes = {f"jobs.{name}": value for name, value in times.items()}
+    job = build_physical_graph(
+        load_scenario(
+            ROOT / "conf" / "two-jobs.yaml", overrides={"duration_s": 3, "round_ms": 50, **changes}
+        )
+    )
+    own, absent = staged(job), set[int]()
+    for state in step(job):
+        assert own.run() == state, f"after round {state.number}"
+        absent.add(sum(not task.is_running for task in state.tasks))
+        if (state.number + 1) % 4 == 0:
+            own.restart()
+    assert absent == {16, 24}
 
 
 def test_a_job_that_fails_does_too() -> None:

@@ -12,11 +12,11 @@ import pytest
 from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, parse_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-ONLY_VIRTUAL = ["daily-curve", "ds2-word-count", "partition-types", "two-jobs"]
-CHOSEN_ROUND = ["cpu-bound", "head-of-line", "shared-producer", "word-count"]
+ONLY_VIRTUAL = ["daily-curve", "ds2-word-count"]
+CHOSEN_ROUND = ["cpu-bound", "head-of-line", "shared-producer", "two-jobs", "word-count"]
 """Their windows are not made for a round of the live clock, which runs them."""
-FINE = ["kafka-questions"]
-"""In rounds of 2 ms: 50,000 micro-batches, so nobody would run it live."""
+FINE = ["kafka-questions", "partition-types"]
+"""In rounds of 2 and 5 ms: thousands of micro-batches, so nobody would run them live."""
 OTHERS = [*ONLY_VIRTUAL, *CHOSEN_ROUND, *FINE]
 FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem not in OTHERS)
 SLICES_OF_A_FLUSH = 1

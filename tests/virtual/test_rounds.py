@@ -432,10 +432,12 @@ def test_a_scenario_that_is_refused_is_refused_at_once(jobs: ModuleType, tmp_pat
     with pytest.raises(ScenarioError, match="no-such"):
         flowcontrol.rounds(tmp_path / "no-such.yaml")
     with pytest.raises(ScenarioError, match="on the live clock"):
-        flowcontrol.rounds(conf("two-jobs"), clock="live")
+        flowcontrol.rounds(MANY, clock="live")
     next(flowcontrol.rounds(parse_scenario(plain(small(jobs)) | {"system": AIMD})))
 
 
+MANY = load_scenario(CONF / "experiment.yaml", overrides={"stages.consumer.parallelism": 65})
+"""More channels than the live clock has on an edge."""
 AIMD = {"transport": "unbounded", "throttle": {"name": "aimd_rate"}}
 
 

@@ -192,7 +192,7 @@ class LinkGate:
         resize_pool(pool, floating, self._gate.segments)
         pool.maximum, self._gate.segments.free = floating, 0
         pool.free += max(0, floating - pool.in_use - pool.free)
-        for _ in range(min(pool.free, self._gate.waiting[w.FIFO_COUNT])):
+        while pool.free > 0 and self._gate.waiting[w.FIFO_COUNT] > 0:  # one may take several
             pool.free, pool.in_use = pool.free - 1, pool.in_use + 1
             recycle_floating(self._gate)
 

@@ -1,0 +1,188 @@
+"""A job whose tasks see each other within a round: every process steps all of them.
+
+Jobs that start and stop take their segments from one pool, and the disk of a task manager serves
+its partitions in one order; so no task can be stepped by itself. Each process has all of the
+memory, steps all tasks, and publishes what its own have put into their channels; so all come to
+the same. That which has task 0 publishes the memory besides, for those that start again: all of it
+every few rounds, and in those between what they have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.areas import inputs_of, outputs_of
+from flowcontrol.kernel.jobs import Timeline, in_order
+from flowcontrol.kernel.loop import run_tasks, serve_machines, settle_until
+from flowcontrol.kernel.views import collect
+from flowcontrol.layout.job import Job
+from flowcontrol.live.replica import Replica, broken, rows_of_log
+from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, TaskShare
+from flowcontrol.memory.cells import row
+from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.places import Ints
+from flowcontrol.memory.spill_memory import spills
+from flowcontrol.state.queues import SPANNING_DATA
+
+COMPLETE_EVERY: Final = 32
+"""Rounds after which all of the memory is published."""
+
+
+def is_whole(job: Job) -> bool:
+    """Whether tasks of a job see each other within a round."""
+    return job.scenario.shares_memory or spills(job)
+
+
+def replica_of(job: Job, memory: Memory, own: Sequence[int]) -> Replica:
+    """Return the memory of a job in which some of its tasks run; parameters as of Replica."""
+    if not is_whole(job):
+        return Replica(job, memory, own)
+    timeline = Timeline(job, memory) if job.scenario.shares_memory else None
+    return WholeReplica(job, memory, own, timeline)
+
+
+def observer_of(job: Job, memory: Memory) -> Replica:
+    """Return that in which all tasks are only looked at; its jobs are started by somebody else."""
+    return WholeReplica(job, memory, (), None) if is_whole(job) else Replica(job, memory, ())
+
+
+class WholeReplica(Replica):
+    """The memory of a job in which all tasks run, and some are published.
+
+    Parameters
+    ----------
+    job : Job
+        The scenario, laid out.
+    memory : Memory
+        Of it, before the first round; filled alike in every process.
+    own : sequence of int
+        The tasks that are published here; none where all are only looked at.
+    timeline : Timeline or None
+        Starts and stops jobs before rounds; none where somebody else does.
+    """
+
+    sees_turns = True
+
+    def __init__(
+        self, job: Job, memory: Memory, own: Sequence[int], timeline: Timeline | None
+    ) -> None:
+        super().__init__(job, memory, own)
+        self._known = self._standing.first()
+        """The memory as it was published last."""
+        self._stand_as_known()  # nobody sleeps
+        self._timeline, self._is_behind, self._jobs = timeline, False, dict[str, Any]()
+
+    def run(self) -> Shares:
+        """Run the next round of all tasks; return what those do that are published here."""
+        m, number = self._head, self._head.round
+        if self._is_behind:
+            self._catch_up()
+        if self._timeline is not None:
+            self._timeline.act(number)
+        outputs = [c for task in self.own for c in outputs_of(self.memory, task)]
+        sent = {channel: v.out_row(m, channel).sent for channel in outputs}
+        m.now = number
+        every: Any = row(m, m.active, 2 * m.tasks)
+        count = collect(m, number)
+        if m.is_ordered == 1:
+            in_order(m, every, count)
+        self.moves = cast(Any, m).moves = []
+        self.taken_before = {task: v.task_row(m, task).taken for task in self.own}
+        run_tasks(m, every, count)
+        serve_machines(m, every, count)
+        m.round = number + 1
+        for task in range(m.tasks):
+            settle_until(m, task, number + 1)
+        if m.flags != 0:
+            raise broken(number, m.flags)
+        return self._shares(sent)
+
+    def _shares(self, sent: dict[int, int]) -> Shares:
+        """Return what the tasks publish, and of the first one's stage what all tasks do."""
+        m = self._head
+        shares = Shares({task: self._share(task, sent) for task in self.own})
+        if 0 in self.own:
+            shares.ages = rows_of_log(self.memory.ages[: m.ages_count])
+        m.ages_count = 0
+        if 0 in self.own:
+            shares.machines = self._changed()
+            shares.jobs = {} if self._timeline is None else self._timeline.state()
+        return shares
+
+    def _share(self, task: int, sent: dict[int, int]) -> TaskShare:
+        """Return the channels of a task, with kind and records of the messages of the round."""
+        m, outputs = self._head, dict[int, OutputShare]()
+        for channel in outputs_of(self.memory, task):
+            out = v.out_row(m, channel)
+            wire = v.wire_queue(m, out.input)
+            slots = [(wire.ends.head + i) % wire.ends.span for i in range(wire.ends.count)]
+            data = [one for one in map(wire.slots.__getitem__, slots) if one.kind <= SPANNING_DATA]
+            fresh = data[len(data) - (out.sent - sent[channel]) :]
+            messages = [[int(one.kind), int(one.records)] for one in fresh]
+            outputs[channel] = OutputShare([], messages=messages)
+        inputs = {channel: InputShare([]) for channel in inputs_of(self.memory, task)}
+        return TaskShare([], -1, inputs, outputs)
+
+    # ------------------------------------------------------------------ the memory
+
+    def _changed(self) -> Machines:
+        """Return what the round has changed, or all that is not as before the first round."""
+        cells, places = self.memory.cells, self._unknown()
+        self._known[places] = cells[places]
+        is_complete = (self._head.round - 1) % COMPLETE_EVERY == 0
+        if is_complete:
+            places = self._but_ages(np.flatnonzero(cells != self._standing.image))
+        pairs = np.stack([places, cells[places]], axis=1)
+        return Machines(pairs.ravel().tolist(), [], is_complete)
+
+    def _unknown(self) -> Ints:
+        """Return the cells that are not as they were published last."""
+        return self._but_ages(np.flatnonzero(self.memory.cells != self._known))
+
+    def _but_ages(self, places: Ints) -> Ints:
+        """Leave out the log of ages, which is published by itself."""
+        first, count = self._head.ages, self.memory.ages.nbytes // 8
+        found: Ints = places[(places < first) | (places >= first + count)]
+        return found
+
+    def _stand_as_known(self) -> None:
+        """Have the memory be as it was published last."""
+        places, ages = self._unknown(), self._head.ages_count
+        self.memory.cells[places] = self._known[places]
+        self._head.ages_count = ages
+        cast(Any, self._head).found.clear()  # pools may be others
+
+    def restore(self, number: int, shares: Shares) -> None:
+        """Wait for what all hear of the round and of some before: that has everything."""
+        self._is_behind = True
+        self._head.round, self._head.now = number + 1, number
+
+    def unheard(self, number: int, count: int) -> range:
+        """Return the rounds since all of the memory was published; none when they were run here."""
+        if not self._is_behind:
+            return range(0)
+        last = number - 1
+        return range(last - last % COMPLETE_EVERY, number)
+
+    def hear(self, shares: Shares) -> None:
+        """Know the memory as it stood after a round, unless that was run here."""
+        if self.own and not self._is_behind:
+            return
+        if shares.machines.is_complete:
+            self._known = self._standing.first()
+        pairs = np.array(shares.machines.cells, np.int64)
+        self._known[pairs[::2]] = pairs[1::2]
+        self._jobs = shares.jobs
+        if not self.own:
+            self._stand_as_known()
+
+    def _catch_up(self) -> None:
+        """Have all tasks stand as they stood after the round before, and jobs go on."""
+        self._is_behind = False
+        if self._timeline is not None:
+            self._timeline.restore(self._jobs)
+        self._stand_as_known()
