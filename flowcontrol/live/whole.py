@@ -121,7 +121,7 @@ class WholeReplica(Replica):
             wire = v.wire_queue(m, out.input)
             slots = [(wire.ends.head + i) % wire.ends.span for i in range(wire.ends.count)]
             data = [one for one in map(wire.slots.__getitem__, slots) if one.kind <= SPANNING_DATA]
-            fresh = data[len(data) - (out.sent - sent[channel]) :]
+            fresh = data[max(0, len(data) - out.sent + sent[channel]) :]
             messages = [[int(one.kind), int(one.records)] for one in fresh]
             outputs[channel] = OutputShare([], messages=messages)
         inputs = {channel: InputShare([]) for channel in inputs_of(self.memory, task)}
