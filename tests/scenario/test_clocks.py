@@ -153,16 +153,11 @@ def test_channels_of_an_edge(changed: Any, partitioner: str, receivers: int, cha
     assert channels_of(scenario.edges[0], scenario) == channels
 
 
-def test_partitions_on_disk_are_the_virtual_clocks(changed: Any) -> None:
-    kind = ("edges/0/partition_type", "hybrid_full")
-    scenario = parse_scenario(changed(kind, ("cluster/disk_bytes_per_s", 1e6)))
-    [problem] = check_clock(scenario, "live")
-    assert problem.place == "edges[0].partition_type"
-    assert "'hybrid_full': partitions on a disk that serves several stages" in problem.message
-    assert "use pipelined or pipelined_bounded" in problem.message
-    assert check_clock(scenario, "virtual") == []
-    pipelined = parse_scenario(changed(("edges/0/partition_type", "pipelined")))
-    assert check_clock(pipelined, "live") == []
+@pytest.mark.parametrize("kind", ["pipelined", "hybrid_full"])
+def test_partitions_run_on_both_clocks(changed: Any, kind: str) -> None:
+    changes = [("edges/0/partition_type", kind), ("cluster/disk_bytes_per_s", 1e6)]
+    scenario = parse_scenario(changed(*changes))
+    assert check_clock(scenario, "virtual") == check_clock(scenario, "live") == []
 
 
 CHAIN = [("stages/1/parallelism", 2), ("edges/0/partitioner", "forward"), ("edges/0/chain", True)]
