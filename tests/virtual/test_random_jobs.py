@@ -151,8 +151,8 @@ OF_CREDITS = {
 }
 """What must have happened in some of the runs; :mod:`witness` says what each means."""
 
-NOT_STAGED = k.SPILLS
-"""What stages apart do not do yet."""
+NOT_STAGED = k.SPILLS | k.JOBS
+"""Tasks that see each other within a round: ``tests/live/test_whole.py`` has these."""
 
 STAGED = [name for name, need in draws.STRATA.items() if not need & NOT_STAGED]
 
