@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from flowcontrol.control.between import Between
+from flowcontrol.kernel.jobs import Timeline
 from flowcontrol.kernel.loop import advance
 from flowcontrol.kernel.views import wake
 from flowcontrol.layout.job import Job
@@ -103,13 +104,14 @@ def kernel_memories(
     replayed = read_replayed(job)
     memory = memory_of(job, replayed)
     between, results, done = Between(job, memory), WindowResults(memory), 0
+    timeline = Timeline(job, memory)
     reader = reader_of(job, memory, between, results)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         assert every == 1 or between.throttle is None, "a controller looks between two rounds"
         between.look()
         done = min(last, done + every)
-        advance_to(memory, between, done, step, is_awake=is_awake)
+        advance_to(memory, between, done, step, is_awake=is_awake, timeline=timeline)
         yield memory, reader.read()
 
 
@@ -161,12 +163,16 @@ def advance_to(
     step: Callable[[Any, int], int] = advance,
     *,
     is_awake: bool = False,
+    timeline: Timeline | None = None,
 ) -> None:
     """Run the rounds before ``end``, which may be beyond the job's own."""
     while memory.head.round < end:
         due = between.before_round()
         # Nothing is due any more: that is the job's last round, and may be behind us.
         stop = min(end, due) if due > memory.head.round else end
+        if timeline is not None:
+            timeline.act(memory.head.round)
+            stop = min(stop, timeline.next_round(memory.head.round + 1))
         if is_awake:
             wake_all(memory)
         flags = step(memory.cells, stop)

@@ -151,11 +151,6 @@ OF_CREDITS = {
 }
 """What must have happened in some of the runs; :mod:`witness` says what each means."""
 
-NOT_STAGED = k.SPILLS | k.JOBS
-"""Tasks that see each other within a round: ``tests/live/test_whole.py`` has these."""
-
-STAGED = [name for name, need in draws.STRATA.items() if not need & NOT_STAGED]
-
 
 def watching(job: Job, seen: Seen) -> Look:
     """Return what looks at a job after every round, with all that watches one of its parts."""
@@ -185,7 +180,7 @@ def shows(clocks: ModuleType, job: Job, missing: AbstractSet[str]) -> bool:
 
 def drawn(need: int) -> st.SearchStrategy[Job]:
     """Draw a job of a stratum, with or without other parts."""
-    return st.one_of(draws.jobs(need, NOT_STAGED, beside=0), draws.jobs(need, NOT_STAGED))
+    return st.one_of(draws.jobs(need, beside=0), draws.jobs(need))
 
 
 @pytest.mark.holds(
@@ -213,7 +208,7 @@ def test_what_is_seldom_happens_under_credits(clocks: ModuleType, draw_until: An
 @pytest.mark.holds("credit", "virtual", "stages apart: latency markers in the channels")
 @pytest.mark.holds("credit", "virtual", "stages apart: windows after every round")
 @pytest.mark.holds("credit", "virtual", "stages apart: Spark's windows after every round")
-@pytest.mark.parametrize("name", STAGED)
+@pytest.mark.parametrize("name", draws.STRATA)
 def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, draw_until: Any, is_long: bool, name: str
 ) -> None:
@@ -251,7 +246,7 @@ def compare(clocks: ModuleType, job: Job, every: int, restarts: int, look: Look)
 @pytest.mark.holds("credit", "virtual", "stages apart: replayed rows in windows, each round")
 def test_replayed_rows_in_windows(clocks: ModuleType, draw_until: Any, tmp_path: Path) -> None:
     seen: Seen = Counter()
-    strategy = draws.jobs(k.WINDOWS, NOT_STAGED | k.BATCHES, rows=tmp_path, beside=0)
+    strategy = draws.jobs(k.WINDOWS, k.BATCHES, rows=tmp_path, beside=0)
 
     @settings(max_examples=QUICK, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(job=strategy, every=st.sampled_from([2, 3, 10, 1000]))
@@ -301,7 +296,7 @@ def test_processors_are_waited_for_beside(clocks: ModuleType, draw_until: Any, n
     seen: Seen = Counter()
 
     @settings(max_examples=EXAMPLES // 3)
-    @given(job=draws.jobs(draws.STRATA[name] | k.CORES, NOT_STAGED, beside=0))
+    @given(job=draws.jobs(draws.STRATA[name] | k.CORES, beside=0))
     def look(job: Job) -> None:
         clocks.compare(job, look=watching(job, seen))
 
