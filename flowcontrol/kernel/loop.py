@@ -117,13 +117,7 @@ def _advance(memory: Any, end: int) -> int:
         b.deliver_orders(m)
     now = next_round(m, m.round, end)
     while now < end:
-        m.now = now
-        count = collect(m, now)
-        active = row(m, m.active, 2 * m.tasks)
-        if m.is_ordered == 1:
-            in_order(m, active, count)
-        run_tasks(m, active, count)
-        serve_machines(m, active, count)
+        run_round(m, now)
         if m.flags != 0:
             return m.flags
         note_news(m)
@@ -141,6 +135,17 @@ def _advance(memory: Any, end: int) -> int:
     for i in range(m.tasks):
         settle_until(m, i, end)
     return m.flags
+
+
+def run_round(m: h.KernelMemory, now: int) -> None:
+    """Do a round of all tasks that have work in it, then of connections and processors."""
+    m.now = now
+    count = collect(m, now)
+    active = row(m, m.active, 2 * m.tasks)
+    if m.is_ordered == 1:
+        in_order(m, active, count)
+    run_tasks(m, active, count)
+    serve_machines(m, active, count)
 
 
 def note_news(m: h.KernelMemory) -> None:

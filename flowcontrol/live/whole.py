@@ -16,13 +16,11 @@ import numpy as np
 
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.areas import inputs_of, outputs_of
-from flowcontrol.kernel.jobs import Timeline, in_order
-from flowcontrol.kernel.loop import run_tasks, serve_machines, settle_until
-from flowcontrol.kernel.views import collect
+from flowcontrol.kernel.jobs import Timeline
+from flowcontrol.kernel.loop import run_round, settle_until
 from flowcontrol.layout.job import Job
 from flowcontrol.live.replica import Replica, broken, rows_of_log
 from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, TaskShare
-from flowcontrol.memory.cells import row
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import Ints
 from flowcontrol.memory.spill_memory import spills
@@ -85,15 +83,9 @@ class WholeReplica(Replica):
             self._timeline.act(number)
         outputs = [c for task in self.own for c in outputs_of(self.memory, task)]
         sent = {channel: v.out_row(m, channel).sent for channel in outputs}
-        m.now = number
-        every: Any = row(m, m.active, 2 * m.tasks)
-        count = collect(m, number)
-        if m.is_ordered == 1:
-            in_order(m, every, count)
         self.moves = cast(Any, m).moves = []
         self.taken_before = {task: v.task_row(m, task).taken for task in self.own}
-        run_tasks(m, every, count)
-        serve_machines(m, every, count)
+        run_round(m, number)
         m.round = number + 1
         for task in range(m.tasks):
             settle_until(m, task, number + 1)
@@ -105,11 +97,9 @@ class WholeReplica(Replica):
         """Return what the tasks publish, and of the first one's stage what all tasks do."""
         m = self._head
         shares = Shares({task: self._share(task, sent) for task in self.own})
+        ages, m.ages_count = self.memory.ages[: m.ages_count], 0
         if 0 in self.own:
-            shares.ages = rows_of_log(self.memory.ages[: m.ages_count])
-        m.ages_count = 0
-        if 0 in self.own:
-            shares.machines = self._changed()
+            shares.ages, shares.machines = rows_of_log(ages), self._changed()
             shares.jobs = {} if self._timeline is None else self._timeline.state()
         return shares
 

@@ -71,9 +71,6 @@ def table(name: str) -> dict[str, Any]:
 # --- What the page shows of tasks, of task managers and of connections
 
 
-THREAD: Final = ("busy", "idle", "blocked")
-
-
 def shown_task(task: TaskState) -> dict[str, Any]:
     """Return what is shown of a task after a round."""
     source, time, window = task.source, task.time, task.window

@@ -8,14 +8,8 @@ from flowcontrol.protocol.service import MOST
 from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
 
-UNIT_BYTES = 1 << 16
-"""Bytes of a unit."""
-
 ITEM_OVERHEAD = 56
 """Bytes that an item weighs beside its own."""
-
-INITIAL_UNITS = 800
-"""Window at the beginning, about 50 MiB."""
 
 
 def units(nbytes: int, unit: int) -> int:
