@@ -1,19 +1,25 @@
-"""Numba, where it is: the rules registered as they stand, and one cached entry.
+"""The compiled kernel: the rules as they stand, and one entry, which is kept on disk.
 
 A rule is never written twice: :func:`compile_entry` tells numba to compile the very functions of
-:mod:`flowcontrol.protocol`. What it makes is kept on disk (:mod:`.kept`).
+:mod:`flowcontrol.protocol`. What it makes is kept (:mod:`.kept`), and loaded without numba
+(:mod:`.machine_code`).
 """
 
+import os
+import platform
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import cache
 from importlib import import_module, resources
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 from flowcontrol.install import how_to_install
 from flowcontrol.kernel import kept as files
+from flowcontrol.kernel.machine_code import load, object_file
 from flowcontrol.memory.cells import ONCE, PARTS
 from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
@@ -56,6 +62,24 @@ COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run
 is left out: it would take a fifth longer to compile, and gain nothing."""
 
+APART = {
+    *("draw", "emit_some", "event_partition", "grant", "is_between", "let_pass", "log_put_out"),
+    *("note_routed", "notify_sender", "put", "put_out_event", "read_to_end", "resume_consumption"),
+    *("skip_due", "spend", "write_mark", "write_pending"),
+}
+"""Functions of theirs that are not: large, called at many places, and not for each record."""
+
+_PLAIN: Final[dict[str, Any]] = {
+    "_nrt": False,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "no_rewrites": True,
+}
+"""Options of numba: functions of numbers alone, which Python does not call."""
+
+SWITCHED_OFF: Final = "NUMBA_DISABLE_JIT"
+"""Environment variable of numba: 1 has all run interpreted."""
 
 _FAILURES: list[str] = []
 """Why this process cannot compile, once it has tried; empty otherwise."""
@@ -63,17 +87,13 @@ _FAILURES: list[str] = []
 
 def is_compiled() -> bool:
     """Tell whether runs are compiled: numba is there, not switched off, and has not failed."""
-    settings = _settings()
-    return settings is not None and not settings.DISABLE_JIT and not _FAILURES
+    return has_numba() and os.environ.get(SWITCHED_OFF, "0") in ("", "0") and not _FAILURES
 
 
 @cache
-def _settings() -> Any:
-    """Numba's settings, which its type information does not list; None without numba."""
-    try:
-        return import_module("numba.core.config")
-    except ImportError:
-        return None
+def has_numba() -> bool:
+    """Tell whether numba is there, without its import, which takes half a second."""
+    return find_spec("numba") is not None
 
 
 def _rule_modules() -> list[ModuleType]:
@@ -104,12 +124,8 @@ def _text(module: ModuleType) -> bytes:
 
 
 def cache_folder(parts: int = EVERYTHING) -> Path:
-    """Return the folder of the kernel of exactly these sources, this numba and these parts."""
-    import numba
-    import numpy
-
-    versions = f"{numba.__version__} {numpy.__version__}"
-    return files.folder_named(dict(_sources()), versions, f"-{parts}")
+    """Return the folder of the kernel of exactly these sources, of this machine and these parts."""
+    return files.folder_named(dict(_sources()), f"{sys.platform} {platform.machine()}", f"-{parts}")
 
 
 def is_kept(parts: int = EVERYTHING) -> bool:
@@ -153,7 +169,7 @@ def _register() -> None:
     known = _REGISTERED | LOWERED
     for function in [one for one in (*own, *CHOSEN) if one not in known]:
         _REGISTERED.add(function)
-        options = _options(function.__module__)
+        options = _options(function)
         if function in CHOSEN:
             lowering.register_choice(function, options)
         elif function in PARTS:
@@ -164,23 +180,38 @@ def _register() -> None:
             register(**options)(function)
 
 
-def _options(module: str) -> dict[str, Any]:
-    """Return how numba compiles the functions of a module.
+def _options(function: Any) -> dict[str, Any]:
+    """Return how numba compiles a function."""
+    from flowcontrol.kernel.lowering import Lean
 
-    Only the entry is called from outside, so no other function needs a C wrapper; and none has an
-    expression of arrays, which is what numba would rewrite.
+    is_copied = function.__module__.rsplit(".", 1)[1] in COPIED and function.__name__ not in APART
+    return {**_PLAIN, "pipeline_class": Lean, "forceinline": is_copied}
+
+
+class Kernel(NamedTuple):
+    """The entry as machine code.
+
+    Attributes
+    ----------
+    advance : callable
+        Takes the memory and a round.
+    folder : Path or None
+        Where it is kept.
+    is_new : bool
+        Whether this process compiled it.
     """
-    return {
-        "_nrt": False,
-        "error_model": "numpy",
-        "no_cfunc_wrapper": True,
-        "no_rewrites": True,
-        "forceinline": module.rsplit(".", 1)[1] in COPIED,
-    }
+
+    advance: Callable[[Any, int], int]
+    folder: Path | None
+    is_new: bool
+
+    def __call__(self, memory: Any, end: int) -> int:
+        """Run the rounds up to ``end``, or until a flag is raised; return the flags."""
+        return self.advance(memory, end)
 
 
-def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
-    """Return the entry compiled and cached; as it is without numba, or if that fails.
+def compile_entry(entry: F, parts: int = EVERYTHING) -> F | Kernel:
+    """Return the entry compiled and kept; as it is without numba, or if that fails.
 
     The kernel uses what numba does not promise to keep. So a version that was not tried may fail
     in any way; this is said in a line, and the run goes on with the same code interpreted.
@@ -199,48 +230,37 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F:
     except Exception as error:
         _FAILURES.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}")
         warn(
-            f"the virtual clock runs interpreted, slowly: numba {_version()} cannot compile it "
-            f"({_FAILURES[0]}); {how_to_install('virtual')} brings one that can"
+            f"the virtual clock runs interpreted, slowly: numba {version('numba')} cannot compile"
+            f" it ({_FAILURES[0]}); {how_to_install('virtual')} brings one that can"
         )
         return entry
 
 
-def _version() -> str:
-    return str(import_module("numba").__version__)
-
-
-def _compiled(entry: F, parts: int) -> F:
-    """Return the entry with its machine code, from disk if it is there."""
-    from numba import njit, types
-
-    signature = (types.int64[::1], types.int64)
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+def _compiled(entry: Callable[..., Any], parts: int) -> Kernel:
+    """Return the entry's machine code, from disk if it is there."""
     folder = cache_folder(parts)
-    if not files.has_kernel(folder):
-        announce_step("compiling the virtual clock", COMPILING_USUALLY)
-    _register()
     files.drop_old_kernels(folder.parent, folder)
-    with suppress(OSError):
-        module = import_module(entry.__module__)
-        found = _cached(files.addressed(entry, _text(module), folder, PARTS=parts), folder, options)
-        # Where it must not write, numba takes another folder, whose name says nothing of rules.
-        if Path(found.stats.cache_path).is_relative_to(folder):
-            files.compiled_once(found, folder).compile(signature)
-            return cast(F, found)
-    warn(f"what is compiled is not kept: {files.CACHE} names no folder that can be written")
-    made = njit(**options)(files.with_globals(entry, PARTS=parts))
-    made.compile(signature)
-    return cast(F, made)
+    made: list[bytes] = []
+
+    def compile_it() -> bytes:
+        announce_step("compiling the virtual clock", COMPILING_USUALLY)
+        made.append(_machine_code(entry, parts))
+        return made[0]
+
+    code, is_kept = files.compiled_once(folder, compile_it)
+    if not is_kept:
+        warn(f"what is compiled is not kept: {files.CACHE} names no folder that can be written")
+    return Kernel(load(code), folder if is_kept else None, bool(made))
 
 
-def _cached(entry: Callable[..., Any], folder: Path, options: dict[str, Any]) -> Any:
-    """Return an entry that numba keeps in a folder."""
-    from numba import njit
+def _machine_code(entry: Callable[..., Any], parts: int) -> bytes:
+    """Compile the entry, of a kernel that has these parts."""
+    from numba import types
 
-    config = _settings()
-    before = config.CACHE_DIR
-    try:
-        config.CACHE_DIR = str(folder)
-        return njit(cache=True, **options)(entry)
-    finally:
-        config.CACHE_DIR = before
+    from flowcontrol.kernel.lowering import linked
+
+    _register()
+    assert isinstance(entry, FunctionType)
+    own = FunctionType(entry.__code__, {**entry.__globals__, "PARTS": parts}, entry.__name__)
+    signature = (types.int64[::1], types.int64)
+    return object_file(*linked(own, signature, _options(entry)))

@@ -1,15 +1,13 @@
 """The compiled kernel on disk: named by what it is made of, compiled by one process at a time.
 
-Numba looks at the file of the entry alone, and at none if it stands in a zip archive, as the
-package does on the executors of a cluster. So the folder is named by a hash of every file that is
-compiled, a copy of the entry's file stands in it for numba to look at, and whoever finds no kernel
-there compiles it under a lock, while the other processes of the machine wait and then load it.
+Its folder is named by a hash of every file that is compiled. Whoever finds no kernel there compiles
+it under a lock, while the other processes of the machine wait and then load it. The file begins
+with a hash of what follows: LLVM ends the process over a part of a file, which a power cut leaves.
 """
 
 import fcntl
 import hashlib
 import os
-import pickle
 import shutil
 import stat
 import tempfile
@@ -17,8 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FunctionType
-from typing import Any, Final
+from typing import Final
 
 from flowcontrol.files import write_atomically
 from flowcontrol.notices import COMPILING_USUALLY, announce_step
@@ -29,8 +26,10 @@ CACHE: Final = "FLOWCONTROL_CACHE"
 UNUSED_S: Final = 30 * 24 * 3600
 """A kernel that was not used for so long is deleted, s."""
 
-_DAMAGED: Final = (OSError, EOFError, pickle.UnpicklingError, ValueError)
-"""What numba raises when it loads a file that a power cut has left, or cannot write one."""
+KERNEL: Final = "kernel.o"
+"""The file of a kernel in its folder."""
+
+_DIGEST_BYTES: Final = hashlib.sha256().digest_size
 
 
 def folder_named(sources: Mapping[str, bytes], versions: str, end: str = "") -> Path:
@@ -41,7 +40,7 @@ def folder_named(sources: Mapping[str, bytes], versions: str, end: str = "") -> 
     sources : mapping of str to bytes
         Name and text of every file that is compiled.
     versions : str
-        Of the compiler and what else decides what it makes.
+        What else decides what is made of them.
     end : str, default ""
         What the folder's name ends in.
     """
@@ -101,75 +100,37 @@ def drop_old_kernels(root: Path, keep: Path) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def with_globals(entry: Callable[..., Any], **values: Any) -> Callable[..., Any]:
-    """Return a function with some of its module's names standing for other values."""
-    assert isinstance(entry, FunctionType)
-    return FunctionType(
-        entry.__code__,
-        {**entry.__globals__, **values},
-        entry.__name__,
-        entry.__defaults__,
-        entry.__closure__,
-    )
+def read(folder: Path) -> bytes | None:
+    """Return the kernel in a folder; None if there is none, or a part of one."""
+    with suppress(OSError):
+        kept = (folder / KERNEL).read_bytes()
+        digest, code = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+        if hashlib.sha256(code).digest() == digest:
+            return code
+    return None
 
 
-def addressed(
-    entry: Callable[..., Any], source: bytes, folder: Path, **values: Any
-) -> Callable[..., Any]:
-    """Return a function with a file in a folder as its source, for numba to know it again by.
+def compiled_once(folder: Path, compile_it: Callable[[], bytes]) -> tuple[bytes, bool]:
+    """Return the kernel in a folder, compiled if there is none, and whether it is kept.
+
+    One process compiles, and others wait for it.
 
     Parameters
     ----------
-    entry : function
-        The kernel's entry, wherever its module was read from.
-    source : bytes
-        Text of that module.
     folder : Path
         Of the kernel.
-    **values
-        Names of its module that stand for other values.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    compile_it : callable
+        Returns its code.
     """
-    path = folder / f"{entry.__module__.rpartition('.')[2]}.py"
-    if not path.exists():
-        write_atomically(path, source.decode())
-        os.utime(path, (0, 0))  # the same for whoever else writes it at this moment
-    made = with_globals(entry, **values)
-    made.__code__ = entry.__code__.replace(co_filename=str(path))
-    return made
-
-
-def compiled_once(dispatcher: Any, folder: Path) -> Any:
-    """Return a dispatcher that compiles under a lock, and loads what another has compiled.
-
-    Parameters
-    ----------
-    dispatcher : numba.core.registry.CPUDispatcher
-        With a cache in the folder.
-    folder : Path
-        Of the kernel.
-    """
-    from flowcontrol.kernel.lowering import linked_only
-
-    build = dispatcher.compile
-
-    def compile_kept(signature: Any) -> Any:
-        with _locked(folder), linked_only(dispatcher.targetctx.codegen()):
-            try:
-                return build(signature)
-            except _DAMAGED:  # a damaged file is made anew
-                for path in folder.rglob("*.nb[ci]"):
-                    path.unlink(missing_ok=True)
-            with suppress(OSError):  # no room for it: it is compiled all the same
-                return build(signature)
-            return build(signature)
-
-    dispatcher.compile = compile_kept
-    return dispatcher
+    with _locked(folder):
+        if (kept := read(folder)) is not None:
+            return kept, True
+        code = compile_it()
+        try:
+            write_atomically(folder / KERNEL, hashlib.sha256(code).digest() + code)
+        except OSError:  # no room for it, or none may write there
+            return code, False
+        return code, True
 
 
 @contextmanager
@@ -198,5 +159,5 @@ def _take(lock: int, kind: int) -> None:
 
 
 def has_kernel(folder: Path) -> bool:
-    """Whether a compiled kernel stands in a folder; numba writes its code last."""
-    return any(folder.rglob("*.nbc"))
+    """Whether a compiled kernel stands in a folder."""
+    return (folder / KERNEL).is_file()

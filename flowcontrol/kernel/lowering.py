@@ -3,6 +3,7 @@
 Imported only by :mod:`flowcontrol.kernel.compiled`, once, before the entry is compiled.
 """
 
+import gc
 import inspect
 import operator
 from collections.abc import Callable, Iterator
@@ -10,12 +11,16 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import llvmlite.binding as ll
 import numpy as np
 from llvmlite import ir
 from numba import extending as ext
-from numba import types
+from numba import njit, types
+from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager
 
 from flowcontrol.kernel import lowered_state as low
 from flowcontrol.kernel.task import KernelWorker, RoundWork, round_work, worker_of
@@ -26,91 +31,118 @@ from flowcontrol.memory.parts import transport_kinds
 from flowcontrol.protocol.tasks.operators import Selectivity, as_selectivity
 from flowcontrol.systems.transports.rules import rules_of_kind
 
-# --- Functions that numba optimises and turns into machine code once: in the kernel they are part
-# of.
+# --- Functions that are compiled once: in the kernel they are part of.
 #
-# Numba does both for each function by itself, and again in each caller up to the entry, which
-# is a third of the time that a kernel takes. Imports numba.
+# Numba optimises each function by itself, with all that it calls, and again in each caller up to
+# the entry. Here a function stays as it is written until the entry is whole.
 
 
-_WRAPPER = "_ZN7cpython"
-"""What the name of a function's form for Python begins with: the namespace cpython, mangled."""
+class Lean(CompilerBase):
+    """The passes of numba that plain functions of numbers need: half of what it usually does."""
 
-_USUAL: Any = JITCodeLibrary
+    def define_pipelines(self) -> list[PassManager]:
+        """Return the passes: from byte code by types to LLVM's language."""
+        passes = PassManager("flowcontrol")
+        for one in (
+            untyped_passes.TranslateByteCode,
+            untyped_passes.FixupArgs,
+            untyped_passes.IRProcessing,
+            untyped_passes.ReconstructSSA,
+            typed_passes.NopythonTypeInference,
+            typed_passes.PreLowerStripPhis,
+            typed_passes.IRLegalization,
+            typed_passes.AnnotateTypes,
+            typed_passes.NativeLowering,
+            typed_passes.NoPythonBackend,
+        ):
+            passes.add_pass(one, "")
+        passes.finalize()
+        return [passes]
 
 
-class _LaterEnvironments:
-    """A code generator that keeps the environments of code that is not in its engine yet."""
+class _NoEnvironments:
+    """A code generator that keeps no environments: nothing raises, and nothing calls Python."""
 
-    def __init__(self, generator: Any, kept: dict[str, Any]) -> None:
-        self._generator, self._kept = generator, kept
+    def __init__(self, generator: Any) -> None:
+        self._generator = generator
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._generator, name)
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Keep an environment under the name of the variable that will hold it."""
-        self._kept[name] = environment
+        """Keep none."""
 
 
-class _LinkedLibrary(JITCodeLibrary):
-    """The code of a function, and no machine code unless Python can call it."""
-
-    _environments: dict[str, Any]
+class _Unlinked(JITCodeLibrary):
+    """The code of one function, neither linked nor optimised, and without machine code."""
 
     @property
     def codegen(self) -> Any:
         """The code generator, as numba's lowering asks for it."""
-        if self._is_called:
-            return self._codegen
-        return _LaterEnvironments(self._codegen, self._environments)
+        return _NoEnvironments(self._codegen)
 
-    @property
-    def _is_called(self) -> bool:
-        """Whether Python can call it: it has a wrapper, or is loaded as machine code."""
-        names = (function.name for function in self._final_module.functions)
-        return self._disable_inspection or any(name.startswith(_WRAPPER) for name in names)
+    def get_pointer_to_function(self, name: str) -> int:
+        """Return 0: Python calls none."""
+        return 0
 
-    def _optimize_final_module(self: Any) -> None:
-        if self._is_called:
-            _USUAL._optimize_final_module(self)
-            return
-        passes, builder = self._codegen._module_pass_manager(opt=0, cost="cheap")
-        passes.run(self._final_module, builder)
-
-    def _finalize_final_module(self: Any) -> None:
-        if self._is_called:
-            _USUAL._finalize_final_module(self)
-            return
-        self._finalize_dynamic_globals()
+    def finalize(self) -> None:
+        """Leave the code as it is."""
         self._finalized = True
 
 
-@contextmanager
-def linked_only(generator: Any) -> Iterator[None]:
-    """Compile what Python cannot call for its callers only.
-
-    It is inlined where it is small, and optimised with what it stands in. A numba that names its
-    libraries otherwise compiles as it always does.
+def linked(entry: Any, signature: Any, options: dict[str, Any]) -> tuple[Any, str]:
+    """Return the module of an entry, linked with all that it calls, and the entry's name in it.
 
     Parameters
     ----------
-    generator : numba.core.codegen.JITCPUCodegen
-        Of the dispatcher that compiles meanwhile.
+    entry : function
+        As Python has it.
+    signature : tuple
+        Numba's types of its parameters.
+    options : dict
+        Numba's, of all functions of the kernel.
     """
-    with global_compiler_lock:  # functions of other threads are compiled before or after
-        if getattr(generator, "_library_class", None) is not JITCodeLibrary:
-            yield
-            return
-        kept: dict[str, Any] = {}
-        generator._library_class = type("Linked", (_LinkedLibrary,), {"_environments": kept})
+    dispatcher = njit(**options)(entry)
+    generator = dispatcher.targetctx.codegen()
+    with global_compiler_lock, _undisturbed():  # functions of other threads come before or after
+        generator._library_class = _Unlinked
         try:
-            yield
+            dispatcher.compile(signature)
         finally:
             generator._library_class = JITCodeLibrary
-            for name, environment in kept.items():
-                if generator._engine.is_symbol_defined(name):
-                    generator.set_env(name, environment)
+        (found,) = dispatcher.overloads.values()
+        module = found.library._final_module.clone()
+        for library in _called_by(found.library):
+            module.link_in(library._final_module, preserve=True)
+    return module, found.fndesc.mangled_name
+
+
+def _called_by(entry: Any) -> list[Any]:
+    """Return the libraries that one needs, directly or not."""
+    needed, todo = {entry: None}, [entry]
+    while todo:
+        fresh = [one for one in dict.fromkeys(todo.pop()._linking_libraries) if one not in needed]
+        needed.update(dict.fromkeys(fresh))
+        todo += fresh
+    return list(needed)[1:]
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Neither look for garbage, which is little, nor count the calls of LLVM: a fifth of it all."""
+    callbacks = list(getattr(ll.ffi.lib._lock, "_cblist", ()))
+    for enter, leave in callbacks:
+        ll.ffi.unregister_lock_callback(enter, leave)
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
+        for enter, leave in callbacks:
+            ll.ffi.register_lock_callback(enter, leave)
 
 
 # --- The compiled forms of rows, of lists of gates and of random numbers; imports numba.
@@ -255,12 +287,11 @@ def _get(gates: Any, index: Any) -> Any:
     return None
 
 
-def register_methods(options_of: Callable[[str], dict[str, Any]]) -> None:
-    """Have the methods of a worker compiled as they stand; the options are by module."""
-    options = options_of(KernelWorker.__module__)
+def register_methods(options_of: Callable[[Any], dict[str, Any]]) -> None:
+    """Have the methods of a worker compiled as they stand; the options are by method."""
     for name, method in vars(KernelWorker).items():
         if not name.startswith("_"):
-            _register_method(name, method, options)
+            _register_method(name, method, options_of(method))
 
 
 def _register_method(name: str, method: Any, options: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ import pytest
 import flowcontrol
 from flowcontrol.kernel import compiled, loop
 from flowcontrol.kernel.compiled import cache_folder, is_compiled
+from flowcontrol.kernel.kept import KERNEL
 from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
@@ -45,9 +46,8 @@ tables = simulate(parse_scenario({
 })).tables
 print(json.dumps({
     "folder": str(compiled.cache_folder(BUFFERS)),
-    "kept_in": str(advance.stats.cache_path),
-    "hits": sum(advance.stats.cache_hits.values()),
-    "misses": sum(advance.stats.cache_misses.values()),
+    "kept_in": str(advance.folder),
+    "is_new": advance.is_new,
     "channels": {k: v for k, v in tables["channels"].to_pydict().items() if k != "edge"},
 }))
 """
@@ -69,9 +69,8 @@ channel.exclusive = channel.floating = 2
 advance(memory, 1)
 print(json.dumps({
     "folder": str(compiled.cache_folder()),
-    "kept_in": str(advance.stats.cache_path),
-    "hits": sum(advance.stats.cache_hits.values()),
-    "misses": sum(advance.stats.cache_misses.values()),
+    "kept_in": str(advance.folder),
+    "is_new": advance.is_new,
     "channels": {"exclusive_free": [view(KernelInputChannel, memory).exclusive], "consumed": [1]},
 }))
 """
@@ -107,8 +106,7 @@ class Run(NamedTuple):
 
     folder: Path
     kept_in: str
-    hits: int
-    misses: int
+    is_new: bool
     channels: dict[str, list[float]]
 
 
@@ -186,20 +184,17 @@ def test_a_kernel_is_compiled_once_for_its_rules(
         str(tmp_path / "package"), "zip", package.parent, base_dir=package.name
     )
     workers = [run_of(found) for found in python(ENTRIES[entry], Path(archive), at_once=MANY)]
-    assert sorted((worker.hits, worker.misses) for worker in workers) == [
-        (0, 1),
-        *[(1, 0)] * (MANY - 1),
-    ]
+    assert sorted(worker.is_new for worker in workers) == [*[False] * (MANY - 1), True]
     first = workers[0]
     assert [worker.channels for worker in workers] == [first.channels] * MANY
     assert {worker.kept_in for worker in workers} == {first.kept_in}
     assert first.kept_in.startswith(str(first.folder))
     assert first.folder.parent == tmp_path / "cache"
     kept = files(first.folder)
-    assert len(kept) >= 2  # an index, and the code
+    assert {path.name for path in kept} == {KERNEL, "lock"}
 
     again = kernel_in(python, entry)
-    assert (again.hits, again.misses) == (1, 0)
+    assert not again.is_new
     assert again.channels == first.channels
     assert files(first.folder) == kept
 
@@ -207,13 +202,13 @@ def test_a_kernel_is_compiled_once_for_its_rules(
     before = rules.read_text()
     change(rules, FLOATING_FIRST + EXCLUSIVE_FIRST, EXCLUSIVE_FIRST + FLOATING_FIRST)
     other = kernel_in(python, entry)
-    assert (other.hits, other.misses) == (0, 1)
+    assert other.is_new
     assert other.folder != first.folder
     assert other.channels["exclusive_free"] != first.channels["exclusive_free"]
 
     rules.write_text(before)
     back = kernel_in(python, entry)
-    assert (back.hits, back.misses) == (1, 0)
+    assert not back.is_new
     assert (back.folder, back.channels) == (first.folder, first.channels)
 
 
@@ -222,17 +217,16 @@ def test_a_kernel_is_compiled_once_for_its_rules(
 def test_where_nothing_can_be_kept_it_is_compiled_each_time(
     python: Callable[..., Any], package: Path, tmp_path: Path, entry: str
 ) -> None:
-    """Numba would keep it beside its source then, and know it again by one file alone."""
     (tmp_path / "cache").write_text("no folder")
     found = kernel_in(python, entry)
-    assert (found.hits, found.kept_in) == (0, "None")
+    assert (found.is_new, found.kept_in) == (True, "None")
     assert found.channels["consumed"][-1] > 0
-    assert not list(package.rglob("*.nb?"))
+    assert not list(package.rglob("*.o"))
 
 
 def test_the_kernels_own_entry_is_kept() -> None:
     entry = loop.kernel_with(EVERYTHING)
-    assert Path(entry.stats.cache_path).is_relative_to(cache_folder())
+    assert entry.folder == cache_folder()
 
 
 def compiled_modules() -> set[str]:
@@ -308,14 +302,6 @@ def test_the_users_folder_is_the_default(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert cache_folder().parent == tmp_path / "mine"
 
 
-def test_numbas_own_setting_is_left_as_it_was() -> None:
-    from numba import config
-
-    before = config.CACHE_DIR
-    compiled.compile_entry(lambda memory, end: end)
-    assert before == config.CACHE_DIR
-
-
 def test_without_a_compiler_the_entry_is_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def entry(memory: Any, end: int) -> int:
         return end
@@ -325,8 +311,8 @@ def test_without_a_compiler_the_entry_is_as_it_is(monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_compiled_by_an_import() -> None:
-    """Of the package; the kernel's own module imports numba."""
-    code = "import sys, flowcontrol.virtual; print('numba' in sys.modules)"
+    code = "import sys, flowcontrol.virtual.clock, flowcontrol.kernel.loop;"
+    code += "print('numba' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
@@ -371,7 +357,7 @@ def test_an_entry_that_cannot_be_compiled_runs_interpreted(
 
 
 def test_a_run_whose_kernel_cannot_be_lowered_is_the_same(
-    failing: list[str], monkeypatch: pytest.MonkeyPatch
+    failing: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from flowcontrol.kernel import loop
 
@@ -383,6 +369,7 @@ def test_a_run_whose_kernel_cannot_be_lowered_is_the_same(
         raise AttributeError("module 'numba.core' has no attribute 'planted'")
 
     monkeypatch.setattr(compiled, "_register", fail)
+    monkeypatch.setenv("FLOWCONTROL_CACHE", str(tmp_path))
     loop.kernel_with.cache_clear()
     loop._kernel.cache_clear()
     try:

@@ -21,7 +21,7 @@ pytest.importorskip("numba")
 def aged(folder: Path, age_s: float) -> Path:
     """Make a folder with a file in it that was last used so long ago."""
     folder.mkdir()
-    (folder / "kernel.nbi").write_text("")
+    (folder / "kernel.o").write_text("")
     os.utime(folder, (time.time() - age_s,) * 2)
     return folder
 

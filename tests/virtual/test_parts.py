@@ -11,6 +11,7 @@ import pytest
 from flowcontrol.control.coordination import Coordination, Recovery
 from flowcontrol.errors import RunError
 from flowcontrol.kernel import compiled, loop
+from flowcontrol.kernel.kept import KERNEL
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory import parts as k
@@ -159,7 +160,7 @@ def test_a_kernel_that_has_more_will_do(monkeypatch: pytest.MonkeyPatch, tmp_pat
     def keep(parts: int) -> None:
         folder = compiled.cache_folder(parts)
         folder.mkdir()
-        (folder / "kernel.nbc").touch()
+        (folder / KERNEL).touch()
 
     assert compiled.best_parts(k.TCP) == k.TCP
     assert not compiled.is_kept(k.TCP)
