@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -191,18 +190,13 @@ def staged_orders(
         )
 
 
-@dataclass
 class _Own:
     """The sink of one subtask: its files, its rules, and what checkpoints hold of it."""
 
-    store: StagedFiles
-    sink: TwoPhaseCommitSink
-    kept: dict[int, SinkState] = field(default_factory=dict)
-
-    @classmethod
-    def new(cls, index: int, longest: int | None) -> _Own:
-        store = StagedFiles(index, longest)
-        return cls(store, TwoPhaseCommitSink(store))
+    def __init__(self, index: int, longest: int | None) -> None:
+        self.store = StagedFiles(index, longest)
+        self.sink = TwoPhaseCommitSink(self.store)
+        self.kept = dict[int, SinkState]()
 
 
 class StageSink:
@@ -392,7 +386,7 @@ class StageSink:
 
     def _put_back(self, before: int) -> None:
         """Put all back as it was after a round; before the first one nothing is open."""
-        self._own = [_Own.new(index, self._longest) for index in range(self._count)]
+        self._own = [_Own(index, self._longest) for index in range(self._count)]
         if before < 0:
             return
         last = self._states(before)
