@@ -77,11 +77,11 @@ class StageBatch:
         self, job: Job, stage: str, paths: RunPaths, schema: pa.Schema, run_id: str
     ) -> None:
         self.plan = plan = job.stage(stage)
-        ledgers: dict[str, Ledger] = {}
-        for link in plan.inputs:
-            ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id, job.latency)
-        for link in plan.outputs:
-            ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id, job.latency)
+        ledgers = {
+            link.name: Ledger(paths.ledger(link), side, run_id, job.latency)
+            for side, links in (("receiver", plan.inputs), ("sender", plan.outputs))
+            for link in links
+        }
         others = [link for link in links_heard(job, plan) if link.name not in ledgers]
         views = {
             link.name: LedgerView(create_ledger(paths.ledger(link)), run_id) for link in others

@@ -23,6 +23,7 @@ from flowcontrol.live.shares import Shares
 from flowcontrol.live.sink import SinkMail
 from flowcontrol.live.work import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
 from flowcontrol.protocol.tasks.operators import Selectivity
+from flowcontrol.state.kept import Kept
 from flowcontrol.state.network import CheckpointReport
 from flowcontrol.state.tasks import TASK_INPUT
 from flowcontrol.trace.round_state import Result
@@ -194,7 +195,7 @@ class InFlight(NamedTuple):
     until: list[list[int]]
 
 
-class StageRestarts:
+class StageRestarts(Kept):
     """The checkpoints and the attempts of a stage's tasks.
 
     Parameters
@@ -219,6 +220,9 @@ class StageRestarts:
     emitted : dict of int to int
         Of a source: how many records the earlier attempts of its subtasks have emitted.
     """
+
+    _kept = ("mail", "in_flight_to", "emitted")
+    _values = (InFlight,)
 
     def __init__(
         self, plan: JobVertex, replica: Replica, between: Between | None, state: StateView | None
@@ -364,14 +368,9 @@ class StageRestarts:
         """
         own = self._recovery
         logged = [[], []] if own is None else own.attempts.logs.take_fresh()
-        return {
-            "logged": logged,
-            "mail": self.mail.state(),
-            "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
-            "emitted": [list(pair) for pair in self.emitted.items()],
-        }
+        return {**super().state(), "logged": logged}
 
-    def restore(
+    def go_on_from(
         self, state: Mapping[str, Any], logged: Callable[[int], list[list[list[int]]]]
     ) -> None:
         """Go on from what :meth:`state` returned, and from what the table of the state keeps.
@@ -383,9 +382,7 @@ class StageRestarts:
         logged : callable
             Given a round, returns what was logged in it.
         """
-        self.mail.restore(state["mail"])
-        self.in_flight_to = {index: InFlight(*found) for index, *found in state["in_flight_to"]}
-        self.emitted = dict(state["emitted"])
+        self.restore({name: one for name, one in state.items() if name != "logged"})
         recovery = self._recovery
         if recovery is None or self._state is None:
             return

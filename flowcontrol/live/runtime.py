@@ -162,6 +162,8 @@ class StageRuntime:
     ) -> None:
         plan = job.stage(stage)
         self.job, self.plan, self.paths, self.views = job, plan, paths, views
+        self._own = [(link.name, "receiver") for link in plan.inputs]
+        self._own += [(link.name, "sender") for link in plan.outputs]
         self._hears_all = hears_all(job, plan)
         self.round, self.works = -1, list[SubtaskRound]()
         self._at_once = rounds_at_once(job, plan)
@@ -190,21 +192,18 @@ class StageRuntime:
 
     def is_ready(self, number: int) -> bool:
         """Whether the rows of the round before are there: the neighbours', or all that it hears."""
-        before = number - 1
-        if self._hears_all:
-            views = self.views.values()
-            return all(v.last_batch(side) >= before for v in views for side in SIDES)
-        return self._last("sender", "receiver") >= before
+        heard = self._others if not self._hears_all else [*self._own, *self._others]
+        return all(self.views[name].last_batch(side) >= number - 1 for name, side in heard)
 
     def last_committed(self) -> int:
         """Return the last round whose own rows are in all of the ledgers; -1 before the first."""
-        return self._last("receiver", "sender")
+        return min(self.views[name].last_batch(side) for name, side in self._own)
 
-    def _last(self, of_inputs: str, of_outputs: str) -> int:
-        """Return the last round that a side of the inputs and one of the outputs have committed."""
-        sides = [(link, of_inputs) for link in self.plan.inputs]
-        sides += [(link, of_outputs) for link in self.plan.outputs]
-        return min(self.views[link.name].last_batch(side) for link, side in sides)
+    @property
+    def _others(self) -> list[tuple[str, str]]:
+        """The sides of its ledgers that are not its own."""
+        every = [(name, side) for name in self.views for side in SIDES]
+        return [end for end in every if end not in self._own]
 
     def is_committed(self, number: int) -> bool:
         """Whether this stage's own rows of a round are in all of its ledgers."""
@@ -265,17 +264,15 @@ class StageRuntime:
         self._shares = shares_of(job, memory.places, rows)
         replica.restore(before, self._shares)
         if self._between is not None:
-            kept = between_of(rows, (*plan.inputs, *plan.outputs)[0])
+            kept = between_of(rows, self._own[0][0])
             self._between.restore(kept["between"])
-            self.restarts.restore(kept["restarts"], self._logged)
+            self.restarts.go_on_from(kept["restarts"], self._logged)
         return replica
 
     def _logged(self, number: int) -> list[list[list[int]]]:
         """Return what the stage's tasks have logged of checkpoints in a round."""
-        link = (*self.plan.inputs, *self.plan.outputs)[0]
-        found: list[list[list[int]]] = between_of(self._rows_of(number, own=True), link)[
-            "restarts"
-        ]["logged"]
+        kept = between_of(self._rows_of(number, own=True), self._own[0][0])
+        found: list[list[list[int]]] = kept["restarts"]["logged"]
         return found
 
     def _published(self, number: int, *, own: bool) -> Shares:
@@ -286,11 +283,7 @@ class StageRuntime:
 
     def _rows_of(self, number: int, *, own: bool) -> Rows:
         """Return the rows of a round, by edge and side: the stage's own, or those of others."""
-        ends = [(link.name, "receiver") for link in self.plan.inputs]
-        ends += [(link.name, "sender") for link in self.plan.outputs]
-        if not own:
-            every = [(name, side) for name in self.views for side in SIDES]
-            ends = [end for end in every if end not in ends]
+        ends = self._own if own else self._others
         found: dict[str, dict[str, list[Row]]] = {name: {} for name, _ in ends}
         for name, side in ends:
             found[name][side] = self.views[name].rows(side, number)

@@ -374,8 +374,6 @@ class SharedMachines:
     def take(self) -> tuple[list[int], list[int]]:
         """Return what own tasks want of connections; put these back to what all agree on."""
         m, cells = self._head, self._memory.cells
-        if not self.is_any:
-            return [], []
         served = [m[m.active + m.tasks + i] for i in range(m.served)]
         m.served = 0
         queued: list[int] = []
@@ -389,8 +387,6 @@ class SharedMachines:
     def agree(self) -> None:
         """Note what is shared, as all processes have it before a round."""
         m, cells = self._head, self._memory.cells
-        if not self.is_any:
-            return
         self._agreed = cells[self._cells]
         self._waiting = {
             number: m[v.task_row(m, number).union + w.FIFO_COUNT] for number in self._connections

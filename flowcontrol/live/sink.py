@@ -31,6 +31,7 @@ from flowcontrol.live.work import Ints, SubtaskRound
 from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
+from flowcontrol.state.kept import Kept
 
 # --- What the subtasks of a sink hear of checkpoints, round by round, on the live clock
 
@@ -50,7 +51,7 @@ class Heard(NamedTuple):
     restored: Sequence[tuple[int, int]] = ()
 
 
-class SinkMail(Watcher):
+class SinkMail(Kept, Watcher):
     """The notifications of completed checkpoints to the subtasks of a stage.
 
     Parameters
@@ -65,6 +66,8 @@ class SinkMail(Watcher):
     heard : Heard
         What they hear by the start of the present round.
     """
+
+    _kept = ("_waiting",)
 
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.heard = Heard()
@@ -107,14 +110,6 @@ class SinkMail(Watcher):
         """Note that the JobManager dies before a round: what it says in that round is lost."""
         lost = number + self._latency
         self._waiting = [one for one in self._waiting if one[0] != lost]
-
-    def state(self) -> list[list[int]]:
-        """Return what is under way, as JSON takes it."""
-        return [list(one) for one in self._waiting]
-
-    def restore(self, state: Sequence[Sequence[int]]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self._waiting = [(arrives, index, checkpoint) for arrives, index, checkpoint in state]
 
 
 # --- A sink that writes exactly once on the live clock: the two-phase commit of all its subtasks.

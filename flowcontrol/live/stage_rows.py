@@ -84,12 +84,10 @@ class StageRows:
             state: dict[str, Any] | None = _filled(share, "inputs", "outputs")
             if state is not None and done.index == 0:
                 state["stage"] = {**stage_document(shares), "between": between}
-            for gate, link in enumerate(self._plan.inputs):
-                rows = self._of_gate(done, gate, link, share)
-                rows[0]["task_state"], state = state, None
-                found[link.name] += rows
-            for place, link in enumerate(self._plan.outputs):
-                rows = self._of_partition(done, place, link, share)
+            ins, outs = enumerate(self._plan.inputs), enumerate(self._plan.outputs)
+            sides = [(link, self._of_gate(done, gate, link, share)) for gate, link in ins]
+            sides += [(link, self._of_partition(done, at, link, share)) for at, link in outs]
+            for link, rows in sides:
                 rows[0]["task_state"], state = state, None
                 found[link.name] += rows
         return found
@@ -113,26 +111,15 @@ class StageRows:
             used += is_read and task.buffer == TAKEN_FLOATING
             own = share.inputs[first + place]
             has_one = self._announces and (self._counts_records or not channel.is_local)
+            shown = self._shown_of_input(channel, into, queue, task, is_read)
+            state = {**_filled(own), "processed": into.processed, "shown": shown}
             rows.append(
                 {
-                    "sender": channel.sender,
-                    "receiver": channel.receiver,
+                    **_row(link, channel, gate.pool, taken[place], state),
                     "announced": into.announced if has_one else into.arrived,
                     "consumed": into.consumed,
                     "exclusive": max(0, into.initial),
                     "floating_held": into.floating + used,
-                    "pool_used": gate.pool.in_use,
-                    "pool_size": gate.pool.size,
-                    "rows": taken[place],
-                    "bytes": taken[place] * link.record_bytes,
-                    "channel_state": _encode(
-                        {
-                            **_filled(own),
-                            "processed": into.processed,
-                            "shown": self._shown_of_input(channel, into, queue, task, is_read),
-                        }
-                    ),
-                    "task_state": None,
                 }
             )
         return rows
@@ -148,30 +135,17 @@ class StageRows:
         emitted, rows = done.edges[number].emitted, []
         for place, channel in enumerate(link.outgoing(done.index)):
             out = part.channels[place]
-            ready = ready_messages(out)
+            ready, own = ready_messages(out), share.outputs[first + place]
+            shown = self._shown_of_output(channel, out, row, place, own.messages)
+            state = {**_filled(own), "written": out.written, "shown": shown}
             rows.append(
                 {
-                    "sender": channel.sender,
-                    "receiver": channel.receiver,
+                    **_row(link, channel, part.pool, emitted[place], state),
                     "written": out.sent + ready,
                     "released": out.sent + ready,
                     "sent": out.sent,
                     "credit": credit_at_sender(self._job, channel.is_local, out),
                     "backlog": channel_backlog(out) if has_backlog else ready,
-                    "pool_used": part.pool.in_use,
-                    "pool_size": part.pool.size,
-                    "rows": emitted[place],
-                    "bytes": emitted[place] * link.record_bytes,
-                    "channel_state": _encode(
-                        {
-                            **_filled(share.outputs[first + place]),
-                            "written": out.written,
-                            "shown": self._shown_of_output(
-                                channel, out, row, place, share.outputs[first + place].messages
-                            ),
-                        }
-                    ),
-                    "task_state": None,
                 }
             )
         return rows
@@ -218,6 +192,20 @@ class StageRows:
             "trip": self._job.trip(channel),
             **({"may_shrink": True} if self._job.scenario.shares_memory else {}),
         }
+
+
+def _row(link: JobEdge, channel: Channel, pool: Any, count: int, state: Any) -> Row:
+    """Return what both sides have of a channel; ``count`` records went over it in the round."""
+    return {
+        "sender": channel.sender,
+        "receiver": channel.receiver,
+        "pool_used": pool.in_use,
+        "pool_size": pool.size,
+        "rows": count,
+        "bytes": count * link.record_bytes,
+        "channel_state": _encode(state),
+        "task_state": None,
+    }
 
 
 def _filled(share: ChannelShare | TaskShare | Shares, *but: str) -> dict[str, Any]:
@@ -304,9 +292,9 @@ def with_texts(
     return found
 
 
-def between_of(rows: Rows, link: JobEdge) -> Any:
+def between_of(rows: Rows, edge: str) -> Any:
     """Return what acts between the rounds of a stage, by its rows of its first edge."""
-    for side in rows[link.name].values():
+    for side in rows[edge].values():
         for row in side:
             if row["task_state"] is not None:
                 state = json.loads(row["task_state"])

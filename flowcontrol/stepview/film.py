@@ -320,9 +320,8 @@ def _outputs(job: Job) -> dict[str, list[str]]:
 def _tasks(job: Job, state: Shown) -> list[dict[str, Any]]:
     """Return the tasks, senders before receivers, each with its column: 0 of a source."""
     column: dict[str, int] = {}
-    owner = {member.stage.name: plan.name for plan in job.stages for member in plan.members}
     for plan in job.stages:
-        before = [column[owner[link.edge.sender]] for link in plan.inputs]
+        before = [column[job.stage(link.edge.sender).name] for link in plan.inputs]
         column[plan.name] = 1 + max(before, default=-1)
     outputs = _outputs(job)
     return [
@@ -344,13 +343,12 @@ def _tasks(job: Job, state: Shown) -> list[dict[str, Any]]:
 
 
 def _channels(job: Job) -> list[dict[str, Any]]:
-    owner = {member.stage.name: plan.name for plan in job.stages for member in plan.members}
     return [
         {
             "name": names.channel_name(link.name, channel.sender, channel.receiver),
             "edge": link.name,
-            "sender": names.task_name(owner[link.edge.sender], channel.sender),
-            "receiver": names.task_name(owner[link.edge.receiver], channel.receiver),
+            "sender": names.task_name(job.stage(link.edge.sender).name, channel.sender),
+            "receiver": names.task_name(job.stage(link.edge.receiver).name, channel.receiver),
             "gate": names.gate_name(link.name, channel.receiver),
             "partition": names.partition_name(link.name, channel.sender),
             "is_local": channel.is_local,
