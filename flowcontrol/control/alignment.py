@@ -1,7 +1,6 @@
 """The coordinators of aligned sources between rounds, and their work on the memory."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import NamedTuple
 
 from flowcontrol.kernel.views import kernel_time, wake
@@ -10,6 +9,7 @@ from flowcontrol.layout.task_settings import alignment_of
 from flowcontrol.memory.memory import Memory
 from flowcontrol.protocol.event_time.watermarks import allowed_watermark, note_report
 from flowcontrol.protocol.tasks.event_time import reported, update_max_desired_watermark
+from flowcontrol.scenario.event_time import AlignmentPlan
 from flowcontrol.state.kept import Kept
 from flowcontrol.state.tasks import AlignedSource, TaskTime, is_first
 
@@ -28,16 +28,6 @@ class _Sent(NamedTuple):
     arrives: int
     number: int
     watermark: int
-
-
-@dataclass(frozen=True)
-class _Coordinator:
-    """The coordinator of a source: its tasks, its group, and what the source states."""
-
-    tasks: range
-    group: int
-    drift_ms: int
-    interval_us: int
 
 
 class AlignmentControl(Kept):
@@ -66,10 +56,14 @@ class AlignmentControl(Kept):
     def __init__(self, job: Job) -> None:
         self._round_us = job.round_us
         self.latency = job.latency
-        self._coordinators = list(_coordinators(job))
-        self._turns = [one.interval_us for one in self._coordinators]
-        self._reports = {task: AlignedSource() for one in self._coordinators for task in one.tasks}
-        self._group = {task: one.group for one in self._coordinators for task in one.tasks}
+        self._sources = [
+            (job.tasks[plan.name], own)
+            for plan in job.stages
+            if (own := alignment_of(job, plan)) is not None
+        ]
+        self._turns = [own.interval_us for _, own in self._sources]
+        self._group = {task: own.group for tasks, own in self._sources for task in tasks}
+        self._reports = {task: AlignedSource() for task in self._group}
         self._under_way: list[_Sent] = []
         self._answers: list[_Sent] = []
 
@@ -96,15 +90,13 @@ class AlignmentControl(Kept):
             subtasks, and the watermark that its group allows it, ms.
         """
         self._hear(number)
-        for place, coordinator in enumerate(self._coordinators):
+        for place, source in enumerate(self._sources):
             if self._turns[place] <= number * self._round_us:
-                self._take_turn(number, place, coordinator, reported)
+                self._take_turn(number, place, *source, reported)
         told = [answer for answer in self._answers if answer.arrives <= number]
         self._answers = [answer for answer in self._answers if answer.arrives > number]
         return [
-            (task, answer.watermark)
-            for answer in told
-            for task in self._coordinators[answer.number].tasks
+            (task, answer.watermark) for answer in told for task in self._sources[answer.number][0]
         ]
 
     def _hear(self, number: int) -> None:
@@ -115,58 +107,39 @@ class AlignmentControl(Kept):
         self._under_way = [report for report in self._under_way if report.arrives > number]
 
     def _take_turn(
-        self, number: int, place: int, own: _Coordinator, reported: Callable[[int], int]
+        self,
+        number: int,
+        place: int,
+        tasks: range,
+        own: AlignmentPlan,
+        reported: Callable[[int], int],
     ) -> None:
         """Have a coordinator answer, and its subtasks report."""
         passed = number * self._round_us // own.interval_us
         self._turns[place] = (passed + 1) * own.interval_us
         group = [self._reports[task] for task, group in self._group.items() if group == own.group]
         arrives = number + self.latency
-        self._answers.append(_Sent(arrives, place, allowed_watermark(group, own.drift_ms)))
-        for task in own.tasks:
+        self._answers.append(_Sent(arrives, place, allowed_watermark(group, own.max_drift_ms)))
+        for task in tasks:
             watermark = reported(task)
             if is_first(watermark) == 0:
                 self._under_way.append(_Sent(arrives, task, watermark))
 
+    def begin(self, memory: Memory) -> int:
+        """Have sources hear what is due before the next round of a memory.
 
-def _coordinators(job: Job) -> Iterator[_Coordinator]:
-    """Yield the coordinator of each aligned source, with the numbers of its tasks."""
-    for plan in job.stages:
-        own = alignment_of(job, plan)
-        if own is not None:
-            yield _Coordinator(job.tasks[plan.name], own.group, own.max_drift_ms, own.interval_us)
+        Returns
+        -------
+        int
+            The round before which to be asked again.
+        """
+        head = memory.head
 
+        def time(task: int) -> TaskTime:
+            return kernel_time(memory.cells, int(memory.tasks["time"][task])).own
 
-# --- The coordinators of aligned sources at work on the kernel's memory
-
-
-class Alignments(AlignmentControl):
-    """Shows the coordinators what sources report, and tells these what their groups allow.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with groups of sources.
-    memory : Memory
-        Of its run, before the first round.
-    """
-
-    def __init__(self, job: Job, memory: Memory) -> None:
-        super().__init__(job)
-        self._memory = memory
-
-    def begin(self) -> int:
-        """Do what is due before the next round; return the one before which to be asked again."""
-        head = self._memory.head
         if self.next_round() <= head.round:
-            for task, allowed in self.before_round(head.round, self._reported):
-                if update_max_desired_watermark(self._time(task), allowed) == 1:
+            for task, allowed in self.before_round(head.round, lambda task: reported(time(task))):
+                if update_max_desired_watermark(time(task), allowed) == 1:
                     wake(head, task, head.round)
         return self.next_round()
-
-    def _reported(self, task: int) -> int:
-        return reported(self._time(task))
-
-    def _time(self, task: int) -> TaskTime:
-        place = int(self._memory.tasks["time"][task])
-        return kernel_time(self._memory.cells, place).own

@@ -4,13 +4,12 @@ Between two calls of the kernel the memory is Python's. A task begins anew by th
 image of it, and by the cells that its checkpoint kept.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from flowcontrol.control.cuts import CutLogs, Cuts, lose_messages
-from flowcontrol.control.failures import ChannelCounts
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import free_runs, push_run
 from flowcontrol.kernel.areas import areas_of_task
@@ -40,9 +39,12 @@ from flowcontrol.systems.transports.rules import begin_receiver, begin_sender
 KEPT = ("wake", "next", "previous", "last", "busy", "idle", "blocked", "absent", "draws")
 """Fields of a task that belong to the machine, not to an attempt."""
 
+ChannelCounts = Mapping[str, Sequence[tuple[int, int]]]
+"""Records by the name of an edge, of each of its channels in their order: in, and out."""
+
 
 class KernelAttempts:
-    """The tasks of a job that may fail; :class:`~flowcontrol.control.failures.Attempts`.
+    """The tasks of a job that may fail.
 
     Parameters
     ----------
@@ -71,7 +73,7 @@ class KernelAttempts:
         self.watchers: list[Callable[[list[int], int], Callable[[], None]]] = []
         self._job, self._memory = job, memory
         self._image = Memory(memory.cells.copy(), memory.places)
-        self._places, self._cuts = all_cut_places(job, memory), Cuts[Ints]()
+        self._places, self._cuts = all_cut_places(job, memory), Cuts()
         self._tasks = job.subtasks
         self.logs = CutLogs(memory)
         self._began: dict[int, int] = {}
@@ -100,7 +102,7 @@ class KernelAttempts:
 
     def position(self, task: int, checkpoint: int) -> int:
         """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
-        cut, places = self._cut(checkpoint, task), self._places[task]
+        cut, places = self._cuts.of(checkpoint, task), self._places[task]
         if cut is None:
             return self.source(task)[0] if checkpoint >= 0 and self.is_finished(task) else 0
         return int(cut[np.flatnonzero(places.all == places.position)[0]])
@@ -132,8 +134,13 @@ class KernelAttempts:
         return found
 
     def cut_channels(self, checkpoint: int) -> ChannelCounts:
-        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut."""
-        kept = [(self._places[t].all, self._cut(checkpoint, t)) for t in range(len(self._tasks))]
+        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut.
+
+        With barriers at least once the latter may be more. Nothing of no checkpoint, -1.
+        """
+        kept = [
+            (self._places[t].all, self._cuts.of(checkpoint, t)) for t in range(len(self._tasks))
+        ]
         cuts = [(places, cut) for places, cut in kept if cut is not None]
         if not cuts:
             return {}
@@ -195,10 +202,6 @@ class KernelAttempts:
         """Know what a task kept of a checkpoint before this process was there."""
         self._cuts.note(checkpoint, task, np.array(kept, np.int64))
 
-    def drain(self) -> None:
-        """Empty the logs of what checkpoints hold, keeping what they say."""
-        self.logs.drain()
-
     # ------------------------------------------------------------------ what happens
 
     def stop(self, tasks: list[int]) -> None:
@@ -227,14 +230,17 @@ class KernelAttempts:
                 own.since = -1
 
     def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
-        """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning."""
+        """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning.
+
+        Those of ``keeps`` are sources that cannot rewind.
+        """
         after = [hook() for hook in self.hooks]
         after += [watch(tasks, checkpoint) for watch in self.watchers]
         memory = self._memory
         for task in tasks:
             if self.is_finished(task):
                 self._cuts.finish(task, memory.cells[self._places[task].all])
-        cuts = {task: self._cut(checkpoint, task) for task in tasks}
+        cuts = {task: self._cuts.of(checkpoint, task) for task in tasks}
         kept = {task: memory.cells[self._places[task].all] for task in keeps}
         for task in tasks:
             self._reset(task)
@@ -264,9 +270,6 @@ class KernelAttempts:
         return view(
             KernelCheckpoints, self._memory.cells, int(self._memory.tasks["checkpoints"][task])
         )
-
-    def _cut(self, checkpoint: int, task: int) -> Ints | None:
-        return self._cuts.of(checkpoint, task)
 
     def _partitions(self, task: int) -> range:
         return self._numbers(task, "first_partition", "partitions")

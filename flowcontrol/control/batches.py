@@ -1,6 +1,6 @@
 """The batches of windows with Spark's time between rounds, and their work on the memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flowcontrol.kernel.views import kernel_time, kernel_window, task_row, wake, watermark_operators
@@ -110,52 +110,6 @@ class WindowQuery(Kept):
         return True
 
 
-class BatchControl(Kept):
-    """The drivers of all queries of a job.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    tasks : mapping of str to sequence of BatchedTask
-        The tasks of each stage with windows.
-    """
-
-    _kept = ("_queries",)
-
-    def __init__(self, job: Job, tasks: Mapping[str, Sequence[BatchedTask]]) -> None:
-        self._job, self._tasks = job, tasks
-        self._queries = [WindowQuery(job, job.stage(name)) for name in tasks]
-
-    def next_round(self, number: int) -> int:
-        """Return the next round from ``number`` on before which they have something to do."""
-        return next_batch_end(self._job, number)
-
-    def before_round(self, number: int) -> list[str]:
-        """End the batches that end before a round; return the stages whose tasks look at it."""
-        if self.next_round(number) != number:
-            return []
-        return self.end_without_rows()
-
-    @property
-    def is_answering(self) -> bool:
-        """Whether some task puts out what a batch answers."""
-        return any(one.task.is_firing == 1 for own in self._tasks.values() for one in own)
-
-    def end_with_rows(self) -> list[str]:
-        """End the batches that have rows; return the stages whose tasks look at it."""
-        return [query.plan.name for query in self._queries if self._ends(query, least=1)]
-
-    def end_without_rows(self) -> list[str]:
-        """End the batches, with rows or without; return the stages whose tasks look at it."""
-        return [query.plan.name for query in self._queries if self._ends(query, least=0)]
-
-    def _ends(self, query: WindowQuery, least: int) -> bool:
-        tasks = self._tasks[query.plan.name]
-        has_enough = sum(one.held.batch.rows for one in tasks) >= least
-        return has_enough and query.end_batch(tasks)
-
-
 def window_stages_of(job: Job) -> list[str]:
     """Return the stages whose windows are answered in batches."""
     if not has_batches(job.scenario):
@@ -163,11 +117,8 @@ def window_stages_of(job: Job) -> list[str]:
     return [plan.name for plan in job.stages if plan.stage.window is not None]
 
 
-# --- The batches of windows with Spark's time on the kernel's memory
-
-
-class Batches(BatchControl):
-    """Ends batches in the memory, and has the tasks look at it.
+class Batches(Kept):
+    """The drivers of all queries of a job: they end batches in the memory.
 
     Parameters
     ----------
@@ -177,20 +128,40 @@ class Batches(BatchControl):
         Of its run, before the first round.
     """
 
+    _kept = ("_queries",)
+
     def __init__(self, job: Job, memory: Memory) -> None:
-        self._head, self._numbers = memory.head, job.tasks
+        self._job, self._head = job, memory.head
         stages = window_stages_of(job)
-        super().__init__(job, {name: list(map(self._task, job.tasks[name])) for name in stages})
+        self._tasks = {name: list(map(self._task, job.tasks[name])) for name in stages}
+        self._queries = [WindowQuery(job, job.stage(name)) for name in stages]
+
+    def next_round(self, number: int) -> int:
+        """Return the next round from ``number`` on before which they have something to do."""
+        return next_batch_end(self._job, number)
+
+    def before_round(self, number: int) -> None:
+        """End the batches that end before a round."""
+        if self.next_round(number) == number:
+            self.end()
 
     def are_answered(self, *, is_empty: bool) -> bool:
         """Tell whether a job that is empty has nothing to answer either; end its batches if not."""
-        return is_empty and not self.is_answering and not self.end_with_rows()
+        every = (one for own in self._tasks.values() for one in own)
+        return is_empty and not any(one.task.is_firing == 1 for one in every) and not self.end(1)
+
+    def end(self, least: int = 0) -> bool:
+        """End the batches that have so many rows; tell whether tasks have to look at one."""
+        have_ended = [self._ends(query, least) for query in self._queries]
+        return any(have_ended)
 
     def _ends(self, query: WindowQuery, least: int) -> bool:
-        has_ended = super()._ends(query, least)
-        for task in self._numbers[query.plan.name] if has_ended else ():
+        name, tasks = query.plan.name, self._tasks[query.plan.name]
+        if sum(one.held.batch.rows for one in tasks) < least or not query.end_batch(tasks):
+            return False
+        for task in self._job.tasks[name]:
             wake(self._head, task, self._head.round)
-        return has_ended
+        return True
 
     def _task(self, number: int) -> BatchedTask:
         head = self._head

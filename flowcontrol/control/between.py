@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from flowcontrol.control.alignment import Alignments
+from flowcontrol.control.alignment import AlignmentControl
 from flowcontrol.control.batches import Batches
 from flowcontrol.control.coordination import Coordination, Recovery
 from flowcontrol.control.throttle import ThrottleControl, controller_of
@@ -16,9 +16,6 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import has_batches, has_throttles_batches
 from flowcontrol.memory.memory import Memory
 from flowcontrol.state.kept import Kept
-
-# --- What acts between two rounds of a job: the coordinator, failures, a throttle, batches,
-# alignment.
 
 
 def acts_between(job: Job) -> bool:
@@ -50,7 +47,7 @@ class Between(Kept):
         What triggers checkpoints.
     recovery : Recovery or None
         What fails, and restarts.
-    alignments : Alignments or None
+    alignments : AlignmentControl or None
         What has sources wait for one another.
     batches : Batches or None
         What ends the batches of windows with Spark's time.
@@ -61,7 +58,7 @@ class Between(Kept):
     def __init__(
         self, job: Job, memory: Memory, begins_us: int = 0, own: Collection[int] | None = None
     ) -> None:
-        self._job, self._head = job, memory.head
+        self._job, self._memory, self._head = job, memory, memory.head
         self._controller = controller = controller_of(job)
         self.batches = Batches(job, memory) if has_batches(job.scenario) else None
         throttled = self.batches if has_throttles_batches(job.scenario) else None
@@ -76,7 +73,7 @@ class Between(Kept):
             coordinator = None if self.coordination is None else self.coordination.control
             self.recovery = Recovery(job, memory, coordinator, own)
         self._failures = None if self.recovery is None else self.recovery.control
-        self.alignments = Alignments(job, memory) if job.scenario.alignment_groups else None
+        self.alignments = AlignmentControl(job) if job.scenario.alignment_groups else None
 
     def before_round(self) -> int:
         """Have all act before the next round; return the round before which they do again."""
@@ -85,22 +82,22 @@ class Between(Kept):
             self.batches.before_round(self._head.round)
             due = min(due, self.batches.next_round(self._head.round + 1))
         if self.alignments is not None:
-            due = min(due, self.alignments.begin())
+            due = min(due, self.alignments.begin(self._memory))
         return due
 
     def act(self) -> None:
         """Have all act before the next round of a run that stops after every one."""
-        own = self.coordination
-        if own is not None and own.has_news:
-            own.hear()
         self.look()
         self.before_round()
 
     def look(self) -> None:
-        """Show a throttle's controller the rounds that are done, if it wants to see them.
+        """Show what was done to who waits for it, of a run that stops after every round.
 
-        Of a run that stops after every round, before the next one.
+        The coordinator hears of reports for which the kernel stops; a throttle's controller sees
+        the rounds, if it wants to.
         """
+        if self.coordination is not None and self.coordination.has_news:
+            self.coordination.hear()
         throttle, head = self.throttle, self._head
         if throttle is None or head.round == 0:
             return

@@ -13,7 +13,7 @@ same as looking at once, as long as nobody waits for an answer
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from flowcontrol.control.task_orders import (
     ABORTED,
@@ -48,6 +48,9 @@ REASONS = {
     a.LIMIT_EXCEEDED: "CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED",
 }
 """Flink's names of why a task declines."""
+
+NEVER: Final = sys.maxsize
+"""A round that does not come."""
 
 URGENT = frozenset({b.DECLINED, b.ENDED})
 """Reports that a clock must not hold back."""
@@ -158,18 +161,18 @@ class CheckpointControl(Kept):
         """
         return kind != b.WRITES and (kind != b.TAKEN or not self.uploads.writes_nothing)
 
-    def next_round(self) -> int | None:
+    def next_round(self) -> int:
         """Return the round before which :meth:`before_round` must be called at the latest.
 
         It is that of the next trigger or expiry, and of the next report that has been heard if
-        somebody waits for it; None: nothing is due. A clock that holds reports back must call
+        somebody waits for it; NEVER: nothing is due. A clock that holds reports back must call
         :meth:`hear` at once with one that is no acknowledgement, and with every one while
         :attr:`is_waiting`.
         """
         due = self._next_due()
         if self.is_waiting or self._urgent:
-            due = _sooner(due, self._next_arrival())
-        return None if due is None else max(self._last_round + 1, due)
+            due = min(due, self._next_arrival())
+        return max(self._last_round + 1, due)
 
     @property
     def is_waiting(self) -> bool:
@@ -215,8 +218,8 @@ class CheckpointControl(Kept):
         orders: list[TaskOrder] = []
         is_direct, due = self.uploads.writes_nothing, self._next_due()
         while True:
-            at = _sooner(due, self._next_arrival())
-            if at is None or at > number:
+            at = min(due, self._next_arrival())
+            if at > number:
                 break
             self._last_round = at
             if not is_direct:
@@ -229,28 +232,25 @@ class CheckpointControl(Kept):
             if at == due:
                 self.coordinator.tick(at * self._round_us)
             if self.coordinator.has_actions or at == due or not is_direct:
-                orders += self._orders(at)
+                orders += self.orders(at)
                 due = self._next_due()
         self._urgent = self._urgent and any(report.kind in URGENT for report in self._heard)
         self._last_round = number
         return orders + self._slow_down(number) if self._slows else orders
 
-    def _next_due(self) -> int | None:
-        """Return the round of the next trigger, expiry or savepoint; None: there is none."""
-        time = self.coordinator.next_time
-        if self._savepoints and (time is None or self._savepoints[0].at_us < time):
-            time = self._savepoints[0].at_us
-        return None if time is None else -(-time // self._round_us)
+    def _next_due(self) -> int:
+        """Return the round of the next trigger, expiry or savepoint; NEVER: there is none."""
+        times = [self.coordinator.next_time, *(one.at_us for one in self._savepoints[:1])]
+        rounds = (-(-time // self._round_us) for time in times if time is not None)
+        return min(rounds, default=NEVER)
 
-    def _next_arrival(self) -> int | None:
+    def _next_arrival(self) -> int:
         """Return the round of the next report or acknowledgement, or end of an upload."""
-        found = self._heard[0].round + self.latency if self._heard else None
-        if self.uploads.writes_nothing:
-            return found
+        found = self._heard[0].round + self.latency if self._heard else NEVER
         if self._arriving:
-            found = _sooner(found, self._arriving[0][0])
+            found = min(found, self._arriving[0][0])
         if (next_us := self.uploads.next_us()) is not None:
-            found = _sooner(found, -(-next_us // self._round_us) + 1)
+            found = min(found, -(-next_us // self._round_us) + 1)
         return found
 
     def _upload(self, at: int) -> None:
@@ -297,7 +297,7 @@ class CheckpointControl(Kept):
             self._ended.add(task)
         elif report.kind == b.FINISHED:
             self._ended.discard(task)
-            self._handled[task] = sys.maxsize
+            self._handled[task] = NEVER
         if report.kind == b.DECLINED:
             now = at * self._round_us
             self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
@@ -322,8 +322,8 @@ class CheckpointControl(Kept):
         kind = STOP_SAVEPOINT if savepoint.stop else SAVEPOINT
         self.coordinator.request(now, kind, periodic=False)
 
-    def _orders(self, at: int) -> list[TaskOrder]:
-        """Return what the tasks are told of what has just happened.
+    def orders(self, at: int) -> list[TaskOrder]:
+        """Return what the tasks are told of what has happened since it was asked last.
 
         So many barriers may be under way, no more: a checkpoint too many is declined.
         """
@@ -423,10 +423,6 @@ class CheckpointControl(Kept):
         own = {task: found.get(task, none) for task in tasks}
         return {task: (max(0, one.persisted), max(0, one.full_size)) for task, one in own.items()}
 
-    def orders(self, at: int) -> list[TaskOrder]:
-        """Return what the tasks are told of what has happened since it was asked last."""
-        return self._orders(at)
-
     # ------------------------------------------------------------------ state
 
     def state(self) -> dict[str, Any]:
@@ -439,10 +435,3 @@ class CheckpointControl(Kept):
         self._savepoints = self._savepoints[len(self._savepoints) - others.pop("savepoints") :]
         super().restore(others)
         self._urgent = bool(self._heard)
-
-
-def _sooner(one: int | None, other: int | None) -> int | None:
-    """Return the lesser of two rounds; None is never."""
-    if one is None or other is None:
-        return one if other is None else other
-    return min(one, other)

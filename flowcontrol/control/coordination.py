@@ -60,8 +60,7 @@ class Recovery:
     @property
     def next_round(self) -> int:
         """The round before which it wants to be asked."""
-        due = self.control.next_round()
-        return self._rounds if due is None else due
+        return min(self._rounds, self.control.next_round())
 
     def before_round(self, number: int, orders: list[TaskOrder]) -> list[TaskOrder]:
         """Do what is due before a round; the coordinator has given these orders for it.
@@ -201,14 +200,13 @@ class Coordination(Kept):
         self._heard = self._logged()
         self._head.reports_count = 0
         if self.delivery is not None:
-            self.delivery.hear_rows(self._heard)
+            self.delivery.hear(self._heard)
         wanted = self.control.wants
         self.control.hear([CheckpointReport(*row) for row in self._heard if wanted(row[KIND])])
 
     def _plan(self) -> None:
         """Say when it looks next, and whether the kernel stops at a report."""
-        due = self.control.next_round()
-        self._due = self._job.rounds if due is None else due
+        self._due = min(self._job.rounds, self.control.next_round())
         self._head.reports_wanted = 0 if self.control.is_waiting else len(self._reports) // 2
 
     def _logged(self) -> list[list[int]]:

@@ -8,8 +8,8 @@ barrier, less what the receiver had processed at its own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from flowcontrol.kernel.machines import CONNECTION_CELLS, tcp_connection
 from flowcontrol.kernel.views import kernel_window, out_row, task_row, wake, windows_of
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.memory import Memory
+from flowcontrol.memory.places import Ints
 from flowcontrol.protocol.event_time.watermarks import mark_bytes
 from flowcontrol.protocol.windows.keeping import ENTRY, FURTHER, put_entries
 from flowcontrol.state.declared import cell, width
@@ -28,11 +29,8 @@ from flowcontrol.systems.tcp import NOBODY, TcpConnection, TcpMessage
 # --- What tasks held when they took their checkpoints: the state from which an attempt begins.
 
 
-C = TypeVar("C")
-
-
-class Cuts(Generic[C]):
-    """The cuts of all tasks by checkpoint, in whatever form a clock has them.
+class Cuts:
+    """The cuts of all tasks by checkpoint: the cells that each has kept.
 
     Notes
     -----
@@ -40,18 +38,18 @@ class Cuts(Generic[C]):
     """
 
     def __init__(self) -> None:
-        self._taken: dict[int, dict[Hashable, C]] = {}
-        self._finished: dict[Hashable, C] = {}
+        self._taken: dict[int, dict[int, Ints]] = {}
+        self._finished: dict[int, Ints] = {}
 
-    def note(self, checkpoint: int, task: Hashable, cut: C) -> None:
+    def note(self, checkpoint: int, task: int, cut: Ints) -> None:
         """Keep what a task held when it took a checkpoint."""
         self._taken.setdefault(checkpoint, {})[task] = cut
 
-    def finish(self, task: Hashable, cut: C) -> None:
+    def finish(self, task: int, cut: Ints) -> None:
         """Keep what a task held when it finished."""
         self._finished[task] = cut
 
-    def of(self, checkpoint: int, task: Hashable) -> C | None:
+    def of(self, checkpoint: int, task: int) -> Ints | None:
         """Return what a task restores from a completed checkpoint; None: it begins anew."""
         if checkpoint < 0:
             return None
@@ -60,7 +58,7 @@ class Cuts(Generic[C]):
             taken[task] = self._finished[task]  # a later attempt may finish elsewhere
         return taken.get(task)
 
-    def has(self, checkpoint: int, task: Hashable) -> bool:
+    def has(self, checkpoint: int, task: int) -> bool:
         """Tell whether it is known what a task held when it took a checkpoint."""
         return task in self._taken.get(checkpoint, {})
 
@@ -69,7 +67,7 @@ class Cuts(Generic[C]):
         for checkpoint in [one for one in self._taken if one < before]:
             del self._taken[checkpoint]
 
-    def forget_finished(self, tasks: Iterable[Hashable]) -> None:
+    def forget_finished(self, tasks: Iterable[int]) -> None:
         """Forget that tasks have finished: they were restarted."""
         for task in tasks:
             self._finished.pop(task, None)

@@ -6,17 +6,18 @@ not on when a clock looked. The account of a sink subtask is :class:`flowcontrol
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
 from itertools import chain
 from typing import Any, Final
 
+from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.delivery_sinks import Counts, SinkAccount, rows_of_inputs, sink_groups
-from flowcontrol.control.failures import Attempts, FailureControl, Watcher
+from flowcontrol.control.failures import FailureControl, Watcher
 from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
 from flowcontrol.protocol.commits.transactions import Guarantee
+from flowcontrol.state.declared import cell
 from flowcontrol.state.kept import Kept
 from flowcontrol.state.network import CheckpointReport
 
@@ -31,8 +32,7 @@ Event = list[Any]
 """Round, class, number, kind, and what belongs to it: as JSON takes it."""
 
 _TASK, _OF_KIND, _ID, _AT, _RECORDS = (
-    [field.name for field in fields(CheckpointReport)].index(name)
-    for name in ("task", "kind", "checkpoint", "round", "records")
+    cell(CheckpointReport, name) for name in ("task", "kind", "checkpoint", "round", "records")
 )
 """Where the fields of a report are."""
 
@@ -109,14 +109,8 @@ class DeliveryControl(Kept, Watcher):
 
     # ------------------------------------------------------------------ what it is told
 
-    def hear(self, reports: Iterable[CheckpointReport]) -> None:
-        """Take what tasks report, each in its round."""
-        for one in reports:
-            if one.task in self._by_task and one.kind in _KINDS:
-                self._tell(one.round, _KINDS[one.kind], one.task, one.checkpoint, one.records)
-
-    def hear_rows(self, rows: Iterable[Sequence[int]]) -> None:
-        """Take the same as rows of numbers, in the order of the fields of a report."""
+    def hear(self, rows: Iterable[Sequence[int]]) -> None:
+        """Take what tasks report, each in its round: the numbers of a report, in their order."""
         for row in rows:
             if row[_TASK] in self._by_task and row[_OF_KIND] in _KINDS:
                 self._tell(row[_AT], _KINDS[row[_OF_KIND]], row[_TASK], row[_ID], row[_RECORDS])
@@ -143,7 +137,7 @@ class DeliveryControl(Kept, Watcher):
         self._events = [one for one in self._events if (one[_KIND], one[_ROUND]) != lost]
 
     def restarting(
-        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
+        self, number: int, restart: Restart, keeps: Sequence[int], attempts: KernelAttempts
     ) -> None:
         """Note that tasks begin anew in a round; called before they do.
 
@@ -155,7 +149,7 @@ class DeliveryControl(Kept, Watcher):
             Which tasks, from which checkpoint.
         keeps : sequence of int
             Their sources that cannot rewind.
-        attempts : Attempts
+        attempts : KernelAttempts
             The tasks as they were in the end.
         """
         tasks, checkpoint = set(restart.tasks), restart.checkpoint
@@ -237,7 +231,7 @@ class DeliveryControl(Kept, Watcher):
         return found
 
     def _rows_again(
-        self, restart: Restart, keeps: Collection[int], attempts: Attempts, routed: Counts
+        self, restart: Restart, keeps: Collection[int], attempts: KernelAttempts, routed: Counts
     ) -> dict[str, list[int] | None]:
         """Return the rows since the checkpoint that come again, by sink; None: all of them.
 

@@ -7,11 +7,12 @@ regions are cancelled, pending checkpoints aborted; when the strategy's delay is
 cancelled, the latest completed checkpoint is restored; when the last task has its state, all begin.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from flowcontrol.control.checkpoints import CheckpointControl
+from flowcontrol.control.attempts import KernelAttempts
+from flowcontrol.control.checkpoints import NEVER, CheckpointControl
 from flowcontrol.control.task_orders import Restart, TaskOrder
 from flowcontrol.layout.failover import Failover, death_seen_us
 from flowcontrol.layout.job import Job
@@ -33,50 +34,6 @@ DETECT, CANCEL, BEGIN, RUN, CATCH_UP, FAIL = range(6)
 """Steps of the agenda, in the order in which those of one round are taken."""
 
 
-ChannelCounts = Mapping[str, Sequence[tuple[int, int]]]
-"""Records by the name of an edge, of each of its channels in their order: in, and out."""
-
-
-class Attempts(Protocol):
-    """The tasks of a run, by number, as a clock has them."""
-
-    def is_finished(self, task: int) -> bool:
-        """Tell whether a task has processed everything."""
-
-    def source(self, task: int) -> tuple[int, int]:
-        """Return how far a source is, and how many records wait in its log; -1: it has none."""
-
-    def position(self, task: int, checkpoint: int) -> int:
-        """Return how far a source was when it took a checkpoint, or had finished; 0: no such."""
-
-    def stop(self, tasks: list[int]) -> None:
-        """Have tasks do nothing from this round on."""
-
-    def start(self, tasks: list[int], checkpoint: int, keeps: list[int]) -> None:
-        """Have tasks begin anew in this round, from a checkpoint; -1: from the beginning.
-
-        Those of ``keeps`` are sources that cannot rewind.
-        """
-
-    def most_emitted(self, task: int) -> int:
-        """Return how many records a source emits in a round at most; 0: nobody knows."""
-
-    def in_flight(self) -> int:
-        """Return how many records are written to channels and not taken up."""
-
-    def taken(self, task: int) -> int:
-        """Return how many records a task has taken up; a source: emitted."""
-
-    def channels(self) -> ChannelCounts:
-        """Return what was put out to each channel, written or pending, and taken up from it."""
-
-    def cut_channels(self, checkpoint: int) -> ChannelCounts:
-        """Return the same of a checkpoint: by the sender's barrier, and by the receiver's cut.
-
-        With barriers at least once the latter may be more. Nothing of no checkpoint, -1.
-        """
-
-
 class Watcher:
     """Somebody who is told of what happens to tasks, at the start of the round; it may not care."""
 
@@ -87,7 +44,7 @@ class Watcher:
         """Note that the JobManager dies."""
 
     def restarting(
-        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
+        self, number: int, restart: Restart, keeps: Sequence[int], attempts: KernelAttempts
     ) -> None:
         """Note that tasks are about to begin anew, but for the sources that cannot rewind."""
 
@@ -114,7 +71,7 @@ class FailureControl(Kept):
     ----------
     job : Job
         The scenario, laid out, with faults.
-    attempts : Attempts
+    attempts : KernelAttempts
         Its tasks.
     checkpoints : CheckpointControl, optional
         Its coordinator, if it has checkpoints.
@@ -143,7 +100,7 @@ class FailureControl(Kept):
     _values = (Restart, _Event)
 
     def __init__(
-        self, job: Job, attempts: Attempts, checkpoints: CheckpointControl | None = None
+        self, job: Job, attempts: KernelAttempts, checkpoints: CheckpointControl | None = None
     ) -> None:
         if job.faults is None:
             raise ValueError(f"{job.scenario.name!r} has nothing that fails")
@@ -166,18 +123,18 @@ class FailureControl(Kept):
 
     # ------------------------------------------------------------------ when
 
-    def next_round(self) -> int | None:
-        """Return the round before which :meth:`before_round` must be called; None: none.
+    def next_round(self) -> int:
+        """Return the round before which :meth:`before_round` must be called; NEVER: none.
 
         It must be called besides before the round in which the coordinator fails the job.
         """
-        return min(self._agenda)[0] if self._agenda else None
+        return min(self._agenda)[0] if self._agenda else NEVER
 
     def is_due(self, number: int) -> bool:
         """Tell whether :meth:`before_round` has anything to do before a round."""
-        own, due = self._checkpoints, self.next_round()
+        own = self._checkpoints
         has_failed = own is not None and own.failed_at > self._checkpoints_failed_at
-        return has_failed or (due is not None and due <= number)
+        return has_failed or self.next_round() <= number
 
     def before_round(self, number: int) -> list[TaskOrder]:
         """Do what is due by the start of a round; the coordinator has done its part.

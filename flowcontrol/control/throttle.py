@@ -78,7 +78,7 @@ class ThrottleControl:
         )
         self._tell(self.controller.look(seen))
         if self._batches is not None and self.controller.found_nothing:
-            self._batches.end_without_rows()
+            self._batches.end()
 
     def _tell(self, commands: list[c.Command]) -> None:
         for (plan, index), command in zip(self._sources, commands, strict=True):

@@ -33,7 +33,7 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.sink import StageSink, pieces_of
-from flowcontrol.live.stage_rows import count_of
+from flowcontrol.live.stage_rows import count_of, with_texts
 from flowcontrol.live.work import writers_of
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-Reports = dict[int, dict[str, Any]]
 Orders = dict[int, SubtaskOrder]
 """By subtask."""
 
@@ -78,11 +77,11 @@ class StageBatch:
         self, job: Job, stage: str, paths: RunPaths, schema: pa.Schema, run_id: str
     ) -> None:
         self.plan = plan = job.stage(stage)
-        ledgers: dict[str, Ledger] = {}
-        for link in plan.inputs:
-            ledgers[link.name] = Ledger(paths.ledger(link), "receiver", run_id, job.latency)
-        for link in plan.outputs:
-            ledgers[link.name] = Ledger(paths.ledger(link), "sender", run_id, job.latency)
+        ledgers = {
+            link.name: Ledger(paths.ledger(link), side, run_id, job.latency)
+            for side, links in (("receiver", plan.inputs), ("sender", plan.outputs))
+            for link in links
+        }
         others = [link for link in links_heard(job, plan) if link.name not in ledgers]
         views = {
             link.name: LedgerView(create_ledger(paths.ledger(link)), run_id) for link in others
@@ -129,7 +128,7 @@ class StageBatch:
             for number in rounds:
                 works = runtime.advance(number)
                 for sink in self._sinks.values():
-                    sink.begin_round(number, runtime.heard)
+                    sink.begin_round(number, runtime.restarts.mail.heard)
                 for done in works:
                     if done.records or len(rounds) > 1:
                         orders.setdefault(done.index, []).append(self._orders.order(last, done))
@@ -154,11 +153,11 @@ class StageBatch:
         orders, last = {i: order for i, order in orders.items() if order.rows}, rounds[-1]
         if self._windows is None and (not orders or self._all_exchanged(last, orders)):
             return {}
-        reports = self._executed(rows) if orders else {}
+        reports = [json.loads(row[RESULT]) for row in rows.collect()] if orders else []
+        files: dict[int, Files] = {report["subtask"]: report["files"] for report in reports}
         crash_point(self.plan.name, last, CrashPoint.BEFORE_EXCHANGE)
-        files = {i: report["files"] for i, report in reports.items()}
         if self._windows is not None:
-            files = self._results(self._windows, last, reports)
+            files = self._results(self._windows, last, files)
         for place, link in enumerate(self.plan.outputs):
             self._commit_exchange(rounds, place, link, files)
         tables = [(table, self._written(place, files)) for place, table in self._tables.items()]
@@ -181,22 +180,14 @@ class StageBatch:
                 found[done.index] = files[done.index][first : first + counts[place]]
         return found
 
-    @staticmethod
-    def _executed(rows: DataFrame) -> Reports:
-        """Have executors do the work of the subtasks that rows move at; return what they report."""
-        found = [json.loads(row[RESULT]) for row in rows.collect()]
-        return {report["subtask"]: report for report in found}
-
-    def _results(self, windows: WindowResults, number: int, reports: Reports) -> dict[int, Files]:
+    def _results(
+        self, windows: WindowResults, number: int, files: Mapping[int, Files]
+    ) -> dict[int, Files]:
         """Write the results of all subtasks; return the files of each, that of the table last.
 
         What was late is committed: executors have written it.
         """
-        late = [
-            _packed(i, report["files"][0])
-            for i, report in sorted(reports.items())
-            if report["files"][0]
-        ]
+        late = [_packed(i, own[0]) for i, own in sorted(files.items()) if own[0]]
         if late:
             windows.late.commit(number, late)
         return {
@@ -232,13 +223,13 @@ class StageBatch:
         """
         runtime, job = self._runtime, self._runtime.job
         before = number - 1 - rounds_at_once(job, job.stage(link.edge.receiver))
-        if before < 0 or runtime.began_after(before):
+        if before < 0 or runtime.restarts.began_after(before):
             return {}
         rows = self._ledgers[link.name].rows("receiver", before)
         taken = {(row["sender"], row["receiver"]): count_of(row, "processed") for row in rows}
         if self._state is not None:
             self._state.refresh()
-            for kept in self._state.all_cuts(runtime.is_needed):
+            for kept in self._state.all_cuts(runtime.restarts.is_needed):
                 self._hold_back(taken, link, kept)
         return taken
 
@@ -256,10 +247,10 @@ class StageBatch:
 
     def _commit_state(self, number: int) -> None:
         """Keep what subtasks held at checkpoints that they took in the round."""
-        noted = self._runtime.noted
+        noted = self._runtime.restarts.noted
         if self._state is not None and noted:
             crash_point(self.plan.name, number, CrashPoint.BEFORE_STATE)
-            self._state.commit(number, noted, self._runtime.is_needed)
+            self._state.commit(number, noted, self._runtime.restarts.is_needed)
 
     def _commit_ledgers(self, last: int, held: list[Any]) -> None:
         """Commit the rows of the rounds to each ledger; ``held`` is of all but the last one."""
@@ -270,7 +261,7 @@ class StageBatch:
             count = self.plan.stage.parallelism
             sinks = [{one.name: one.state_of(index) for one in every} for index in range(count)]
         for kept in (*held, self._runtime.kept(last)):
-            for link, found in self._runtime.rows(kept, sinks).items():
+            for link, found in with_texts(self.plan, kept, sinks).items():
                 rows[link].append(found)
         for done, (name, ledger) in enumerate(self._ledgers.items()):
             if done == 1:

@@ -53,23 +53,6 @@ def window_folder(plan: JobVertex) -> str:
     return table_name(plan.name) if stated is None else stated.path
 
 
-def window_order(late: Path, number: int, done: SubtaskRound) -> SubtaskOrder:
-    """Return what an executor does with the rows that a subtask with windows took up in a round.
-
-    Parameters
-    ----------
-    late : Path
-        Table of the rows that come too late.
-    number : int
-        The round.
-    done : SubtaskRound
-        What the subtask did in it.
-    """
-    work = _work(done)
-    found = np.array([taken - done.first - 1 for taken in work.late], np.int64)
-    return SubtaskOrder(done.records, (_whole(late, number, done, found),))
-
-
 def _whole(table: Path, number: int, done: SubtaskRound, rows: npt.NDArray[np.int64]) -> EdgeOrder:
     """Order rows into one file of a table; a round that is run again writes it again."""
     name = f"{done.plan.name}-{done.index}-{number}.parquet"
@@ -191,8 +174,9 @@ class StageOrders:
         """Return the order of a subtask, which has run a round, in a batch that ends with one."""
         plan = self._plan
         if plan.stage.window is not None:
-            late = self._paths.output(late_name(window_folder(plan)))
-            return window_order(late, number, done)
+            table = self._paths.output(late_name(window_folder(plan)))
+            late = np.array([taken - done.first - 1 for taken in _work(done).late], np.int64)
+            return SubtaskOrder(done.records, (_whole(table, number, done, late),))
         return SubtaskOrder(done.records, tuple(self.ways(number, done)))
 
     def ways(self, number: int, done: SubtaskRound) -> Iterator[EdgeOrder]:

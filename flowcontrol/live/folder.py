@@ -165,10 +165,6 @@ class RunPaths:
         """Return the rows that a source replays, split by subtask."""
         return self.root / "replay" / stage
 
-    def windows(self, stage: str) -> Path:
-        """Return the windows that a stage's subtasks hold."""
-        return self.root / "windows" / stage
-
     @property
     def state(self) -> Path:
         """The table of what tasks held at the checkpoints; ``checkpoints`` is one of results."""

@@ -138,15 +138,13 @@ class Observed(Running):
 
     def advance_to(self, end: int) -> int:
         """Look at the rounds before ``end``; return 0."""
-        head, own = self.memory.head, self.coordination
+        head = self.memory.head
         while head.round < end:
             self._begin()
             rows = self._history.rows(head.round)
             self._replica.look_at(shares_of(self.job, self.memory.places, rows))
             if 2 * head.ages_count > head.ages_most:
                 self.drain()
-            if own is not None and own.has_news:
-                own.hear()
             self.between.look()
         return 0
 

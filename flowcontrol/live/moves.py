@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flowcontrol.control.between import Between
+from flowcontrol.control.task_orders import Restart
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import FIRED, LATE, ROUTED, TAKEN, Move
 from flowcontrol.kernel.reports import window_bytes
@@ -22,6 +23,7 @@ from flowcontrol.live.shares import Shares
 from flowcontrol.live.sink import SinkMail
 from flowcontrol.live.work import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
 from flowcontrol.protocol.tasks.operators import Selectivity
+from flowcontrol.state.kept import Kept
 from flowcontrol.state.network import CheckpointReport
 from flowcontrol.state.tasks import TASK_INPUT
 from flowcontrol.trace.round_state import Result
@@ -193,7 +195,7 @@ class InFlight(NamedTuple):
     until: list[list[int]]
 
 
-class StageRestarts:
+class StageRestarts(Kept):
     """The checkpoints and the attempts of a stage's tasks.
 
     Parameters
@@ -202,7 +204,7 @@ class StageRestarts:
         The stage.
     replica : Replica
         In which its tasks run.
-    between : Between
+    between : Between or None
         What acts between its rounds.
     state : StateView
         What is kept of checkpoints; None: the job has none.
@@ -219,11 +221,16 @@ class StageRestarts:
         Of a source: how many records the earlier attempts of its subtasks have emitted.
     """
 
+    _kept = ("mail", "in_flight_to", "emitted")
+    _values = (InFlight,)
+
     def __init__(
-        self, plan: JobVertex, replica: Replica, between: Between, state: StateView | None
+        self, plan: JobVertex, replica: Replica, between: Between | None, state: StateView | None
     ) -> None:
         self._job, self._plan, self._state = replica.job, plan, state
-        self._replica, self._memory, self._between = replica, replica.memory, between
+        self._replica, self._memory = replica, replica.memory
+        self._coordination = None if between is None else between.coordination
+        self._recovery = None if between is None else between.recovery
         self._first, count = replica.own[0], len(replica.own)
         self._sizes = task_states(self._job)[self._first : self._first + count]
         self.mail = SinkMail(self._job, plan)
@@ -231,11 +238,11 @@ class StageRestarts:
         self.in_flight_to, self.emitted = dict[int, InFlight](), dict[int, int]()
         self._restarted = dict[int, int]()
         self._needed, self._next_id = frozenset[int](), 0
-        if between.coordination is not None:
-            between.coordination.control.on_notification = self.mail.note
-        if between.recovery is not None:
-            between.recovery.control.watcher = self.mail
-            between.recovery.attempts.watchers.append(self._begin_anew)
+        if self._coordination is not None:
+            self._coordination.control.on_notification = self.mail.note
+        if self._recovery is not None:
+            self._recovery.control.watcher = self.mail
+            self._recovery.attempts.watchers.append(self._begin_anew)
 
     # ------------------------------------------------------------------ a round
 
@@ -249,7 +256,7 @@ class StageRestarts:
 
     def deliver(self, number: int) -> None:
         """Find out what subtasks hear in a round, once all has acted that acts before it."""
-        recovery = self._between.recovery
+        recovery = self._recovery
 
         def runs(index: int) -> bool:
             return recovery is None or recovery.control.is_deployed(self._first + index)
@@ -274,9 +281,8 @@ class StageRestarts:
 
     def _begin_anew(self, tasks: list[int], checkpoint: int) -> Callable[[], None]:
         """Take notice of tasks that begin anew, before they do; return what is called then."""
-        recovery, number = self._between.recovery, self._memory.head.round
-        assert recovery is not None
-        attempts = recovery.attempts
+        assert self._recovery is not None
+        attempts, number = self._recovery.attempts, self._memory.head.round
         own = [task for task in tasks if task in self._replica.own]
         for task in own:
             is_first = checkpoint >= 0 and not attempts.has_cut(task, checkpoint)
@@ -301,9 +307,9 @@ class StageRestarts:
 
     def _began(self, checkpoint: int) -> int:
         """Return the round in which a checkpoint was triggered."""
-        own = self._between.coordination
-        assert own is not None
-        return own.control.coordinator.trigger_of(checkpoint)[0] // self._job.round_us
+        assert self._coordination is not None
+        coordinator = self._coordination.control.coordinator
+        return coordinator.trigger_of(checkpoint)[0] // self._job.round_us
 
     def _channels(self, task: int) -> list[range]:
         m = self._memory.head
@@ -335,11 +341,10 @@ class StageRestarts:
 
         A stage that still runs that round, or begins this one, needs no others.
         """
-        if self._between.coordination is None:
+        if self._coordination is None:
             return
-        own, recovery = self._between.coordination.control.coordinator, self._between.recovery
-        restarts = [] if recovery is None else recovery.control.restarts
-        restored = [one.checkpoint for one in restarts if one.running < 0 and not one.is_superseded]
+        own, every = self._coordination.control.coordinator, self._every_restart()
+        restored = [one.checkpoint for one in every if one.running < 0 and not one.is_superseded]
         self._needed = frozenset({own.latest_completed, *own.pending, *restored})
         self._next_id = own.next_id
 
@@ -349,9 +354,10 @@ class StageRestarts:
 
     def began_after(self, number: int) -> bool:
         """Tell whether tasks have begun anew after a round: their channels count from a cut on."""
-        recovery = self._between.recovery
-        restarts = [] if recovery is None else recovery.control.restarts
-        return any(one.running > number for one in restarts)
+        return any(one.running > number for one in self._every_restart())
+
+    def _every_restart(self) -> list[Restart]:
+        return [] if self._recovery is None else self._recovery.control.restarts
 
     # ------------------------------------------------------------------ state
 
@@ -360,16 +366,11 @@ class StageRestarts:
 
         What checkpoints hold besides counts was logged in this round and in others before.
         """
-        recovery = self._between.recovery
-        logged = [[], []] if recovery is None else recovery.attempts.logs.take_fresh()
-        return {
-            "logged": logged,
-            "mail": self.mail.state(),
-            "in_flight_to": [[index, *found] for index, found in self.in_flight_to.items()],
-            "emitted": [list(pair) for pair in self.emitted.items()],
-        }
+        own = self._recovery
+        logged = [[], []] if own is None else own.attempts.logs.take_fresh()
+        return {**super().state(), "logged": logged}
 
-    def restore(
+    def go_on_from(
         self, state: Mapping[str, Any], logged: Callable[[int], list[list[list[int]]]]
     ) -> None:
         """Go on from what :meth:`state` returned, and from what the table of the state keeps.
@@ -381,10 +382,8 @@ class StageRestarts:
         logged : callable
             Given a round, returns what was logged in it.
         """
-        self.mail.restore(state["mail"])
-        self.in_flight_to = {index: InFlight(*found) for index, *found in state["in_flight_to"]}
-        self.emitted = dict(state["emitted"])
-        recovery = self._between.recovery
+        self.restore({name: one for name, one in state.items() if name != "logged"})
+        recovery = self._recovery
         if recovery is None or self._state is None:
             return
         self._note_needed()

@@ -169,7 +169,7 @@ class RoundPlanner:
             made = plan.name, done.first, done.records
             rounds = arrival_rounds(runtime.job, plan, index, done.first, done.records)
             rounds = rounds or [(number, done.records)]
-            again = min(done.records, max(0, runtime.emitted_before(index) - done.first))
+            again = min(done.records, max(0, runtime.restarts.emitted.get(index, 0) - done.first))
             spans = list[Span]()
             if plan.stage.input is not None:
                 file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
@@ -186,7 +186,7 @@ class RoundPlanner:
         """
         link, first, count = self._runtime.plan.inputs[take.gate], take.first, take.records
         exchange, sender = self._exchanges[link.name], link.incoming(index)[take.channel].sender
-        restored, early = self._runtime.in_flight_to(index), 0
+        restored, early = self._runtime.restarts.in_flight_to.get(index), 0
         if restored is not None:
             early = max(0, min(count, restored.until[take.gate][take.channel] - first))
             for span in exchange.locate(sender, index, first, early):

@@ -124,10 +124,11 @@ def stage_replay(spark: SparkSession, job: Job, plan: JobVertex, folder: Path) -
     RunError
         If the input cannot be read.
     """
-    if not (folder / "rows.json").exists():
+    source = plan.stage.input
+    if source is not None and not (folder / "rows.json").exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        task = _Split(plan, folder, row_needs(job, plan))
+        task = _Split(plan, source, folder, row_needs(job, plan))
         announce_step(
             f"splitting the rows of {plan.name} by subtask", "2 s, and 1 s for a million rows"
         )
@@ -135,26 +136,21 @@ def stage_replay(spark: SparkSession, job: Job, plan: JobVertex, folder: Path) -
             counts = spark.sparkContext.parallelize([0], 1).map(task).collect()[0]
         except Exception as error:
             raise RunError(
-                f"stage {plan.name}: its input {_input(plan).path} cannot be read: "
-                f"{cause_of(str(error))}"
+                f"stage {plan.name}: its input {source.path} cannot be read: {cause_of(str(error))}"
             ) from error
         if sum(counts) == 0:
-            raise RunError(f"the input of stage {plan.name} holds no rows: {_input(plan).path}")
+            raise RunError(f"the input of stage {plan.name} holds no rows: {source.path}")
         (folder / "rows.json").write_text(json.dumps({"counts": counts}))
     return Replay(folder)
-
-
-def _input(plan: JobVertex) -> Input:
-    if plan.stage.input is None:
-        raise RunError(f"stage {plan.name} replays nothing")
-    return plan.stage.input
 
 
 class _Split:
     """The task that reads the input and writes a file a subtask; it runs on an executor."""
 
-    def __init__(self, plan: JobVertex, folder: Path, needs: RowNeeds | None) -> None:
-        self.plan, self.folder, self.needs = plan, folder, needs
+    def __init__(
+        self, plan: JobVertex, source: Input, folder: Path, needs: RowNeeds | None
+    ) -> None:
+        self.plan, self.source, self.folder, self.needs = plan, source, folder, needs
 
     def __call__(self, _: int) -> list[int]:
         """Split the input; return the rows of each subtask."""
@@ -163,7 +159,7 @@ class _Split:
         routes: dict[tuple[str, int], list[np.ndarray[Any, Any]]] = {}
         counts, position = [0] * width, 0
         stamper = None if self.needs is None else RowStamper(self.needs)
-        for batch in read_rows(_input(self.plan)):
+        for batch in read_rows(self.source):
             if stamper is not None:
                 stamper.add(batch)
             table = pa.Table.from_batches([_spark_types(batch)])

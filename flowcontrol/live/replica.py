@@ -33,8 +33,7 @@ from flowcontrol.kernel.views import REPORT_CELLS, collect, kernel_checkpoints, 
 from flowcontrol.layout.job import Job
 from flowcontrol.live.shares import (
     COUNTED,
-    InputShare,
-    OutputShare,
+    ChannelShare,
     Runs,
     SharedMachines,
     Shares,
@@ -144,11 +143,11 @@ class Replica:
                 into = v.in_row(m, channel)
                 out = v.out_row(m, into.out)
                 if into.credits_most > 0:
-                    _empty(v.credit_queue(m, into.credits, into.credits_most))
+                    _emptied(v.credit_queue(m, into.credits, into.credits_most), ())
                 v.clear_bit(m, v.partition_row(m, out.partition).credited, out.place)
             for channel in self._outputs[task]:
                 out = v.out_row(m, channel)
-                _empty(v.wire_queue(m, out.input))
+                _emptied(v.wire_queue(m, out.input), ())
                 free_runs(m, out.runs)
                 v.in_row(m, out.input).recorded = 0  # its receiver records
         self._counted = [getattr(m, name) for name in COUNTED]
@@ -208,32 +207,24 @@ class Replica:
             if old != new
         ]
 
-    def _take_input(self, channel: int) -> InputShare:
-        m = self._head
+    def _take_input(self, channel: int) -> ChannelShare:
+        m, share = self._head, self._standing.share("input", channel)
         into = v.in_row(m, channel)
         out = v.out_row(m, into.out)
-        told: list[list[int]] = []
         if into.credits_most > 0:
-            told = _emptied(v.credit_queue(m, into.credits, into.credits_most), _CREDIT)
+            told = v.credit_queue(m, into.credits, into.credits_most)
+            share.messages = _emptied(told, _CREDIT)
         credited = v.partition_row(m, out.partition).credited
-        has_news = v.next_bit(m, credited, out.place + 1, out.place - 1) == out.place
-        return InputShare(
-            self._standing.differing(self._standing.row("input", channel)),
-            self._standing.differing(self._standing.queues("received", channel)),
-            self._runs(out.runs),
-            told,
-            has_news,
-        )
+        share.has_news = v.next_bit(m, credited, out.place + 1, out.place - 1) == out.place
+        share.runs = self._runs(out.runs)
+        return share
 
-    def _take_output(self, channel: int) -> OutputShare:
-        m = self._head
+    def _take_output(self, channel: int) -> ChannelShare:
+        m, share = self._head, self._standing.share("output", channel)
         out = v.out_row(m, channel)
-        return OutputShare(
-            self._standing.differing(self._standing.row("output", channel)),
-            self._standing.differing(self._standing.queues("finished", channel)),
-            _emptied(v.wire_queue(m, out.input), _MESSAGE),
-            self._runs(out.runs),
-        )
+        share.messages = _emptied(v.wire_queue(m, out.input), _MESSAGE)
+        share.runs = self._runs(out.runs)
+        return share
 
     def _runs(self, runs: f.RunList) -> Runs:
         found, number = [], runs.head
@@ -264,13 +255,11 @@ class Replica:
     def _restore(self, task: int, share: TaskShare) -> None:
         m = self._head
         self._standing.put(share.cells)
+        for _, _, one in share.channels():
+            self._standing.put(one.cells)
+            self._standing.put(one.queues)
         for channel, into in share.inputs.items():
-            self._standing.put(into.cells)
-            self._standing.put(into.queues)
             self._push(v.out_row(m, v.in_row(m, channel).out), into.runs)
-        for out in share.outputs.values():
-            self._standing.put(out.cells)
-            self._standing.put(out.queues)
         if share.runs:
             log = v.source_log(m, int(self.memory.tasks["log"][task]))
             for emitted, count, stamp, _ in share.runs:
@@ -341,10 +330,9 @@ class Replica:
         """Have the channels of ghosts count at their side what they counted after a round."""
         rows, pairs = list[Ints](), list[int]()
         for share in ghosts:
-            for part, own in (("input", share.inputs), ("output", share.outputs)):
-                for channel, one in own.items():
-                    rows.append(self._standing.row(part, channel))
-                    pairs += one.cells
+            for side, channel, one in share.channels():
+                rows.append(self._standing.row(side, channel))
+                pairs += one.cells
         if rows:
             self._standing.show(np.concatenate(rows), pairs)
 
@@ -363,14 +351,12 @@ class Replica:
             held = kernel_checkpoints(m, v.task_row(m, task).checkpoints)
             at = held.cuts + cut[0] % CUT_SLOTS * (1 + held.cut_cells)
             cells[at : at + len(cut)] = cut
-        for channel, into in share.inputs.items():
-            self._standing.show_queues("received", channel, into.queues)
-            if self._wants_runs:
-                out = v.out_row(m, v.in_row(m, channel).out)
-                free_runs(m, out.runs)
-                self._push(out, into.runs)
-        for channel, out_share in share.outputs.items():
-            self._standing.show_queues("finished", channel, out_share.queues)
+        for side, channel, one in share.channels():
+            self._standing.show_queues(side, channel, one.queues)
+        for channel, into in share.inputs.items() if self._wants_runs else ():
+            out = v.out_row(m, v.in_row(m, channel).out)
+            free_runs(m, out.runs)
+            self._push(out, into.runs)
 
     def _push(self, out: f.KernelSubpartition, runs: Runs) -> None:
         for emitted, count, stamp, kind in runs:
@@ -379,7 +365,7 @@ class Replica:
             else:
                 push_run(self._head, out.runs, emitted, count, stamp)
 
-    def _send(self, channel: int, share: OutputShare) -> None:
+    def _send(self, channel: int, share: ChannelShare) -> None:
         """Put what a sender has put into a channel in a round on its way to the receiver."""
         m = self._head
         out = v.out_row(m, channel)
@@ -401,20 +387,20 @@ class Replica:
             if sender.own.handled >= into.recorded:
                 into.recorded = 0
 
-    def _tell(self, channel: int, share: InputShare) -> None:
+    def _tell(self, channel: int, share: ChannelShare) -> None:
         """Put what a receiver has told in a round on its way to the sender."""
         m = self._head
         into = v.in_row(m, channel)
         out = v.out_row(m, into.out)
         if out.sender not in self._is_own and not self._sees_all:
             return
-        for values in share.told:
+        for values in share.messages:
             credits = v.credit_queue(m, into.credits, into.credits_most)
             credit = next_slot(credits)
             assign(credit, f.KernelCredit(*values))
             append(credits)
             wake_sender(m, out, credit.round)
-        if share.has_news and not share.told:
+        if share.has_news and not share.messages:
             wake_sender(m, out, m.round)
 
 
@@ -424,11 +410,6 @@ def broken(number: int, flags: int) -> ProtocolError:
     if flags & FLAG_PROTOCOL:
         text = f"round {number}: a message came without a buffer to put it in: rules were broken"
     return ProtocolError(text)
-
-
-def _empty(queue: Any) -> None:
-    while queue.ends.count > 0:
-        drop(queue)
 
 
 def _emptied(queue: Any, names: tuple[str, ...]) -> list[list[int]]:

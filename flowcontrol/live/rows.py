@@ -348,36 +348,36 @@ class SubtaskOrder:
     edges: tuple[EdgeOrder, ...]
 
 
-class SubtaskWork:
-    """What the task of each partition does with its rows, one subtask each.
+def work_of(order: SubtaskOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Do what the task of a partition does with its rows, those of one subtask.
 
     Parameters
     ----------
-    orders : dict of int to SubtaskOrder
-        By subtask.
+    order : SubtaskOrder
+        What is to be done.
+    batches : iterator of pyarrow.RecordBatch
+        The rows, in the order in which they are processed.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        What the task reports, in one row; nothing of no rows.
     """
-
-    def __init__(self, orders: dict[int, SubtaskOrder]) -> None:
-        self.orders = orders
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Do the work of the subtask whose rows these are."""
-        held = [batch for batch in batches if batch.num_rows]
-        if not held:
-            return
-        table = pa.Table.from_batches(held)
-        subtask = table.column(SUBTASK)[0].as_py()
-        order = self.orders[subtask]
-        if len(table) != order.rows:
-            raise RunError(
-                f"subtask {subtask} processes {order.rows} rows, but {len(table)} came: the "
-                "exchange log and the ledger disagree"
-            )
-        report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}
-        table = table.drop_columns([SUBTASK])
-        report["files"] = [write_rows(table, edge) for edge in order.edges]
-        yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
-        freeze_loaded()
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return
+    table = pa.Table.from_batches(held)
+    subtask = table.column(SUBTASK)[0].as_py()
+    if len(table) != order.rows:
+        raise RunError(
+            f"subtask {subtask} processes {order.rows} rows, but {len(table)} came: the "
+            "exchange log and the ledger disagree"
+        )
+    report: dict[str, Any] = {"subtask": subtask, "rows": len(table)}
+    table = table.drop_columns([SUBTASK])
+    report["files"] = [write_rows(table, edge) for edge in order.edges]
+    yield pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
+    freeze_loaded()
 
 
 def _fresh(edge: EdgeOrder, table: pa.Table) -> EdgeOrder:

@@ -9,9 +9,8 @@ executors read; foreachBatch's run says what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from flowcontrol.control.between import Between, acts_between
 from flowcontrol.layout.graph import JobEdge, JobVertex
@@ -20,14 +19,13 @@ from flowcontrol.layout.replay import NO_ROWS, Replayed
 from flowcontrol.layout.task_settings import alignment_of, has_batches, has_stamps
 from flowcontrol.layout.work import counts_processors
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.ledger.state_table import StateView
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.moves import InFlight, StageRestarts, works_of
+from flowcontrol.live.moves import StageRestarts, works_of
 from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
-from flowcontrol.live.sink import Heard
-from flowcontrol.live.stage_rows import Row, Rows, StageRows, between_of, shares_of, with_texts
+from flowcontrol.live.stage_rows import Row, Rows, StageRows, between_of, shares_of
 from flowcontrol.live.whole import is_whole, replica_of
 from flowcontrol.live.work import SubtaskRound
 from flowcontrol.memory.links import connections_of
@@ -148,7 +146,11 @@ class StageRuntime:
         The last round that was run; -1 before the first.
     works : list of SubtaskRound
         What the subtasks did in it.
+    restarts : StageRestarts
+        Checkpoints and attempts of its tasks, once a round was run.
     """
+
+    restarts: StageRestarts
 
     def __init__(
         self,
@@ -160,12 +162,13 @@ class StageRuntime:
     ) -> None:
         plan = job.stage(stage)
         self.job, self.plan, self.paths, self.views = job, plan, paths, views
+        self._own = [(link.name, "receiver") for link in plan.inputs]
+        self._own += [(link.name, "sender") for link in plan.outputs]
         self._hears_all = hears_all(job, plan)
         self.round, self.works = -1, list[SubtaskRound]()
         self._at_once = rounds_at_once(job, plan)
         self._replica: Replica | None = None
         self._between: Between | None = None
-        self._restarts: StageRestarts | None = None
         self._shares, self._state = Shares(), state
         if state is None and job.checkpoints is not None:
             self._state = StateView(paths.state)
@@ -189,21 +192,18 @@ class StageRuntime:
 
     def is_ready(self, number: int) -> bool:
         """Whether the rows of the round before are there: the neighbours', or all that it hears."""
-        before = number - 1
-        if self._hears_all:
-            views = self.views.values()
-            return all(v.last_batch(side) >= before for v in views for side in SIDES)
-        return self._last("sender", "receiver") >= before
+        heard = self._others if not self._hears_all else [*self._own, *self._others]
+        return all(self.views[name].last_batch(side) >= number - 1 for name, side in heard)
 
     def last_committed(self) -> int:
         """Return the last round whose own rows are in all of the ledgers; -1 before the first."""
-        return self._last("receiver", "sender")
+        return min(self.views[name].last_batch(side) for name, side in self._own)
 
-    def _last(self, of_inputs: str, of_outputs: str) -> int:
-        """Return the last round that a side of the inputs and one of the outputs have committed."""
-        sides = [(link, of_inputs) for link in self.plan.inputs]
-        sides += [(link, of_outputs) for link in self.plan.outputs]
-        return min(self.views[link.name].last_batch(side) for link, side in sides)
+    @property
+    def _others(self) -> list[tuple[str, str]]:
+        """The sides of its ledgers that are not its own."""
+        every = [(name, side) for name in self.views for side in SIDES]
+        return [end for end in every if end not in self._own]
 
     def is_committed(self, number: int) -> bool:
         """Whether this stage's own rows of a round are in all of its ledgers."""
@@ -240,21 +240,14 @@ class StageRuntime:
                     heard.add(self._shares if is_last else self._published(before, own=True))
                 replica.hear(heard)
         if self._between is not None:
-            self._act(number, self._between)
+            self.restarts.begin_round()
+            self._between.act()
+            self.restarts.deliver(number)
         self._shares = replica.run()
-        if self._restarts is not None:
-            self._restarts.end_round(number, self._shares)
+        self.restarts.end_round(number, self._shares)
         self.works = works_of(replica, self.plan, self._shares)
         self.round = number
         return self.works
-
-    def _act(self, number: int, between: Between) -> None:
-        """Have all act that act before a round."""
-        if self._restarts is not None:
-            self._restarts.begin_round()
-        between.act()
-        if self._restarts is not None:
-            self._restarts.deliver(number)
 
     def _restored(self, before: int) -> Replica:
         """Return the stage's tasks as they were after a round, by the stage's own rows."""
@@ -264,26 +257,22 @@ class StageRuntime:
         replica = replica_of(job, memory, range(first, first + plan.stage.parallelism))
         if self._hears_all and acts_between(job):
             self._between = Between(job, memory, own=replica.own)
-            if job.checkpoints is not None or job.faults is not None:
-                self._restarts = StageRestarts(plan, replica, self._between, self._state)
+        self.restarts = StageRestarts(plan, replica, self._between, self._state)
         if before < 0:
             return replica
         rows = self._rows_of(before, own=True)
         self._shares = shares_of(job, memory.places, rows)
         replica.restore(before, self._shares)
         if self._between is not None:
-            kept = between_of(rows, (*plan.inputs, *plan.outputs)[0])
+            kept = between_of(rows, self._own[0][0])
             self._between.restore(kept["between"])
-            if self._restarts is not None:
-                self._restarts.restore(kept["restarts"], self._logged)
+            self.restarts.go_on_from(kept["restarts"], self._logged)
         return replica
 
     def _logged(self, number: int) -> list[list[list[int]]]:
         """Return what the stage's tasks have logged of checkpoints in a round."""
-        link = (*self.plan.inputs, *self.plan.outputs)[0]
-        found: list[list[list[int]]] = between_of(self._rows_of(number, own=True), link)[
-            "restarts"
-        ]["logged"]
+        kept = between_of(self._rows_of(number, own=True), self._own[0][0])
+        found: list[list[list[int]]] = kept["restarts"]["logged"]
         return found
 
     def _published(self, number: int, *, own: bool) -> Shares:
@@ -294,11 +283,7 @@ class StageRuntime:
 
     def _rows_of(self, number: int, *, own: bool) -> Rows:
         """Return the rows of a round, by edge and side: the stage's own, or those of others."""
-        ends = [(link.name, "receiver") for link in self.plan.inputs]
-        ends += [(link.name, "sender") for link in self.plan.outputs]
-        if not own:
-            every = [(name, side) for name in self.views for side in SIDES]
-            ends = [end for end in every if end not in ends]
+        ends = self._own if own else self._others
         found: dict[str, dict[str, list[Row]]] = {name: {} for name, _ in ends}
         for name, side in ends:
             found[name][side] = self.views[name].rows(side, number)
@@ -312,39 +297,5 @@ class StageRuntime:
         rows = StageRows(self.job, self.plan, self._replica)
         between = None
         if self._between is not None:
-            between = {"between": self._between.state()}
-            if self._restarts is not None:
-                between["restarts"] = self._restarts.state()
+            between = {"between": self._between.state(), "restarts": self.restarts.state()}
         return rows.make(self._shares, self.works, between)
-
-    def rows(
-        self, held: Mapping[str, list[dict[str, Any]]], sinks: Sequence[Any]
-    ) -> dict[str, list[dict[str, Any]]]:
-        """Return the rows of a round, by edge name, with what the rules of sinks keep."""
-        return with_texts(self.plan, held, sinks)
-
-    @property
-    def heard(self) -> Heard:
-        """What a sink hears by the start of the round."""
-        return Heard() if self._restarts is None else self._restarts.mail.heard
-
-    @property
-    def noted(self) -> list[KeptCut]:
-        """What the subtasks held at the checkpoints that they took in the round."""
-        return [] if self._restarts is None else self._restarts.noted
-
-    def in_flight_to(self, index: int) -> InFlight | None:
-        """Return what was in flight to a subtask when it began anew, if it has not taken it up."""
-        return None if self._restarts is None else self._restarts.in_flight_to.get(index)
-
-    def emitted_before(self, index: int) -> int:
-        """Return how many records earlier attempts of a source's subtask have emitted."""
-        return 0 if self._restarts is None else self._restarts.emitted.get(index, 0)
-
-    def began_after(self, number: int) -> bool:
-        """Tell whether tasks have begun anew after a round: their channels count from a cut on."""
-        return self._restarts is not None and self._restarts.began_after(number)
-
-    def is_needed(self, checkpoint: int) -> bool:
-        """Tell whether an attempt may yet begin from a checkpoint, in this round or later."""
-        return self._restarts is not None and self._restarts.is_needed(checkpoint)

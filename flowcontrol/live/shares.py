@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,50 +46,31 @@ COUNTED = "arrived", "grants", "transfers"
 
 
 @dataclass
-class InputShare:
-    """A channel at its receiver, after a round.
+class ChannelShare:
+    """A channel at its receiver or at its sender, after a round.
 
     Attributes
     ----------
     cells : list of int
         Its row.
     queues : list of int
-        Cells of its queues: what it has received, and what was under way to it.
+        Cells of its queues: at a receiver what it has received, and what was under way to it; at a
+        sender buffers that are not sent, and credit under way to it.
     runs : list of list of int
-        The records in it when the round began, as far as they were not taken up.
-    told : list of list of int
-        What it has told its sender in the round: kind, value and round of arrival of each.
-    has_news : bool
-        Its sender is to look at it, where that sees its counts at once.
-    """
-
-    cells: Cells
-    queues: Cells = field(default_factory=list)
-    runs: Runs = field(default_factory=list)
-    told: list[list[int]] = field(default_factory=list)
-    has_news: bool = False
-
-
-@dataclass
-class OutputShare:
-    """A channel at its sender, after a round.
-
-    Attributes
-    ----------
-    cells : list of int
-        Its row.
-    queues : list of int
-        Cells of its queues: buffers that are not sent, and credit under way to it.
+        At a receiver the records in it when the round began, as far as they were not taken up; at a
+        sender those that were written in the round.
     messages : list of list of int
-        What was sent in the round: the fields of each ``KernelMessage``.
-    runs : list of list of int
-        The records that were written in the round.
+        What was sent in the round: the fields of each ``KernelMessage``, or of each
+        ``KernelCredit`` that the receiver has told its sender.
+    has_news : bool
+        The sender of a receiver is to look at it, where that sees its counts at once.
     """
 
-    cells: Cells
+    cells: Cells = field(default_factory=list)
     queues: Cells = field(default_factory=list)
-    messages: list[list[int]] = field(default_factory=list)
     runs: Runs = field(default_factory=list)
+    messages: list[list[int]] = field(default_factory=list)
+    has_news: bool = False
 
 
 @dataclass
@@ -102,7 +83,7 @@ class TaskShare:
         What belongs to it, its gates and its partitions, but to none of their channels.
     wake : int
         Round in which it is looked at next; -1: in none.
-    inputs, outputs : dict of int to InputShare, and to OutputShare
+    inputs, outputs : dict of int to ChannelShare
         Its channels, by their numbers at this side.
     runs : list of list of int
         When the records fell due that wait in the log of a throttled source.
@@ -110,12 +91,18 @@ class TaskShare:
         Of each checkpoint that it has taken in the round: its id, and the cells that it keeps.
     """
 
-    cells: Cells
-    wake: int
-    inputs: dict[int, InputShare]
-    outputs: dict[int, OutputShare]
+    cells: Cells = field(default_factory=list)
+    wake: int = -1
+    inputs: dict[int, ChannelShare] = field(default_factory=dict)
+    outputs: dict[int, ChannelShare] = field(default_factory=dict)
     runs: Runs = field(default_factory=list)
     cuts: list[list[int]] = field(default_factory=list)
+
+    def channels(self) -> Iterator[tuple[str, int, ChannelShare]]:
+        """Yield its channels, each with its side and its number there."""
+        for side, own in (("input", self.inputs), ("output", self.outputs)):
+            for channel, share in own.items():
+                yield side, channel, share
 
 
 @dataclass
@@ -238,11 +225,11 @@ class Standing:
         self.reset(places)
         self.put(pairs)
 
-    def show_queues(self, part: str, channel: int, pairs: Cells) -> None:
+    def show_queues(self, side: str, channel: int, pairs: Cells) -> None:
         """Have queues hold what they held: first where their slots are, then what is in these."""
-        rings = self.row(part, channel)
+        rings = self.row(_RINGS[side], channel)
         self.show(rings, pairs)
-        self.show(np.setdiff1d(self.queues(part, channel), rings), pairs)
+        self.show(np.setdiff1d(self.queues(side, channel), rings), pairs)
 
     # ------------------------------------------------------------------ where it is
 
@@ -289,15 +276,20 @@ class Standing:
             found = self._found[part, channel] = base + channel * each + cells
         return found
 
-    def queues(self, part: str, channel: int) -> Ints:
-        """Return the cells of a channel's queues, as large as they are now."""
+    def queues(self, side: str, channel: int) -> Ints:
+        """Return the cells of a channel's queues at a side, as large as they are now."""
         memory, m = self._memory, self._head
-        if part == "received":
+        if side == "input":
             areas = list(areas_of_input(memory, channel))
         else:
             into = v.out_row(m, channel).input
             areas = [*areas_of_output(memory, channel), *credits_of(memory, into)]
-        return np.concatenate([self.row(part, channel), *map(np.arange, *_ends(areas))])
+        return np.concatenate([self.row(_RINGS[side], channel), *map(np.arange, *_ends(areas))])
+
+    def share(self, side: str, channel: int) -> ChannelShare:
+        """Return a channel at a side, as far as cells have it."""
+        cells = self.differing(self.row(side, channel))
+        return ChannelShare(cells, self.differing(self.queues(side, channel)))
 
 
 def _sparse(cells: Ints) -> Ints:
@@ -333,6 +325,7 @@ _PARTS = {
     "finished": ("out", _cells(f.KernelSubpartition, ["finished"])),
 }
 """Cells of the rows of channels; where its runs are is a matter of each process."""
+_RINGS = {"input": "received", "output": "finished"}
 _LOG_ROW = _but(f.KernelLog, "runs")
 _TASK_ROW = _but(f.KernelTask, "wake", "next", "previous")
 """What of a task is not where it is on the wheel of its own process."""
@@ -360,7 +353,7 @@ class SharedMachines:
     ----------
     state : Machines
         As it was before the round.
-    sent : dict of int to list of (int, int)
+    sent : dict of int to list of list of int
         By channel of own tasks that has a connection: kind and records of each message that this
         has sent behind the round before.
     is_any : bool
@@ -374,15 +367,13 @@ class SharedMachines:
             task for task in range(m.tasks) if v.task_row(m, task).kind == f.CONNECTION
         ]
         self._cells, self._waiting = self._all_cells(), dict[int, int]()
-        self.sent = dict[int, list[tuple[int, int]]]()
+        self.sent = dict[int, list[list[int]]]()
         self.is_any = len(self._cells) > 0
         self._agreed, self.state = np.zeros(0, np.int64), Machines()
 
     def take(self) -> tuple[list[int], list[int]]:
         """Return what own tasks want of connections; put these back to what all agree on."""
         m, cells = self._head, self._memory.cells
-        if not self.is_any:
-            return [], []
         served = [m[m.active + m.tasks + i] for i in range(m.served)]
         m.served = 0
         queued: list[int] = []
@@ -396,8 +387,6 @@ class SharedMachines:
     def agree(self) -> None:
         """Note what is shared, as all processes have it before a round."""
         m, cells = self._head, self._memory.cells
-        if not self.is_any:
-            return
         self._agreed = cells[self._cells]
         self._waiting = {
             number: m[v.task_row(m, number).union + w.FIFO_COUNT] for number in self._connections
@@ -430,8 +419,7 @@ class SharedMachines:
             every[i] = task
         serve_machines(m, every, len(self._own))
         self.sent = {
-            channel: _newest(wire, wire.ends.count - before[channel])
-            for channel, wire in wires.items()
+            channel: sent_as(waiting_in(wire)[before[channel] :]) for channel, wire in wires.items()
         }
 
     def restore(self, machines: Machines) -> None:
@@ -459,8 +447,12 @@ class SharedMachines:
         return np.concatenate(places)
 
 
-def _newest(queue: Any, count: int) -> list[tuple[int, int]]:
-    """Return kind and records of the newest messages of a queue."""
+def waiting_in(queue: Any) -> list[Any]:
+    """Return what is in a queue, the oldest first."""
     ends = queue.ends
-    places = [(ends.head + place) % ends.span for place in range(ends.count - count, ends.count)]
-    return [(int(queue.slots[i].kind), int(queue.slots[i].records)) for i in places]
+    return [queue.slots[(ends.head + i) % ends.span] for i in range(ends.count)]
+
+
+def sent_as(messages: Iterable[Any]) -> list[list[int]]:
+    """Return kind and records of messages."""
+    return [[int(one.kind), int(one.records)] for one in messages]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +31,7 @@ from flowcontrol.live.work import Ints, SubtaskRound
 from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
+from flowcontrol.state.kept import Kept
 
 # --- What the subtasks of a sink hear of checkpoints, round by round, on the live clock
 
@@ -51,7 +51,7 @@ class Heard(NamedTuple):
     restored: Sequence[tuple[int, int]] = ()
 
 
-class SinkMail(Watcher):
+class SinkMail(Kept, Watcher):
     """The notifications of completed checkpoints to the subtasks of a stage.
 
     Parameters
@@ -66,6 +66,8 @@ class SinkMail(Watcher):
     heard : Heard
         What they hear by the start of the present round.
     """
+
+    _kept = ("_waiting",)
 
     def __init__(self, job: Job, plan: JobVertex) -> None:
         self.heard = Heard()
@@ -108,14 +110,6 @@ class SinkMail(Watcher):
         """Note that the JobManager dies before a round: what it says in that round is lost."""
         lost = number + self._latency
         self._waiting = [one for one in self._waiting if one[0] != lost]
-
-    def state(self) -> list[list[int]]:
-        """Return what is under way, as JSON takes it."""
-        return [list(one) for one in self._waiting]
-
-    def restore(self, state: Sequence[Sequence[int]]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self._waiting = [(arrives, index, checkpoint) for arrives, index, checkpoint in state]
 
 
 # --- A sink that writes exactly once on the live clock: the two-phase commit of all its subtasks.
@@ -191,18 +185,13 @@ def staged_orders(
         )
 
 
-@dataclass
 class _Own:
     """The sink of one subtask: its files, its rules, and what checkpoints hold of it."""
 
-    store: StagedFiles
-    sink: TwoPhaseCommitSink
-    kept: dict[int, SinkState] = field(default_factory=dict)
-
-    @classmethod
-    def new(cls, index: int, longest: int | None) -> _Own:
-        store = StagedFiles(index, longest)
-        return cls(store, TwoPhaseCommitSink(store))
+    def __init__(self, index: int, longest: int | None) -> None:
+        self.store = StagedFiles(index, longest)
+        self.sink = TwoPhaseCommitSink(self.store)
+        self.kept = dict[int, SinkState]()
 
 
 class StageSink:
@@ -392,7 +381,7 @@ class StageSink:
 
     def _put_back(self, before: int) -> None:
         """Put all back as it was after a round; before the first one nothing is open."""
-        self._own = [_Own.new(index, self._longest) for index in range(self._count)]
+        self._own = [_Own(index, self._longest) for index in range(self._count)]
         if before < 0:
             return
         last = self._states(before)

@@ -104,9 +104,9 @@ class StageReader(CreditReader):
         pyarrow.RecordBatch
             What it reports. The rows themselves lie in the files that it has written.
         """
-        from flowcontrol.live.rows import SubtaskWork
+        from flowcontrol.live.rows import work_of
 
         if not isinstance(partition, TakePartition) or partition.order is None:
             raise TypeError(f"{type(partition).__name__} is not a partition of this source")
         columns = json.loads(self.options["columns"])
-        yield from SubtaskWork({partition.subtask: partition.order})(rows_of(partition, columns))
+        yield from work_of(partition.order, rows_of(partition, columns))

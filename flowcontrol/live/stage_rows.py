@@ -17,7 +17,7 @@ from flowcontrol.layout.graph import Channel, JobEdge, JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger.audit_rows import unseen_messages
 from flowcontrol.live.replica import Replica
-from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, TaskShare
+from flowcontrol.live.shares import ChannelShare, Machines, Shares, TaskShare, waiting_in
 from flowcontrol.live.work import SubtaskRound
 from flowcontrol.memory.fields import ABSENT
 from flowcontrol.memory.places import Places
@@ -81,15 +81,13 @@ class StageRows:
         }
         for done in works:
             share = shares.tasks[self._first + done.index]
-            state: dict[str, Any] | None = task_document(share)
+            state: dict[str, Any] | None = _filled(share, "inputs", "outputs")
             if state is not None and done.index == 0:
                 state["stage"] = {**stage_document(shares), "between": between}
-            for gate, link in enumerate(self._plan.inputs):
-                rows = self._of_gate(done, gate, link, share)
-                rows[0]["task_state"], state = state, None
-                found[link.name] += rows
-            for place, link in enumerate(self._plan.outputs):
-                rows = self._of_partition(done, place, link, share)
+            ins, outs = enumerate(self._plan.inputs), enumerate(self._plan.outputs)
+            sides = [(link, self._of_gate(done, gate, link, share)) for gate, link in ins]
+            sides += [(link, self._of_partition(done, at, link, share)) for at, link in outs]
+            for link, rows in sides:
                 rows[0]["task_state"], state = state, None
                 found[link.name] += rows
         return found
@@ -107,35 +105,21 @@ class StageRows:
         task, rows = v.task_row(m, self._first + done.index), []
         for place, channel in enumerate(link.incoming(done.index)):
             into, queue = gate.channels[place], gate.queues[place]
-            used = sum(
-                queue.slots[(queue.ends.head + i) % queue.ends.span].buffer == TAKEN_FLOATING
-                for i in range(queue.ends.count)
-            )
+            used = sum(one.buffer == TAKEN_FLOATING for one in waiting_in(queue))
             in_hand = task.left + task.marks + task.goes_on > 0
             is_read = in_hand and task.gate == number and task.channel == place
             used += is_read and task.buffer == TAKEN_FLOATING
             own = share.inputs[first + place]
             has_one = self._announces and (self._counts_records or not channel.is_local)
+            shown = self._shown_of_input(channel, into, queue, task, is_read)
+            state = {**_filled(own), "processed": into.processed, "shown": shown}
             rows.append(
                 {
-                    "sender": channel.sender,
-                    "receiver": channel.receiver,
+                    **_row(link, channel, gate.pool, taken[place], state),
                     "announced": into.announced if has_one else into.arrived,
                     "consumed": into.consumed,
                     "exclusive": max(0, into.initial),
                     "floating_held": into.floating + used,
-                    "pool_used": gate.pool.in_use,
-                    "pool_size": gate.pool.size,
-                    "rows": taken[place],
-                    "bytes": taken[place] * link.record_bytes,
-                    "channel_state": _encode(
-                        {
-                            **_filled(own),
-                            "processed": into.processed,
-                            "shown": self._shown_of_input(channel, into, queue, task, is_read),
-                        }
-                    ),
-                    "task_state": None,
                 }
             )
         return rows
@@ -151,30 +135,17 @@ class StageRows:
         emitted, rows = done.edges[number].emitted, []
         for place, channel in enumerate(link.outgoing(done.index)):
             out = part.channels[place]
-            ready = ready_messages(out)
+            ready, own = ready_messages(out), share.outputs[first + place]
+            shown = self._shown_of_output(channel, out, row, place, own.messages)
+            state = {**_filled(own), "written": out.written, "shown": shown}
             rows.append(
                 {
-                    "sender": channel.sender,
-                    "receiver": channel.receiver,
+                    **_row(link, channel, part.pool, emitted[place], state),
                     "written": out.sent + ready,
                     "released": out.sent + ready,
                     "sent": out.sent,
                     "credit": credit_at_sender(self._job, channel.is_local, out),
                     "backlog": channel_backlog(out) if has_backlog else ready,
-                    "pool_used": part.pool.in_use,
-                    "pool_size": part.pool.size,
-                    "rows": emitted[place],
-                    "bytes": emitted[place] * link.record_bytes,
-                    "channel_state": _encode(
-                        {
-                            **_filled(share.outputs[first + place]),
-                            "written": out.written,
-                            "shown": self._shown_of_output(
-                                channel, out, row, place, share.outputs[first + place].messages
-                            ),
-                        }
-                    ),
-                    "task_state": None,
                 }
             )
         return rows
@@ -183,9 +154,7 @@ class StageRows:
         self, channel: Channel, into: Any, queue: Any, task: Any, is_read: bool
     ) -> dict[str, Any]:
         """Return what the audit reads of a channel at its receiver."""
-        ends = queue.ends
-        places = [(ends.head + i) % ends.span for i in range(ends.count)]
-        waiting = sum(queue.slots[place].records for place in places)
+        waiting = sum(one.records for one in waiting_in(queue))
         if self._job.faults is not None and is_read:
             waiting += task.left
         announced = into.arrived if channel.is_local else into.announced
@@ -225,26 +194,28 @@ class StageRows:
         }
 
 
-def _filled(share: InputShare | OutputShare | TaskShare) -> dict[str, Any]:
-    """Return the fields of a share that hold something."""
-    return {name: value for name, value in vars(share).items() if value}
-
-
-def task_document(share: TaskShare) -> dict[str, Any]:
-    """Return what a task's row holds of it: all but its channels."""
+def _row(link: JobEdge, channel: Channel, pool: Any, count: int, state: Any) -> Row:
+    """Return what both sides have of a channel; ``count`` records went over it in the round."""
     return {
-        "cells": share.cells,
-        "wake": share.wake,
-        **({"runs": share.runs} if share.runs else {}),
-        **({"cuts": share.cuts} if share.cuts else {}),
+        "sender": channel.sender,
+        "receiver": channel.receiver,
+        "pool_used": pool.in_use,
+        "pool_size": pool.size,
+        "rows": count,
+        "bytes": count * link.record_bytes,
+        "channel_state": _encode(state),
+        "task_state": None,
     }
+
+
+def _filled(share: ChannelShare | TaskShare | Shares, *but: str) -> dict[str, Any]:
+    """Return the fields of a share that hold something, but for some."""
+    return {name: value for name, value in vars(share).items() if value and name not in but}
 
 
 def stage_document(shares: Shares) -> dict[str, Any]:
     """Return what the tasks of a stage have published together; results of windows are rows."""
-    own = {name: value for name, value in vars(shares).items() if value}
-    del own["tasks"], own["machines"]
-    own.pop("results", None)
+    own = _filled(shares, "tasks", "machines", "results")
     machines = {key: value for key, value in vars(shares.machines).items() if value is not True}
     return {**own, **({"machines": machines} if machines["cells"] or machines["wakes"] else {})}
 
@@ -262,24 +233,21 @@ def shares_of(job: Job, places: Places, rows: Rows) -> Shares:
         Ledger rows of the round, by edge and side.
     """
     found = Shares()
-
-    def task(name: str, index: int) -> TaskShare:
-        return found.tasks.setdefault(places.tasks[name] + index, TaskShare([], -1, {}, {}))
-
     for link in job.links:
         sides = rows.get(link.name, {})
-        sender = job.stage(link.edge.sender).name
-        receiver = job.stage(link.edge.receiver).name
-        for row, at in _numbered(link, sides.get("receiver", ()), places.ins[link.name]):
-            own, state = task(receiver, row["receiver"]), json.loads(row["channel_state"])
-            del state["processed"], state["shown"]
-            own.inputs[at] = InputShare(**{"cells": [], **state})
-            _read_task(found, own, row["task_state"])
-        for row, at in _numbered(link, sides.get("sender", ()), places.outs[link.name]):
-            own, state = task(sender, row["sender"]), json.loads(row["channel_state"])
-            del state["written"], state["shown"]
-            own.outputs[at] = OutputShare(**{"cells": [], **state})
-            _read_task(found, own, row["task_state"])
+        for side, stage, numbers in (
+            ("receiver", link.edge.receiver, places.ins[link.name]),
+            ("sender", link.edge.sender, places.outs[link.name]),
+        ):
+            first = places.tasks[job.stage(stage).name]
+            for row, at in _numbered(link, sides.get(side, ()), numbers):
+                own = found.tasks.setdefault(first + row[side], TaskShare())
+                state = json.loads(row["channel_state"])
+                for shown in ("processed", "written", "shown"):
+                    state.pop(shown, None)
+                channels = own.inputs if side == "receiver" else own.outputs
+                channels[at] = ChannelShare(**state)
+                _read_task(found, own, row["task_state"])
     return found
 
 
@@ -295,7 +263,7 @@ def _read_task(found: Shares, own: TaskShare, text: str | None) -> None:
     if text is None:
         return
     state = json.loads(text)
-    own.cells, own.wake = state["cells"], state["wake"]
+    own.cells, own.wake = state.get("cells", []), state.get("wake", 0)
     own.runs, own.cuts = state.get("runs", []), state.get("cuts", [])
     if (stage := state.get("stage")) is not None:
         del stage["between"]
@@ -324,9 +292,9 @@ def with_texts(
     return found
 
 
-def between_of(rows: Rows, link: JobEdge) -> Any:
+def between_of(rows: Rows, edge: str) -> Any:
     """Return what acts between the rounds of a stage, by its rows of its first edge."""
-    for side in rows[link.name].values():
+    for side in rows[edge].values():
         for row in side:
             if row["task_state"] is not None:
                 state = json.loads(row["task_state"])

@@ -20,7 +20,7 @@ from flowcontrol.kernel.jobs import Timeline
 from flowcontrol.kernel.loop import run_round, settle_until
 from flowcontrol.layout.job import Job
 from flowcontrol.live.replica import Replica, broken, rows_of_log
-from flowcontrol.live.shares import InputShare, Machines, OutputShare, Shares, TaskShare
+from flowcontrol.live.shares import ChannelShare, Machines, Shares, TaskShare, sent_as, waiting_in
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import Ints
 from flowcontrol.memory.spill_memory import spills
@@ -105,17 +105,15 @@ class WholeReplica(Replica):
 
     def _share(self, task: int, sent: dict[int, int]) -> TaskShare:
         """Return the channels of a task, with kind and records of the messages of the round."""
-        m, outputs = self._head, dict[int, OutputShare]()
+        m, outputs = self._head, dict[int, ChannelShare]()
         for channel in outputs_of(self.memory, task):
             out = v.out_row(m, channel)
-            wire = v.wire_queue(m, out.input)
-            slots = [(wire.ends.head + i) % wire.ends.span for i in range(wire.ends.count)]
-            data = [one for one in map(wire.slots.__getitem__, slots) if one.kind <= SPANNING_DATA]
+            flying = waiting_in(v.wire_queue(m, out.input))
+            data = [one for one in flying if one.kind <= SPANNING_DATA]
             fresh = data[max(0, len(data) - out.sent + sent[channel]) :]
-            messages = [[int(one.kind), int(one.records)] for one in fresh]
-            outputs[channel] = OutputShare([], messages=messages)
-        inputs = {channel: InputShare([]) for channel in inputs_of(self.memory, task)}
-        return TaskShare([], -1, inputs, outputs)
+            outputs[channel] = ChannelShare(messages=sent_as(fresh))
+        inputs = {channel: ChannelShare() for channel in inputs_of(self.memory, task)}
+        return TaskShare(inputs=inputs, outputs=outputs)
 
     # ------------------------------------------------------------------ the memory
 

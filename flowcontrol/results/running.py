@@ -235,7 +235,7 @@ class Running:
         """Empty the logs, keeping what they say."""
         self.tables.drain()
         if self.recovery is not None:
-            self.recovery.attempts.drain()
+            self.recovery.attempts.logs.drain()
 
     def advance_to(self, end: int) -> int:
         """Run the rounds before ``end``; return the flags of a log that was full, or 0.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowcontrol.layout.job import Job
@@ -19,30 +21,97 @@ if TYPE_CHECKING:
 
 
 Figures = dict[str, Any]
+Acted = Callable[[Figures, Figures], bool]
+"""Whether something has happened, by the figures of a thing after the round before and now."""
 
 
-class System:
-    """What of a system decides how its rules are called.
+def _grew(name: str) -> Acted:
+    return lambda old, now: bool(now.get(name, 1) > old.get(name, 1))
 
-    Parameters
-    ----------
-    transport : str
-        Its transport.
-    counts_records : bool
-        Whether that counts records rather than buffers.
-    """
 
-    def __init__(self, transport: str, counts_records: bool) -> None:
-        self.is_tcp = transport == "tcp"
-        self.counts_records = counts_records
-        self.has_credit = transport == "credit"
+def _fell(name: str) -> Acted:
+    return lambda old, now: bool(now.get(name, 1) < old.get(name, 1))
+
+
+def _changed(name: str) -> Acted:
+    return lambda old, now: bool(now[name] != old[name])
+
+
+def _is_set(name: str) -> Acted:
+    return lambda old, now: bool(now[name])
+
+
+def _overtakes(old: Figures, now: Figures) -> bool:
+    return bool(now["persisted"] > 0 and now["persisted"] != old["persisted"])
+
+
+def _waits(old: Figures, now: Figures) -> bool:
+    return bool(now["credit"] == 0 and now["backlog"] > 0)
+
+
+def _is_empty(pool: Figures) -> bool:
+    return bool(pool["free"] == 0 and pool["in_use"] >= pool["size"] > 0)
+
+
+_OF_RECORDS: Final[Mapping[str, Acted]] = {
+    "send_records": _grew("sent"),
+    "grant": _grew("announced"),
+    "no_grant": _waits,
+}
+_OF_TCP: Final[Mapping[str, Acted]] = {"tcp_write": _grew("sent"), "receive": _grew("arrived")}
+_OF_CREDITS: Final[Mapping[str, Acted]] = {
+    "send": _grew("sent"),
+    "no_credit": lambda old, now: _waits(old, now) and not now["is_blocked"],
+    "hear_credit": _grew("heard"),
+    "announce": _grew("announced"),
+    "wait_float": _is_set("is_waiting"),
+    "float": _grew("floating_held"),
+    "receive": _grew("arrived"),
+}
+_OF_BARRIERS: Final[Mapping[str, Acted]] = {
+    "block": _grew("is_blocked"),
+    "resume": _fell("is_blocked"),
+    "overtake_out": _overtakes,
+    "overtake_in": _grew("is_overtaken"),
+}
+_OF_POOL: Final[Mapping[str, Acted]] = {
+    "request": _grew("in_use"),
+    "release": _fell("in_use"),
+    "overdraft": lambda old, now: now["overdraft"] > 0,
+    "unavailable": lambda old, now: _is_empty(now),
+    "quota": lambda old, now: now.get("at_quota", 0) > 0,
+    "resize": _changed("size"),
+}
+_OF_TASK: Final[Mapping[str, Acted]] = {
+    "align": _is_set("is_aligning"),
+    "snapshot": _grew("checkpoint"),
+    "watermark": _changed("watermark_ms"),
+    "stopped": _is_set("is_stopped"),
+    "slowed": lambda old, now: (
+        not now["is_stopped"] and (now["gap_ns"] > 0 or now["may_emit"] >= 0)
+    ),
+    "holds": _is_set("holds_senders"),
+}
+
+
+def _rules_of_channels(job: Job) -> dict[str, Mapping[str, Acted]]:
+    """Return the rules of each channel: those of its transport, none of one that is local."""
+    counts_records = job.record_transport is not None
+    own = _OF_TCP if job.scenario.system.transport == "tcp" else _OF_CREDITS
+    remote = _OF_RECORDS if counts_records else own
+    first: dict[str, Acted] = {"finish": _grew("released")}
+    last = _OF_BARRIERS if counts_records else {"recycle": _grew("consumed"), **_OF_BARRIERS}
+    local: dict[str, Acted] = {"local": lambda old, now: True}
+    return {
+        one["name"]: {**first, **(local if one["is_local"] else remote), **last}
+        for one in _channels(job)
+    }
 
 
 def add_rules(
     before: Shown | None,
     now: Shown,
-    system: System,
-    local: set[str],
+    of_channels: Mapping[str, Mapping[str, Acted]],
     outputs: Mapping[str, Sequence[str]],
 ) -> None:
     """Give everything in a state the ``rules`` that have acted on it in its round.
@@ -53,105 +122,34 @@ def add_rules(
         The state of the round before; None of the first one, in which nothing is known to act.
     now : Shown
         Changed in place: each task, channel, gate and partition gets names of ``rules.yaml``.
-    system : System
-        Whose rules they are.
-    local : set of str
-        Names of channels between tasks of one task manager.
+    of_channels : mapping of str to mapping
+        The rules of each channel.
     outputs : mapping of str to sequence of str
         The result partitions of each task.
     """
     old = before or now
     for name, channel in now["channels"].items():
-        channel["rules"] = list(_of_channel(old["channels"][name], channel, system, name in local))
+        channel["rules"] = _acting(of_channels[name], old["channels"][name], channel)
     for kind in ("gates", "partitions"):
         for name, pool in now[kind].items():
-            pool["rules"] = list(_of_pool(old[kind][name], pool))
+            pool["rules"] = _acting(_OF_POOL, old[kind][name], pool)
     for name, task in now["tasks"].items():
         is_hard = any(now["partitions"][part]["left_bytes"] > 0 for part in outputs[name])
-        task["rules"] = list(_of_task(old["tasks"][name], task, is_hard=is_hard))
+        acting = _acting(_OF_TASK, old["tasks"][name], task)
+        task["rules"] = [*_work_of(task, is_hard=is_hard), *acting]
 
 
-def _of_channel(old: Figures, now: Figures, system: System, is_local: bool) -> Iterator[str]:
-    def grew(name: str) -> bool:
-        return bool(now[name] > old[name])
-
-    waits = now["credit"] == 0 and now["backlog"] > 0
-    if grew("released"):
-        yield "finish"
-    if is_local:
-        yield "local"
-    elif system.counts_records:
-        yield from _of_records(grew, now)
-    elif system.is_tcp:
-        yield from ["tcp_write"] if grew("sent") else []
-    else:
-        yield from ["send"] if grew("sent") else []
-        yield from ["no_credit"] if waits and not now["is_blocked"] else []
-        yield from ["hear_credit"] if grew("heard") else []
-        yield from ["announce"] if grew("announced") else []
-        yield from ["wait_float"] if now["is_waiting"] else []
-        yield from ["float"] if grew("floating_held") else []
-    if not is_local and not system.counts_records:
-        yield from ["receive"] if grew("arrived") else []
-    if not system.counts_records and grew("consumed"):
-        yield "recycle"
-    yield from _of_barriers(old, now)
+def _acting(rules: Mapping[str, Acted], old: Figures, now: Figures) -> list[str]:
+    return [name for name, acted in rules.items() if acted(old, now)]
 
 
-def _of_records(grew: Callable[[str], bool], now: Figures) -> Iterator[str]:
-    if grew("sent"):
-        yield "send_records"
-    if grew("announced"):
-        yield "grant"
-    if now["backlog"] > 0 and now["credit"] == 0:
-        yield "no_grant"
-
-
-def _of_barriers(old: Figures, now: Figures) -> Iterator[str]:
-    if now["is_blocked"] > old["is_blocked"]:
-        yield "block"
-    if now["is_blocked"] < old["is_blocked"]:
-        yield "resume"
-    if now["persisted"] > 0 and now["persisted"] != old["persisted"]:
-        yield "overtake_out"
-    if now["is_overtaken"] > old["is_overtaken"]:
-        yield "overtake_in"
-
-
-def _of_pool(old: Figures, now: Figures) -> Iterator[str]:
-    if now["in_use"] > old["in_use"]:
-        yield "request"
-    if now["in_use"] < old["in_use"]:
-        yield "release"
-    if now["overdraft"] > 0:
-        yield "overdraft"
-    if now["free"] == 0 and now["in_use"] >= now["size"] > 0:
-        yield "unavailable"
-    if now.get("at_quota", 0) > 0:
-        yield "quota"
-    if now["size"] != old["size"]:
-        yield "resize"
-
-
-def _of_task(old: Figures, now: Figures, *, is_hard: bool) -> Iterator[str]:
+def _work_of(now: Figures, *, is_hard: bool) -> Iterator[str]:
     if now["blocked_us"] > 0:
         yield "hard" if is_hard else "soft"
     elif now["busy_us"] > 0:
         yield "work"
     elif now["idle_us"] > 0 and now["is_running"]:
         yield "starved"
-    if now["is_aligning"]:
-        yield "align"
-    if now["checkpoint"] > old["checkpoint"]:
-        yield "snapshot"
-    if now["watermark_ms"] != old["watermark_ms"]:
-        yield "watermark"
-    if now["is_stopped"]:
-        yield "stopped"
-    elif now["gap_ns"] > 0 or now["may_emit"] >= 0:
-        yield "slowed"
-    if now["holds_senders"]:
-        yield "holds"
 
 
 # --- Events to jump to: what begins between two states, such as a channel that runs out of credit
@@ -188,55 +186,46 @@ class Happening(NamedTuple):
     text: str
 
 
+def _loses_credit(old: Figures, now: Figures) -> bool:
+    return bool(now["credit"] == 0 < old["credit"])
+
+
+def _empties(old: Figures, now: Figures) -> bool:
+    return _is_empty(now) and not _is_empty(old)
+
+
+def _is_blocked(old: Figures, now: Figures) -> bool:
+    return bool(now["blocked_us"] > 0 and old["blocked_us"] == 0)
+
+
+_OVERTAKES: Final = "{name}: a barrier overtakes {persisted:,} bytes at the sender"
+_ABOVE: Final = "connection {name}: above its high water mark"
+_EVENTS: Final[Sequence[tuple[str, str, Acted, str]]] = (
+    ("channels", "credit", _loses_credit, "{name}: credit 0, {backlog} wait"),
+    ("channels", "barrier", _overtakes, _OVERTAKES),
+    ("channels", "barrier", _grew("is_overtaken"), "{name}: a barrier overtakes at the receiver"),
+    ("partitions", "pool", _empties, "{name}: result partition, none of {size} is free"),
+    ("gates", "pool", _empties, "{name}: floating buffers, none of {size} is free"),
+    ("tasks", "aligning", _grew("is_aligning"), "{name}: the first barrier is in"),
+    ("tasks", "blocked", _is_blocked, "{name}: blocked by its output"),
+    ("tasks", "throttle", _grew("is_stopped"), "{name}: the throttle stops it"),
+    ("tasks", "throttle", _grew("holds_senders"), "{name}: it stops its senders"),
+    ("tasks", "failure", _grew("is_running"), "{name}: runs"),
+    ("tasks", "failure", _fell("is_running"), "{name}: does not run any more"),
+    ("connections", "connection", _fell("auto_read"), "connection {name}: not read any more"),
+    ("connections", "connection", _fell("is_writable"), _ABOVE),
+)
+"""Kind of thing, kind of event, whether it begins, and its text with figures of the thing."""
+
+
 def happenings(before: Shown, now: Shown) -> Iterator[Happening]:
     """Yield what has begun between two states of a job, one round after the other."""
-    for name, channel in now["channels"].items():
-        yield from _happenings_of_channel(name, before["channels"][name], channel)
-    for kind, what in (("partitions", "result partition"), ("gates", "floating buffers")):
-        for name, pool in now[kind].items():
-            if _is_empty(pool) and not _is_empty(before[kind][name]):
-                yield Happening("pool", name, f"{name}: {what}, none of {pool['size']} is free")
-    for name, task in now["tasks"].items():
-        yield from _happenings_of_task(name, before["tasks"][name], task)
-    for name, wire in now["connections"].items():
-        yield from _of_connection(name, before["connections"][name], wire)
-
-
-def _is_empty(pool: dict[str, Any]) -> bool:
-    return bool(pool["free"] == 0 and pool["in_use"] >= pool["size"] > 0)
-
-
-def _happenings_of_channel(
-    name: str, old: dict[str, Any], now: dict[str, Any]
-) -> Iterator[Happening]:
-    if now["credit"] == 0 < old["credit"]:
-        yield Happening("credit", name, f"{name}: credit 0, {now['backlog']} wait")
-    if now["persisted"] > 0 and now["persisted"] != old["persisted"]:
-        bytes_ = f"{now['persisted']:,} bytes at the sender"
-        yield Happening("barrier", name, f"{name}: a barrier overtakes {bytes_}")
-    if now["is_overtaken"] > old["is_overtaken"]:
-        yield Happening("barrier", name, f"{name}: a barrier overtakes at the receiver")
-
-
-def _happenings_of_task(name: str, old: dict[str, Any], now: dict[str, Any]) -> Iterator[Happening]:
-    if now["is_aligning"] > old["is_aligning"]:
-        yield Happening("aligning", name, f"{name}: the first barrier is in")
-    if now["blocked_us"] > 0 and old["blocked_us"] == 0:
-        yield Happening("blocked", name, f"{name}: blocked by its output")
-    if now["is_stopped"] > old["is_stopped"]:
-        yield Happening("throttle", name, f"{name}: the throttle stops it")
-    if now["holds_senders"] > old["holds_senders"]:
-        yield Happening("throttle", name, f"{name}: it stops its senders")
-    if now["is_running"] != old["is_running"]:
-        what = "runs" if now["is_running"] else "does not run any more"
-        yield Happening("failure", name, f"{name}: {what}")
-
-
-def _of_connection(name: str, old: dict[str, Any], now: dict[str, Any]) -> Iterator[Happening]:
-    if now.get("auto_read", 1) < old.get("auto_read", 1):
-        yield Happening("connection", name, f"connection {name}: not read any more")
-    if now.get("is_writable", 1) < old.get("is_writable", 1):
-        yield Happening("connection", name, f"connection {name}: above its high water mark")
+    for things, events in groupby(_EVENTS, key=itemgetter(0)):
+        own = list(events)
+        for name, figures in now[things].items():
+            for _, kind, begins, text in own:
+                if begins(before[things][name], figures):
+                    yield Happening(kind, name, text.format(name=name, **figures))
 
 
 # --- A system's rounds within a time: what stands still, the state of each round, and the events
@@ -304,29 +293,19 @@ def film(system: str, job: Job, rounds: Iterator[RoundState], first: int) -> Fil
     first : int
         The first one to show.
     """
-    own = System(job.scenario.system.transport, job.record_transport is not None)
-    local, outputs = _local(job), _outputs(job)
+    rules, outputs = _rules_of_channels(job), _outputs(job)
     states: list[Shown] = []
     events: list[tuple[int, Happening]] = []
     before: Shown | None = None
     for state in rounds:
         shown = shown_state(job, state)
-        add_rules(before, shown, own, local, outputs)
+        add_rules(before, shown, rules, outputs)
         if state.number >= first:
             if before is not None:
                 events += [(state.number, found) for found in happenings(before, shown)]
             states.append(shown)
         before = shown
     return Film(system, job, states, events)
-
-
-def _local(job: Job) -> set[str]:
-    return {
-        names.channel_name(link.name, channel.sender, channel.receiver)
-        for link in job.links
-        for channel in link.channels
-        if channel.is_local
-    }
 
 
 def _outputs(job: Job) -> dict[str, list[str]]:
@@ -341,9 +320,8 @@ def _outputs(job: Job) -> dict[str, list[str]]:
 def _tasks(job: Job, state: Shown) -> list[dict[str, Any]]:
     """Return the tasks, senders before receivers, each with its column: 0 of a source."""
     column: dict[str, int] = {}
-    owner = {member.stage.name: plan.name for plan in job.stages for member in plan.members}
     for plan in job.stages:
-        before = [column[owner[link.edge.sender]] for link in plan.inputs]
+        before = [column[job.stage(link.edge.sender).name] for link in plan.inputs]
         column[plan.name] = 1 + max(before, default=-1)
     outputs = _outputs(job)
     return [
@@ -365,13 +343,12 @@ def _tasks(job: Job, state: Shown) -> list[dict[str, Any]]:
 
 
 def _channels(job: Job) -> list[dict[str, Any]]:
-    owner = {member.stage.name: plan.name for plan in job.stages for member in plan.members}
     return [
         {
             "name": names.channel_name(link.name, channel.sender, channel.receiver),
             "edge": link.name,
-            "sender": names.task_name(owner[link.edge.sender], channel.sender),
-            "receiver": names.task_name(owner[link.edge.receiver], channel.receiver),
+            "sender": names.task_name(job.stage(link.edge.sender).name, channel.sender),
+            "receiver": names.task_name(job.stage(link.edge.receiver).name, channel.receiver),
             "gate": names.gate_name(link.name, channel.receiver),
             "partition": names.partition_name(link.name, channel.sender),
             "is_local": channel.is_local,

@@ -54,6 +54,13 @@ class Moments:
         """Moment of the last step, microseconds."""
         return self.first_us + (self.steps - 1) * self.step_us
 
+    @property
+    def text(self) -> str:
+        """How many rounds, how long, and from when to when."""
+        rounds = f"{self.steps:,} {'round' if self.steps == 1 else 'rounds'}"
+        times = f"{self.first_us / US:g} to {self.last_us / US:g} s"
+        return f"{rounds} of {self.step_us / 1000:g} ms, {times}"
+
     def rounds(self, job: Job) -> tuple[int, int]:
         """Return the first and the last round of a job that are shown."""
         return self.first_us // job.round_us - 1, self.last_us // job.round_us - 1
@@ -165,14 +172,11 @@ def step_page(title: str, films: Sequence[Film], moments: Moments) -> str:
     moments : Moments
         The steps of all of them.
     """
-    start, end = moments.first_us / US, moments.last_us / US
     return Template(asset(names.PACKAGE, "page.html")).substitute(
         title=escape(title),
         mark=f'{MARK} {escape(__version__)}">',
         about=escape(
-            f"{moments.steps:,} {'round' if moments.steps == 1 else 'rounds'} of "
-            f"{moments.step_us / 1000:g} ms, {start:g} to {end:g} s of "
-            f"emulated time, under {', '.join(one.system for one in films)}."
+            f"{moments.text} of emulated time, under {', '.join(one.system for one in films)}."
         ),
         css=asset(names.PACKAGE, "page.css") + _colours(),
         legend=_legend(),

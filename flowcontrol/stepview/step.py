@@ -64,14 +64,9 @@ class StepResult(Result):
     @cached_property
     def sentence(self) -> str:
         """What is in the page."""
-        start, end = self.moments.first_us / US, self.moments.last_us / US
         events = sum(len(one.events) for one in self.films)
         systems = ", ".join(one.system for one in self.films)
-        return (
-            f"{self.moments.steps:,} {'round' if self.moments.steps == 1 else 'rounds'} of "
-            f"{self.moments.step_us / 1000:g} ms, {start:g} to "
-            f"{end:g} s, under {systems}; {events:,} events to jump to."
-        )
+        return f"{self.moments.text}, under {systems}; {events:,} events to jump to."
 
     @cached_property
     def summary(self) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from flowcontrol.live.rows import (
     SUBTASK,
     EdgeOrder,
     SubtaskOrder,
-    SubtaskWork,
     TakePartition,
     joined,
     rows_of,
+    work_of,
 )
 
 COLUMNS = ["source", "source_subtask", "number", ROUND, SUBTASK]
@@ -60,8 +60,7 @@ def edge(root: Path, routes: list[int], parents: list[int], **more: Any) -> Edge
 
 def work(rows: list[pa.RecordBatch], *edges: EdgeOrder) -> dict[str, Any]:
     count = sum(batch.num_rows for batch in rows)
-    orders = {SUBTASK_NUMBER: SubtaskOrder(count, edges)}
-    [result] = SubtaskWork(orders)(iter(rows))
+    [result] = work_of(SubtaskOrder(count, edges), iter(rows))
     [text] = result.column(RESULT).to_pylist()
     report: dict[str, Any] = json.loads(text)
     return report
@@ -227,14 +226,14 @@ def test_a_sink_without_a_table_only_counts() -> None:
 
 def test_a_partition_without_rows_reports_nothing(tmp_path: Path) -> None:
     [empty] = pa.Table.from_batches([taken(3)[0].slice(0, 0)]).to_batches() or [taken(3)[0][:0]]
-    assert list(SubtaskWork({})(iter([]))) == []
-    assert list(SubtaskWork({})(iter([empty]))) == []
+    assert list(work_of(SubtaskOrder(0, ()), iter([]))) == []
+    assert list(work_of(SubtaskOrder(0, ()), iter([empty]))) == []
 
 
 @pytest.mark.parametrize("ordered", [3, 5])
 def test_rows_that_the_ledger_did_not_order_are_refused(ordered: int, tmp_path: Path) -> None:
-    orders = {SUBTASK_NUMBER: SubtaskOrder(ordered, (edge(tmp_path, [0], [0]),))}
+    order = SubtaskOrder(ordered, (edge(tmp_path, [0], [0]),))
     text = f"subtask 2 processes {ordered} rows, but 4 came: .* disagree"
     with pytest.raises(RunError, match=text):
-        list(SubtaskWork(orders)(iter(taken(4))))
+        list(work_of(order, iter(taken(4))))
     assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ from flowcontrol.layout.replay import read_replayed
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.history import Observed
 from flowcontrol.live.runtime import StageRuntime
+from flowcontrol.live.stage_rows import with_texts
 
 Rows = list[dict[str, Any]]
 
@@ -85,7 +86,7 @@ def observed(job: Job, restarts_every: int = 0) -> Observed:
             running = stages()
         for runtime in running:
             runtime.advance(number)
-            rows = runtime.rows(runtime.kept(number), ())
+            rows = with_texts(runtime.plan, runtime.kept(number), ())
             for link in runtime.plan.inputs:
                 ledgers[link.name].add(number, {"receiver": rows[link.name]})
             for link in runtime.plan.outputs:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.delivery import DeliveryControl
-from flowcontrol.control.failures import Attempts
 from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import sink_subtasks
@@ -121,7 +121,7 @@ class Follower(watched_runs.WatchedRun):  # type: ignore[misc]
         self._messages = [one for one in self._messages if one[0] != arrives]
 
     def restarting(
-        self, number: int, restart: Restart, keeps: Sequence[int], attempts: Attempts
+        self, number: int, restart: Restart, keeps: Sequence[int], attempts: KernelAttempts
     ) -> None:
         """Lose what is under way to tasks that begin anew."""
         self.delivery.restarting(number, restart, keeps, attempts)
