@@ -12,11 +12,6 @@ from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.layout.graph import JobVertex
 from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.network import partition_kinds as k
-from flowcontrol.protocol.network.partition_kinds import (
-    gate_sizes,
-    partition_sizes,
-    unreserved_sizes,
-)
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.state.rows import UNLIMITED
@@ -107,8 +102,16 @@ class Sizes:
         By edge and sender subtask.
     """
 
-    gates: dict[tuple[str, int], GateSize]
-    partitions: dict[tuple[str, int], PartitionSize]
+    gates: dict[tuple[str, int], GateSize] = field(default_factory=dict)
+    partitions: dict[tuple[str, int], PartitionSize] = field(default_factory=dict)
+
+    def add(self, demand: Demand, size: int, overdraft: int = 0) -> None:
+        """Say what a gate gets, or a partition with an overdraft that it may count on."""
+        key = demand.edge, demand.subtask
+        if demand.is_gate:
+            self.gates[key] = GateSize(size, demand.exclusive)
+        else:
+            self.partitions[key] = PartitionSize(size, overdraft)
 
 
 def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
@@ -143,15 +146,13 @@ def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
         _spare(network, [pool for demand, pool in made if demand.manager == manager])
         for manager, network in enumerate(pools)
     ]
-    sizes = Sizes({}, {})
+    sizes, most = Sizes(), options.max_overdraft_buffers
     for demand, pool in made:
-        if demand.is_gate:
-            sizes.gates[demand.edge, demand.subtask] = GateSize(pool.size, demand.exclusive)
-        else:
-            most = 0 if scenario.system.transport == "tcp" else options.max_overdraft_buffers
+        overdraft = 0
+        if not demand.is_gate and scenario.system.transport != "tcp":
             overdraft = max(0, min(most, spare[demand.manager])) * k.has_overdraft(demand.kind)
             spare[demand.manager] -= overdraft
-            sizes.partitions[demand.edge, demand.subtask] = PartitionSize(pool.size, overdraft)
+        sizes.add(demand, pool.size, overdraft)
     return sizes
 
 
@@ -178,17 +179,13 @@ def _no_buffers(stages: Sequence[JobVertex]) -> Sizes:
 
 def largest_sizes(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
     """Return the most that each pool can ever have, where pools share the network memory."""
-    options, sizes = scenario.options, Sizes({}, {})
+    options, sizes = scenario.options, Sizes()
     for plan in stages:
         for demand in demands_of(scenario, plan):
             most = options.network_buffers
             if demand.maximum is not None:
                 most = min(most, demand.maximum)
-            if demand.is_gate:
-                sizes.gates[demand.edge, demand.subtask] = GateSize(most, demand.exclusive)
-            else:
-                size = PartitionSize(most, options.max_overdraft_buffers)
-                sizes.partitions[demand.edge, demand.subtask] = size
+            sizes.add(demand, most, options.max_overdraft_buffers)
     return sizes
 
 
@@ -204,11 +201,11 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
             where = (plan.name, link.name, subtask, manager)
             width = len(link.places("sender", subtask))
             if is_unreserved:
-                yield Demand(False, *where, width, *unreserved_sizes(width, each, floating))
+                yield Demand(False, *where, width, *k.unreserved_sizes(width, each, floating))
                 continue
             kind = k.kind_of(link.edge.partition_type, width, options.sort_min_parallelism)
             sort = options.sort_min_buffers
-            smallest, largest = partition_sizes(width, kind, each, floating, sort)
+            smallest, largest = k.partition_sizes(width, kind, each, floating, sort)
             most = None if largest == UNLIMITED else largest
             yield Demand(False, *where, width, smallest, most, kind=kind)
         for link in plan.inputs:
@@ -216,13 +213,13 @@ def demands_of(scenario: Scenario, plan: JobVertex) -> Iterator[Demand]:
             incoming = link.places("receiver", subtask)
             width = len(incoming)
             if is_unreserved:
-                yield Demand(True, *where, width, *unreserved_sizes(width, each, floating))
+                yield Demand(True, *where, width, *k.unreserved_sizes(width, each, floating))
                 continue
             limit = options.read_buffer_threshold
             if limit is None:
                 waits = k.waits_for_producers(k.kind_of(link.edge.partition_type, 1, 1))
                 limit = k.BLOCKING_GATE_THRESHOLD if waits else UNLIMITED
-            sizes = gate_sizes(width, each, floating, limit)
+            sizes = k.gate_sizes(width, each, floating, limit)
             remote = width - int(link.is_local[incoming].sum())
             yield Demand(True, *where, width, *sizes, remote)
 

@@ -271,11 +271,6 @@ class JobVertex:
         """Whether no edge leads to it."""
         return not self.inputs
 
-    @property
-    def is_sink(self) -> bool:
-        """Whether no edge leaves it."""
-        return not self.outputs
-
 
 def graph_of(scenario: Scenario) -> tuple[tuple[JobEdge, ...], tuple[JobVertex, ...]]:
     """Return links in declared order, and tasks in topological order.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy import typing as npt
@@ -35,7 +35,6 @@ from flowcontrol.scenario.stage_models import Input
 
 if TYPE_CHECKING:
     from flowcontrol.scenario import Edge
-    from flowcontrol.state.rows import Row
 
 
 # --- Which key, and which value, each id of replayed rows stands for, at each window of a job.
@@ -48,20 +47,34 @@ ONE_KEY: Final = "1"
 """Name of the key of rows that have none."""
 
 
+NOTHING: Ints = np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
-class IdKeys:
-    """The keys of the records of an edge into a window.
+class LinkKeys:
+    """The keys of the records of an edge into windows.
 
     Attributes
     ----------
-    numbers : ndarray of int64, shape (ids,)
-        Number of the key of each id, from 0.
-    firsts : ndarray of int64, shape (keys,)
-        The first id of each key of the window: that of its results.
+    keys : int
+        How many there are.
+    firsts : ndarray of int64, shape (keys,) or (0,)
+        First id of each key: that of its results; empty: all are alike.
+    owners : ndarray of int64, shape (keys,) or (0,)
+        Channel of each key; empty: the edge does not route by key.
+    numbers : ndarray of int64, shape (ids,) or (0,)
+        Key of each id, of replayed rows; empty: records are made.
     """
 
-    numbers: Ints
+    keys: int
     firsts: Ints
+    owners: Ints = field(default_factory=lambda: NOTHING)
+    numbers: Ints = field(default_factory=lambda: NOTHING)
+
+    @property
+    def routes(self) -> bool:
+        """Whether the edge sends each record to the subtask of its key."""
+        return len(self.owners) > 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +87,7 @@ class RowKeys:
         First id of each replaying source.
     names : dict of str to tuple of str
         By stage with a window: the texts of the keys of its records, in their order.
-    edges : dict of str to IdKeys
+    edges : dict of str to LinkKeys
         By edge into a window, as ``map->count``.
     columns : dict of str to WindowColumns
         By stage with a window that aggregates columns.
@@ -82,7 +95,7 @@ class RowKeys:
 
     offsets: dict[str, int] = field(default_factory=dict)
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    edges: dict[str, IdKeys] = field(default_factory=dict)
+    edges: dict[str, LinkKeys] = field(default_factory=dict)
     columns: dict[str, WindowColumns] = field(default_factory=dict)
 
     @property
@@ -97,11 +110,6 @@ class RowKeys:
 
 NO_KEYS: Final = RowKeys()
 """Of a job whose windows have no replayed rows."""
-
-
-def row_of(values: Ints | None) -> Row:
-    """Return numbers as a row of plain integers, without a copy; empty: there are none."""
-    return cast("Row", (np.zeros(0, np.int64) if values is None else values).data)
 
 
 def row_keys(job: Job, tables: Mapping[str, pa.Table]) -> RowKeys:
@@ -156,7 +164,7 @@ def _add_window(
             numbers[edge][at : at + len(each)] = codes
             np.minimum.at(firsts, codes, at + np.arange(len(each)))
     for edge, own_numbers in numbers.items():
-        found.edges[edge] = IdKeys(own_numbers, firsts)
+        found.edges[edge] = LinkKeys(len(names), firsts, numbers=own_numbers)
     columns = aggregated(job.scenario, stage)
     if columns:
         by_name = {name: values_of(_columns(found, name, tables), total) for name in columns}

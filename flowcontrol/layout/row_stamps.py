@@ -262,25 +262,12 @@ def _identified(columns: dict[str, pa.Array], count: int) -> tuple[Ints, pa.Tabl
         ranks, width = _ranks(column)
         _, codes = np.unique(codes * width + ranks, return_inverse=True)
         codes = codes.reshape(-1).astype(np.int64)
-    kept = _Firsts.of(codes)
-    table = {name: column.take(pa.array(kept.rows)) for name, column in columns.items()}
+    _, firsts, counts = np.unique(codes, return_index=True, return_counts=True)
+    table = {name: column.take(pa.array(firsts)) for name, column in columns.items()}
     for name, column in table.items():
         if pa.types.is_dictionary(column.type):
             table[name] = column.dictionary_decode()
-    return codes, pa.table({**table, ROWS: kept.counts})
-
-
-@dataclass(frozen=True)
-class _Firsts:
-    """The first row of each code, and how many rows have it."""
-
-    rows: Ints
-    counts: Ints
-
-    @classmethod
-    def of(cls, codes: Ints) -> _Firsts:
-        _, rows, counts = np.unique(codes, return_index=True, return_counts=True)
-        return cls(rows.astype(np.int64), counts.astype(np.int64))
+    return codes, pa.table({**table, ROWS: counts})
 
 
 def _ranks(column: pa.Array) -> tuple[Ints, int]:

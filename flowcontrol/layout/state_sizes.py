@@ -12,7 +12,6 @@ from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import first_rows_of_keys, read_columns
 from flowcontrol.layout.shares import keys_of_channels
-from flowcontrol.layout.window_settings import window_plan_of
 from flowcontrol.protocol.checkpoints.snapshots import StateSize
 from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Edge
@@ -139,7 +138,7 @@ def task_states(job: Job) -> list[TaskState]:
 
 def _windows(job: Job, plan: JobVertex) -> StateSize | None:
     """Return how a task's windows are written: incrementally, if the state of its stage is."""
-    window = window_plan_of(job, plan)
+    window = job.scenario.window_of(plan.name)
     if window is None or window.bytes_per_key == 0:
         return None
     state = plan.stage.state

@@ -23,11 +23,6 @@ MOST_PENDING_MARKS = 5
 latency marker."""
 
 
-def has_stamps(job: Job) -> bool:
-    """Tell whether records of a job have stamps: event times, or keys for windows."""
-    return job.scenario.has_stamps
-
-
 def has_markers(job: Job) -> bool:
     """Tell whether sources of a job give out latency markers."""
     return job.scenario.options.latency_interval_us > 0
@@ -35,14 +30,14 @@ def has_markers(job: Job) -> bool:
 
 def is_timed(job: Job) -> bool:
     """Tell whether there are marks in the channels of a job: watermarks, or latency markers."""
-    return has_stamps(job) or has_markers(job)
+    return job.scenario.has_stamps or has_markers(job)
 
 
 def timed_flags(job: Job, plan: JobVertex) -> dict[str, int]:
     """Return what a task of a job with marks has of them, by field of ``StreamTask``."""
     return {
         "is_timed": 1,
-        "has_stamps": int(has_stamps(job)),
+        "has_stamps": int(job.scenario.has_stamps),
         "has_markers": int(has_markers(job)),
         "is_aligned": int(alignment_of(job, plan) is not None),
     }
@@ -56,7 +51,7 @@ def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
 
 def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
     """Tell whether a task may write many records at once; with event time each has its own."""
-    return plan.is_single(index) and not has_stamps(job)
+    return plan.is_single(index) and not job.scenario.has_stamps
 
 
 def pending_marks(job: Job, channels: int) -> int:

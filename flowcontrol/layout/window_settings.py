@@ -1,7 +1,6 @@
 """What each task with windows begins with, and where the keys of its records are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 
@@ -10,7 +9,7 @@ import numpy as np
 from flowcontrol.arrays import Ints
 from flowcontrol.layout.graph import JobEdge, JobVertex
 from flowcontrol.layout.job import Job
-from flowcontrol.layout.replay import NO_KEYS, RowKeys
+from flowcontrol.layout.replay import NO_KEYS, NOTHING, LinkKeys, RowKeys
 from flowcontrol.layout.shares import channels_of_keys, weights_of_keys
 from flowcontrol.layout.task_settings import new_batch
 from flowcontrol.protocol.event_time.watermarks import IDS
@@ -27,46 +26,8 @@ from flowcontrol.scenario.windows import WindowPlan
 from flowcontrol.state.tasks import WindowTask
 from flowcontrol.state.windows import WindowSettings
 
-_NOTHING: Ints = np.zeros(0, np.int64)
 _KINDS = {"tumbling": PANES, "sliding": PANES, "session": SESSIONS, "global": GLOBAL}
 _TRIGGERS = {"event_time": t.EVENT, "processing_time": t.PROCESSING, "count": t.COUNT}
-
-
-@dataclass(frozen=True)
-class LinkKeys:
-    """The keys of the records of an edge into windows.
-
-    Attributes
-    ----------
-    keys : int
-        How many there are.
-    firsts : ndarray of int64, shape (keys,) or (0,)
-        First id of each key; empty: all are alike.
-    owners : ndarray of int64, shape (keys,) or (0,)
-        Channel of each key; empty: the edge does not route by key.
-    numbers : ndarray of int64, shape (ids,) or (0,)
-        Key of each id, of replayed rows; empty: records are made.
-    """
-
-    keys: int
-    firsts: Ints
-    owners: Ints
-    numbers: Ints = field(default_factory=lambda: _NOTHING)
-
-    @property
-    def routes(self) -> bool:
-        """Whether the edge sends each record to the subtask of its key."""
-        return len(self.owners) > 0
-
-
-def has_windows(job: Job) -> bool:
-    """Tell whether any stage of a job has a window."""
-    return any(stage.window is not None for stage in job.scenario.stages)
-
-
-def window_plan_of(job: Job, plan: JobVertex) -> WindowPlan | None:
-    """Return the window of a task; None: it has none."""
-    return job.scenario.window_of(plan.stage.name)
 
 
 def new_window_task(job: Job, plan: JobVertex, window: WindowPlan, keys: int = 1) -> WindowTask:
@@ -149,13 +110,10 @@ def link_keys(job: Job, link: JobEdge, rows: RowKeys = NO_KEYS) -> LinkKeys | No
     if window is None:
         return None
     if window.keys is None:
-        own = rows.edges.get(link.name)
-        if own is None:
-            return None
-        return LinkKeys(len(own.firsts), own.firsts, _NOTHING, own.numbers)
+        return rows.edges.get(link.name)
     edge, width = link.edge, job.stage(link.edge.receiver).stage.parallelism
     edges = job.scenario.inputs(edge.receiver)
-    owners = _NOTHING
+    owners = NOTHING
     if width > 1 and edge.partitioner == "hash":
         owners = _owners(edges, window.keys, width)
     return LinkKeys(window.keys, _firsts(edge, edges, window.keys), owners)
@@ -177,12 +135,12 @@ def _firsts(edge: Edge, edges: Sequence[Edge], keys: int) -> Ints:
     """
     if edge.key_distribution is not None:
         if edge.key_distribution.kind == "uniform" and edge.key_distribution.keys == keys:
-            return _NOTHING
+            return NOTHING
         own = weights_of_keys(edge.key_distribution)
     elif edge.key_weights is not None:
         own = integer_weights(edge.key_weights.values())
     else:
-        return _NOTHING
+        return NOTHING
     if _are_ranks(edges):
         return _first_ids((*own, *[0] * (keys - len(own))))
     weights = dict(zip(own_names(edge), own, strict=True))

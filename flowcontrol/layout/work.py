@@ -10,15 +10,6 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import MOST_RECORDS
 from flowcontrol.layout.shares import mix, stream_of
 from flowcontrol.protocol import service as s
-from flowcontrol.protocol.service import (
-    CONSTANT,
-    FLUSH_DRIFTS,
-    MOST,
-    PHASE_RATE,
-    PHASE_START,
-    ratio_of,
-    whole_rates,
-)
 from flowcontrol.protocol.tasks import reading as rules
 from flowcontrol.protocol.tasks.processors import UNLIMITED, WHOLE_ROUND, Processors
 from flowcontrol.scenario import Schedule, Stage
@@ -44,15 +35,15 @@ def flush_phase_us(job: Job, link: JobEdge, sender: int) -> int:
     another have different periods.
     """
     interval = job.scenario.options.flush_interval_us
-    if interval < FLUSH_DRIFTS:
+    if interval < s.FLUSH_DRIFTS:
         return 0
     depths: dict[str, int] = {}
     for plan in job.stages:
         before = [depths[job.stage(own.edge.sender).name] for own in plan.inputs]
         depths[plan.name] = 1 + max(before, default=-1)
     drawn = mix(job.scenario.seed, stream_of(f"flusher {link.name}/{sender}"), 0)
-    phase = drawn % (interval // FLUSH_DRIFTS) * FLUSH_DRIFTS
-    return phase + depths[job.stage(link.edge.sender).name] % FLUSH_DRIFTS
+    phase = drawn % (interval // s.FLUSH_DRIFTS) * s.FLUSH_DRIFTS
+    return phase + depths[job.stage(link.edge.sender).name] % s.FLUSH_DRIFTS
 
 
 def emission_cost_ns(job: Job, plan: JobVertex) -> int:
@@ -72,7 +63,7 @@ def emission_cost_ns(job: Job, plan: JobVertex) -> int:
 
 def byte_cost(bytes_per_s: float) -> tuple[int, int]:
     """Return what bytes take at a speed: so many nanoseconds for so many bytes."""
-    cost = ratio_of(10**9 / Fraction(repr(bytes_per_s)))
+    cost = s.ratio_of(10**9 / Fraction(repr(bytes_per_s)))
     return cost.numerator, cost.denominator
 
 
@@ -133,7 +124,7 @@ def _until_us(job: Job) -> int:
 
 def _whole(schedule: Schedule, until_us: int) -> tuple[list[list[int]], int]:
     """Rows of a schedule up to a moment, and the units of a record, as small as they may be."""
-    return _phases(schedule, until_us, MOST // (schedule.records_until(until_us) + 1))
+    return _phases(schedule, until_us, s.MOST // (schedule.records_until(until_us) + 1))
 
 
 def _at_most(schedule: Schedule, rate: Fraction) -> Schedule:
@@ -150,7 +141,7 @@ def _phases(schedule: Schedule, until_us: int, most: int) -> tuple[list[list[int
     Of what comes later only whether the last rate is 0 is kept: then a source ends.
     """
     kept = [phase for phase in schedule.phases if phase.at_us < until_us]
-    rates, unit = whole_rates([phase.rate / MICROSECONDS for phase in kept], most, MICROSECONDS)
+    rates, unit = s.whole_rates([phase.rate / MICROSECONDS for phase in kept], most, MICROSECONDS)
     if len(kept) < len(schedule.phases):
         last = schedule.phases[-1].rate
         kept.append(Phase(at_us=until_us, rate=last))
@@ -167,11 +158,6 @@ def _phases(schedule: Schedule, until_us: int, most: int) -> tuple[list[list[int
 
 Shares = list[list[int]]
 """Rows as :func:`flowcontrol.protocol.tasks.processors.cpu_at` takes them."""
-
-
-def counts_processors(job: Job) -> bool:
-    """Tell whether a run follows what its tasks use of the processors."""
-    return job.scenario.counts_processors
 
 
 def cpu_shares(job: Job, plan: JobVertex, index: int) -> Shares | None:
@@ -196,9 +182,9 @@ def cpu_shares(job: Job, plan: JobVertex, index: int) -> Shares | None:
     A record takes a chain the sum of its stages' times, and a processor the sum of their parts.
     """
     curve = ServiceCurve.of(job, plan, index)
-    if curve is None or not counts_processors(job):
+    if curve is None or not job.scenario.counts_processors:
         return None
-    moments = [phase[PHASE_START] for phase in curve.phases]
+    moments = [phase[s.PHASE_START] for phase in curve.phases]
     parts = [int(_cpu_at(plan, index, at_us) * WHOLE_ROUND) for at_us in moments]
     shares = [[at_us, part] for at_us, part in zip(moments, parts, strict=True)]
     return shares if any(parts) else None
@@ -307,7 +293,7 @@ class Arrivals:
     @property
     def may_end(self) -> bool:
         """Whether nothing is written any more from some moment on."""
-        return self.limit >= 0 or self.curve.phases[-1][PHASE_RATE] == 0
+        return self.limit >= 0 or self.curve.phases[-1][s.PHASE_RATE] == 0
 
     def written_by(self, us: int) -> int:
         """Return how many records the rate has written by a moment, microseconds."""
@@ -322,7 +308,7 @@ class Arrivals:
         waiting = rules.lag(log)
         if waiting == 0:
             return 0, 0.0
-        if self.curve.kind != CONSTANT:  # only the rate is known, and so how long these take
+        if self.curve.kind != s.CONSTANT:  # only the rate is known, and so how long these take
             us = min(us, self.written_us(log.end))
         return waiting, max(0, us - self.written_us(rules.begun(log))) / 1e6
 
@@ -353,14 +339,10 @@ def arrival_rounds(
         Runs of records, in order: the round, and how many. None if their latency counts from when
         they are emitted; what waits for a throttle in batches counts from when it fell due.
     """
-    curve = None
-    if plan.stage.reads_log and plan.stage.latency_from == "arrival":
-        curve = ServiceCurve.of_arrivals(job, plan.stage, index)
-    elif not plan.stage.reads_log and has_log(job, plan):
-        curve = ServiceCurve.of(job, plan, index)
-    if curve is None:
+    arrivals = Arrivals.read_from(job, plan, index)
+    if arrivals is None or (plan.stage.reads_log and plan.stage.latency_from != "arrival"):
         return []
-    arrivals, runs, offset = Arrivals(curve), list[tuple[int, int]](), first
+    runs, offset = list[tuple[int, int]](), first
     while offset < first + count:
         number = arrivals.round_of(offset, job.round_us)
         end = min(arrivals.written_by((number + 1) * job.round_us), first + count)
@@ -381,7 +363,7 @@ def most_emitted(job: Job, plan: JobVertex, index: int) -> int:
         0 if there is no bound: its intervals are drawn.
     """
     curve = ServiceCurve.of(job, plan, index)
-    if curve is None or curve.kind != CONSTANT:
+    if curve is None or curve.kind != s.CONSTANT:
         return 0
-    fastest = max(int(phase[PHASE_RATE]) for phase in curve.phases)
+    fastest = max(int(phase[s.PHASE_RATE]) for phase in curve.phases)
     return fastest * job.round_us // curve.unit + 2

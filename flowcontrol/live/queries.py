@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import LedgerError, Problem, RunError, ScenarioError
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_KEYS
-from flowcontrol.layout.task_settings import has_stamps
 from flowcontrol.ledger.exchange import sweep
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunFolder, RunPaths
@@ -288,7 +287,7 @@ def run_live(
         for plan in job.stages
         if plan.stage.input is not None
     }
-    rows = staged_rows(job, folder.paths.replay).keys if has_stamps(job) else NO_KEYS
+    rows = staged_rows(job, folder.paths.replay).keys if job.scenario.has_stamps else NO_KEYS
     schemas = row_schemas(job, replayed, rows)
     try:
         queries = StageQueries(spark, job, folder.paths, schemas, folder.run_id)

@@ -16,8 +16,7 @@ from flowcontrol.control.between import Between, acts_between
 from flowcontrol.layout.graph import JobEdge, JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS, Replayed
-from flowcontrol.layout.task_settings import alignment_of, has_batches, has_stamps
-from flowcontrol.layout.work import counts_processors
+from flowcontrol.layout.task_settings import alignment_of, has_batches
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.ledger.state_table import StateView
 from flowcontrol.live.folder import RunPaths
@@ -28,10 +27,10 @@ from flowcontrol.live.shares import Shares
 from flowcontrol.live.stage_rows import Row, Rows, StageRows, between_of, shares_of
 from flowcontrol.live.whole import is_whole, replica_of
 from flowcontrol.live.work import SubtaskRound
+from flowcontrol.memory.fill import fill
 from flowcontrol.memory.links import connections_of
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
-from flowcontrol.results.running import memory_with
 
 # --- How many rounds a stage may run at once: as many as it cannot hear of anything that others
 # do.
@@ -68,7 +67,8 @@ def rounds_at_once(job: Job, plan: JobVertex) -> int:
     scenario = job.scenario
     has_wires = scenario.cluster.bandwidth_bytes_per_s is not None
     has_wires |= scenario.system.transport == "tcp"
-    if job.checkpoints is not None or job.faults is not None or has_wires or counts_processors(job):
+    is_controlled = job.checkpoints is not None or job.faults is not None
+    if is_controlled or has_wires or scenario.counts_processors:
         return 1
     if is_whole(job):
         return 1
@@ -97,8 +97,8 @@ def hears_all(job: Job, plan: JobVertex) -> bool:
     failures and batches look at all of them. A throttle, and the alignment of sources, command
     these alone.
     """
-    is_shared = bool(connections_of(job)) or counts_processors(job) or has_batches(job.scenario)
-    is_shared |= is_whole(job)
+    is_shared = bool(connections_of(job)) or job.scenario.counts_processors
+    is_shared |= has_batches(job.scenario) or is_whole(job)
     if is_shared or job.checkpoints is not None or job.faults is not None:
         return True
     return plan.is_source and acts_between(job)
@@ -114,12 +114,12 @@ SIDES = ("sender", "receiver")
 
 def memory_of(job: Job, replayed: Replayed) -> Memory:
     """Return the memory of a job before its first round, as every process of it lays it out."""
-    return memory_with(job, replayed, LogSizes.of_processes(job, replayed.keys), track=True)
+    return fill(job, LogSizes.of_processes(job, replayed.keys), replayed=replayed)
 
 
 def replayed_of(job: Job, paths: RunPaths) -> Replayed:
     """Return what is known of the rows that a job's sources replay."""
-    if not has_stamps(job) and all(plan.stage.input is None for plan in job.stages):
+    if not job.scenario.has_stamps and all(plan.stage.input is None for plan in job.stages):
         return NO_ROWS
     return staged_rows(job, paths.replay)
 

@@ -11,9 +11,9 @@ from flowcontrol.layout.replay import Replayed
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
 from flowcontrol.live.whole import observer_of, replica_of
+from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
-from flowcontrol.results.running import memory_with
 from flowcontrol.results.state_reader import StateReader
 from flowcontrol.results.windows import WindowResults
 from flowcontrol.trace.round_state import RoundState
@@ -43,16 +43,7 @@ class Staged:
         self._timeline = Timeline(job, self.memory)
         self._observer = observer_of(job, self.memory)
         between = self._between = Between(job, self.memory, own=())
-        throttle = between.throttle
-        self._reader = StateReader(
-            job,
-            self.memory,
-            None if throttle is None else throttle.controller,
-            between.coordination,
-            WindowResults(self.memory),
-        )
-        if between.recovery is not None:
-            between.recovery.attempts.hooks.append(self._reader.hold)
+        self._reader = StateReader(job, self.memory, between, WindowResults(self.memory))
         first = self.memory.places.tasks
         self._owns = [
             range(first[plan.name], first[plan.name] + plan.stage.parallelism)
@@ -92,7 +83,7 @@ class Staged:
                 replica.hear(shares)
 
     def _new_memory(self) -> Memory:
-        return memory_with(self._job, self._replayed, self._sizes, track=True)
+        return fill(self._job, self._sizes, replayed=self._replayed)
 
     def _stage(self, own: range) -> tuple[Replica, Between]:
         memory = self._new_memory()

@@ -23,7 +23,7 @@ from flowcontrol.live.replica import Replica, broken, rows_of_log
 from flowcontrol.live.shares import ChannelShare, Machines, Shares, TaskShare, sent_as, waiting_in
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import Ints
-from flowcontrol.memory.spill_memory import spills
+from flowcontrol.memory.spill_memory import disks_of
 from flowcontrol.state.queues import SPANNING_DATA
 
 COMPLETE_EVERY: Final = 32
@@ -32,7 +32,7 @@ COMPLETE_EVERY: Final = 32
 
 def is_whole(job: Job) -> bool:
     """Whether tasks of a job see each other within a round."""
-    return job.scenario.shares_memory or spills(job)
+    return job.scenario.shares_memory or bool(disks_of(job))
 
 
 def replica_of(job: Job, memory: Memory, own: Sequence[int]) -> Replica:

@@ -274,14 +274,6 @@ def ring_view(cls: type[S], cells: Any, at: int, most: int) -> Queue[S]:
     return Queue(ring, _RingSlots(cls, ring, cells, at, most))
 
 
-def ring_views(
-    cls: type[S], owner: type[Any], cells: Any, at: int, count: int, most: int
-) -> Sequence[Queue[S]]:
-    """Return queues whose rings stand in rows of a class, from the first of these rings on."""
-    each = width(owner)
-    return _Rows("queue", count, lambda i: ring_view(cls, cells, at + i * each, most))
-
-
 def row(memory: Any, at: int, length: int) -> Any:
     """Return so many integers of the memory from a place on."""
     return memory[at : at + length]
@@ -319,12 +311,12 @@ def ring_of(cls: type[S]) -> Callable[[Any, int, int], Queue[S]]:
 
 def rings_of(cls: type[S], owner: type[Any]) -> Callable[[Any, int, int, int], Any]:
     """Return one that gives the queues of so many channels, whose rings stand in their rows."""
-    return placed(
-        lambda memory, at, count, most: ring_views(cls, owner, memory, at, count, most),
-        "rings",
-        cls,
-        owner,
-    )
+
+    def found(memory: Any, at: int, count: int, most: int) -> Any:
+        each = width(owner)
+        return _Rows("queue", count, lambda i: ring_view(cls, memory, at + i * each, most))
+
+    return placed(found, "rings", cls, owner)
 
 
 def rows_in(block: Any, cls: type[S]) -> Sequence[S]:

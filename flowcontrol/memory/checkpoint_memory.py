@@ -47,42 +47,21 @@ def puts_aside(job: Job) -> bool:
     return job.checkpoints is not None and job.checkpoints.mode == PUTTING_ASIDE
 
 
-class AsideBuilder:
-    """Makes room for what the tasks of a job put aside.
-
-    Parameters
-    ----------
-    build : Builder
-        The memory.
-    """
-
-    def __init__(self, build: Builder) -> None:
-        self._build, self._disks = build, dict[int, int]()
-        most = build.head.asides_most
-        build.head.asides_free = build.put(cells_of(AsideEntries(-1 if most == 0 else 0)))
-
-    def put(self, held: Any, manager: int) -> None:
-        """Say in a task's state of checkpoints where what it puts aside is, and its disk."""
-        options = self._build.job.scenario.options
-        buffer = BarrierBuffer(limit=options.alignment_bytes_limit)
-        held.aside = self._build.put(cells_of(buffer))
-        if manager not in self._disks:
-            self._disks[manager] = self._build.put(cells_of(self._disk()))
-        held.aside_disk = self._disks[manager]
-
-    def _disk(self) -> AsideDisk:
-        job = self._build.job
-        rate = job.scenario.cluster.disk_bytes_per_s
-        if rate is None:
-            return AsideDisk()
-        cost_ns, unit = byte_cost(rate)
-        return AsideDisk(0, cost_ns, unit, job.round_us * 1000)
+def _put_disks(build: Builder) -> list[int]:
+    """Make room for what tasks put aside; return where the disk of each task manager is."""
+    build.head.asides_free = build.put(
+        cells_of(AsideEntries(-1 if build.head.asides_most == 0 else 0))
+    )
+    cluster, disk = build.job.scenario.cluster, AsideDisk()
+    if cluster.disk_bytes_per_s is not None:
+        disk = AsideDisk(0, *byte_cost(cluster.disk_bytes_per_s), build.job.round_us * 1000)
+    return [build.put(cells_of(disk)) for _ in range(cluster.task_managers)]
 
 
 # --- The kernel's memory of checkpoints: of each task, of the coordinator's orders, of reports
 
 
-def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int) -> None:
+def fill_checkpoints(build: Builder, settings: CheckpointSettings) -> None:
     """Make room for the orders of the coordinator and the reports of tasks.
 
     Parameters
@@ -91,23 +70,23 @@ def fill_checkpoints(build: Builder, settings: CheckpointSettings, reports: int)
         The memory; its tasks and partitions are filled.
     settings : CheckpointSettings
         How the job checkpoints.
-    reports : int
-        Entries of the log of reports.
     """
     job, head = build.job, build.head
     head.has_checkpoints = 1
     head.has_looks = int(any(look_rounds(job, plan) for plan in job.stages))
-    head.reports_most, head.reports_wanted = reports, reports // 2
-    head.reports = build.take(reports * width(CheckpointReport))
+    head.reports_wanted = head.reports_most // 2
+    head.reports = build.take(head.reports_most * width(CheckpointReport))
     head.orders_most = len(job.subtasks) * (2 * MOST_BARRIERS + 3)  # triggers, ends, slowdown
     head.orders = build.take(head.orders_most * width(KernelOrder))
     tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
-    aside = AsideBuilder(build) if puts_aside(job) else None
+    disks = _put_disks(build) if puts_aside(job) else []
     for task, (plan, index) in zip(tasks, job.subtasks, strict=False):
         task["has_checkpoints"] = 1
         held = _task_state(build, settings, plan, index)
-        if aside is not None:
-            aside.put(held, plan.stage.placement[index])
+        if disks:
+            limit = job.scenario.options.alignment_bytes_limit
+            held.aside = build.put(cells_of(BarrierBuffer(limit=limit)))
+            held.aside_disk = disks[plan.stage.placement[index]]
         task["checkpoints"] = build.put(cells_of(held))
         for link in plan.outputs:
             number = build.places.partitions[link.name, index]
@@ -208,33 +187,22 @@ def cut_places(memory: Memory, plan: JobVertex, index: int) -> CutPlaces:
         found.append(at + np.arange(width(kind)))
     for link in plan.outputs:
         found += _routing(memory, places.partitions[link.name, index])
-    written = np.concatenate([*_marks_put(row), *_written(memory, plan, index)])
-    processed = [
-        _columns(head.inputs_at, f.KernelInputChannel, "processed", first, count)
-        for first, count in _gates(memory, plan, index)
-    ]
-    found += [*_marks_taken(memory, row), *_windows(row)]
-    return CutPlaces(np.concatenate([*found, written, *processed]), position, written)
-
-
-def _marks_put(row: Any) -> Iterator[Ints]:
-    """Yield where it is counted how many marks a task has put into its channels."""
-    at = int(row["time"]) + cell(KernelTime, "own") + cell(TaskTime, "marks")
-    yield np.array([at] if row["time"] > 0 else [], np.int64)
-
-
-def _marks_taken(memory: Memory, row: Any) -> Iterator[Ints]:
-    """Yield where it is counted how many marks a task has taken from its channels."""
-    if row["time"] > 0 and row["checkpoints"] > 0:
-        held = view(KernelCheckpoints, memory.cells, int(row["checkpoints"]))
-        yield _columns(held.channels, AlignedChannel, "marks", 0, held.channel_count)
-
-
-def _windows(row: Any) -> Iterator[Ints]:
-    """Yield where it stands how far the windows of a task are."""
-    if row["window"] > 0:
+    put = np.array([], np.int64)
+    if row["time"] > 0:  # marks that it has put into its channels, and that it has taken from them
+        put = row["time"] + cell(KernelTime, "own") + np.array([cell(TaskTime, "marks")])
+        if row["checkpoints"] > 0:
+            held = view(KernelCheckpoints, memory.cells, int(row["checkpoints"]))
+            found.append(_columns(held.channels, AlignedChannel, "marks", 0, held.channel_count))
+    if row["window"] > 0:  # how far its windows are
         at = int(row["window"]) + cell(KernelWindow, "store")
-        yield np.array([at + cell(WindowStore, name) for name in STORE], np.int64)
+        found.append(np.array([at + cell(WindowStore, name) for name in STORE], np.int64))
+    outputs = memory.partitions[[places.partitions[link.name, index] for link in plan.outputs]]
+    inputs = memory.gates[[places.gates[link.name, index] for link in plan.inputs]]
+    written = np.concatenate(
+        [put, *_of_channels(outputs, head.outputs_at, f.KernelSubpartition, "written")]
+    )
+    processed = _of_channels(inputs, head.inputs_at, f.KernelInputChannel, "processed")
+    return CutPlaces(np.concatenate([*found, written, *processed]), position, written)
 
 
 def _routing(memory: Memory, number: int) -> Iterator[Any]:
@@ -249,17 +217,10 @@ def _routing(memory: Memory, number: int) -> Iterator[Any]:
         yield int(row["table"]) + count + np.arange(count)
 
 
-def _written(memory: Memory, plan: JobVertex, index: int) -> Iterator[Ints]:
-    for link in plan.outputs:
-        row = memory.partitions[memory.places.partitions[link.name, index]]
-        first, count = int(row["first_channel"]), int(row["channels"])
-        yield _columns(memory.head.outputs_at, f.KernelSubpartition, "written", first, count)
-
-
-def _gates(memory: Memory, plan: JobVertex, index: int) -> Iterator[tuple[int, int]]:
-    for link in plan.inputs:
-        row = memory.gates[memory.places.gates[link.name, index]]
-        yield int(row["first_channel"]), int(row["channels"])
+def _of_channels(owners: Any, at: int, cls: type[Any], name: str) -> Iterator[Ints]:
+    """Yield where a field of the channels of some gates, or partitions, is."""
+    for row in owners:
+        yield _columns(at, cls, name, int(row["first_channel"]), int(row["channels"]))
 
 
 def _columns(at: int, cls: type[Any], name: str, first: int, count: int) -> Ints:

@@ -10,23 +10,19 @@ from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS, Replayed
 from flowcontrol.layout.task_settings import is_timed, writes_together
-from flowcontrol.layout.work import (
-    Arrivals,
-    ServiceCurve,
-    counts_processors,
-    emission_cost_ns,
-    has_log,
-)
+from flowcontrol.layout.work import Arrivals, ServiceCurve, emission_cost_ns, has_log
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import LARGE_CELLS, cells_of, will_touch, zeros
 from flowcontrol.memory.checkpoint_memory import fill_checkpoints, with_cuts
 from flowcontrol.memory.links import connections_of, fill_connections, fill_link
+from flowcontrol.memory.log_sizes import LOGS_OF_HEAD, LogSizes
 from flowcontrol.memory.memory import Memory, _Block
 from flowcontrol.memory.parts import parts_of
 from flowcontrol.memory.places import Builder, KernelMemory, Places
 from flowcontrol.memory.spill_memory import disks_of, fill_disks, fill_kinds
 from flowcontrol.memory.task_memory import fill_processors, fill_sinks, fill_times, fill_windows
 from flowcontrol.protocol.service import PHASE_RATE
+from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.state import rows as w
 from flowcontrol.state.declared import assign, cell, width
 from flowcontrol.state.network import GlobalPool
@@ -37,43 +33,18 @@ RESERVED = 8
 What is not touched costs nothing."""
 
 
-def fill(
-    job: Job,
-    *,
-    runs: int,
-    ages: int,
-    track: bool = True,
-    spills: int = 0,
-    reports: int = 0,
-    asides: int = 0,
-    windows: int = 0,
-    results: int = 0,
-    kept: int = 0,
-    kept_windows: int = 0,
-    replayed: Replayed = NO_ROWS,
-) -> Memory:
+def fill(job: Job, sizes: LogSizes, *, track: bool = True, replayed: Replayed = NO_ROWS) -> Memory:
     """Return the memory of a job before its first round.
 
     Parameters
     ----------
     job : Job
         The scenario, laid out.
-    runs, ages : int
-        Runs of records that may be in flight, and entries of the log of ages.
+    sizes : LogSizes
+        How large its logs are.
     track : bool, default True
-        Follow the age of records.
-    spills : int, default 0
-        Buffers that spilling partitions may have finished and not yet got rid of.
-    reports : int, default 0
-        Reports of tasks that the coordinator need not have looked at; of a job with checkpoints.
-    asides : int, default 0
-        Buffers that tasks may put aside behind barriers.
-    windows : int, default 0
-        Windows that each task has room for whose stage has some.
-    results : int, default 0
-        Entries of the log of their results.
-    kept, kept_windows : int, default 0
-        Entries of the logs of what checkpoints hold in flight, and of their windows.
+        Follow the age of every record; a throttle that looks at ages has them followed in any
+        case.
     replayed : Replayed, optional
         What is known of replayed rows; by default no source replays any.
     """
@@ -85,10 +56,9 @@ def fill(
     head.tasks = first_disk + len(disks) + len(pairs)
     head.gates, head.partitions = len(build.places.gates), len(build.places.partitions)
     head.channels = sum(link.width for link in job.links)
-    head.runs_most, head.ages_most = runs, ages
-    head.spills_most, head.spills_free = spills, -1 if spills == 0 else 0
-    head.asides_most, head.results_most = asides, results
-    head.kept_most, head.kept_windows_most = kept, kept_windows
+    for name in LOGS_OF_HEAD:
+        setattr(head, f"{name}_most", getattr(sizes, name))
+    head.spills_free = -1 if sizes.spills == 0 else 0
     head.further = replayed.keys.further
     if job.record_transport is not None:
         head.values = build.put(cells_of(job.record_transport))
@@ -104,12 +74,12 @@ def fill(
     head.is_ordered = int(len(pairs) > 0)
     head.may_fail = int(job.faults is not None)
     if job.checkpoints is not None:
-        fill_checkpoints(build, job.checkpoints, reports)
+        fill_checkpoints(build, job.checkpoints)
     if is_timed(job):
         fill_times(build)
-    if windows > 0:
-        fill_windows(build, windows)
-    if counts_processors(job):
+    if sizes.windows > 0:
+        fill_windows(build, sizes.windows)
+    if job.scenario.counts_processors:
         fill_processors(build)
     _fill_globals(build)
     _link(build)
@@ -180,6 +150,7 @@ def _head(job: Job, track: bool) -> KernelMemory:
         head.debloat_threshold = options.debloat_threshold_percent
         head.min_segment_bytes = options.min_segment_bytes
     head.seed = job.scenario.seed
+    track |= THROTTLE_PARTS[job.scenario.system.throttle].needs_ages
     head.is_tracked = int(track or is_timed(job))
     head.drops_ages = int(not track)
     head.now, head.parts = -1, parts_of(job)

@@ -13,7 +13,7 @@ from flowcontrol.memory import fields as f
 from flowcontrol.memory import places as h
 from flowcontrol.memory.checkpoint_memory import puts_aside
 from flowcontrol.memory.part_fields import KeptElement, KeptWindow, KernelResult, SpilledBuffer
-from flowcontrol.memory.spill_memory import spills as has_spills
+from flowcontrol.memory.spill_memory import disks_of
 from flowcontrol.memory.task_memory import first_entries
 from flowcontrol.state.declared import width
 from flowcontrol.state.network import CheckpointReport
@@ -122,6 +122,9 @@ _LOGS: Final = {
 }
 """Every log, by the attribute of :class:`LogSizes` that has its size."""
 
+LOGS_OF_HEAD: Final = tuple(name for name in _LOGS if name != "windows")
+"""Those of which the head of the memory has the size: one for all tasks."""
+
 
 @dataclass(frozen=True)
 class LogSizes:
@@ -154,7 +157,7 @@ class LogSizes:
 
     runs: int
     ages: int
-    spills: int
+    spills: int = 0
     reports: int = 0
     asides: int = 0
     windows: int = 0
@@ -170,7 +173,7 @@ class LogSizes:
         return cls(
             _first_runs(job),
             FIRST_AGES,
-            FIRST_SPILLS if has_spills(job) else 0,
+            FIRST_SPILLS if disks_of(job) else 0,
             0 if job.checkpoints is None else _first_reports(job),
             FIRST_ASIDES if puts_aside(job) else 0,
             windows := first_entries(job, rows),

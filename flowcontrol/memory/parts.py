@@ -4,7 +4,6 @@ from typing import Any
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import has_batches, has_markers, is_timed
-from flowcontrol.layout.window_settings import has_windows
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import needs
 from flowcontrol.memory.places import KernelMemory
@@ -173,7 +172,7 @@ def parts_of(job: Job) -> int:
         (CHECKPOINTS, job.checkpoints is not None),
         (FAILURES, job.faults is not None),
         (EVENT_TIME, is_timed(job)),
-        (WINDOWS, has_windows(job)),
+        (WINDOWS, any(stage.window for stage in scenario.stages)),
         (ALIGNMENT, bool(scenario.alignment_groups)),
         (MARKERS, has_markers(job)),
         (BATCHES, has_batches(scenario)),

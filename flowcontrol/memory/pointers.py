@@ -6,6 +6,7 @@ that of another field, or worked out of the state; what is ``used`` may be less 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from flowcontrol.state.declared import cell, per_class, width
@@ -47,29 +48,16 @@ def points(form: str, cls: type[Any] | None, room: Count, used: Count | None = N
     return field(default=0, metadata={"pointer": pointer})
 
 
-def rows(cls: type[Any], room: Count, used: Count | None = None) -> Any:
-    """Declare where states of a class stand one behind the other."""
-    return points("rows", cls, room, used)
-
-
-def cells(room: Count, used: Count | None = None) -> Any:
-    """Declare where so many cells stand."""
-    return points("rows", None, room, used)
-
-
-def queue(cls: type[Any], room: Count) -> Any:
-    """Declare where the queue of so many states at the most stands."""
-    return points("queue", cls, room)
-
-
-def fifo(room: Count) -> Any:
-    """Declare where a first-in-first-out row of so many integers at the most stands."""
-    return points("fifo", None, room)
-
-
-def bits(room: Count) -> Any:
-    """Declare where a set of some of so many numbers stands."""
-    return points("bits", None, room)
+rows = partial(points, "rows")
+"""Declare where states of a class stand one behind the other."""
+cells = partial(points, "rows", None)
+"""Declare where so many cells stand."""
+queue = partial(points, "queue")
+"""Declare where the queue of so many states of a class at the most stands."""
+fifo = partial(points, "fifo", None)
+"""Declare where a first-in-first-out row of so many integers at the most stands."""
+bits = partial(points, "bits", None)
+"""Declare where a set of some of so many numbers stands."""
 
 
 @per_class

@@ -1,5 +1,7 @@
 """The kernel's memory of partitions that are not pipelined and bounded, and of their disks."""
 
+from collections import Counter
+
 import numpy as np
 
 from flowcontrol.layout.graph import JobEdge
@@ -46,19 +48,10 @@ def _kind(job: Job, link: JobEdge, sender: int) -> int:
     return k.kind_of(link.edge.partition_type, width, least)
 
 
-def spills(job: Job) -> bool:
-    """Tell whether any partition of a job is written to disk."""
-    return any(kind > k.PIPELINED for kind in kinds_of(job).values())
-
-
 def disks_of(job: Job) -> dict[int, int]:
     """Return how many spilling partitions write to the disk of each task manager, if any do."""
-    found: dict[int, int] = {}
-    for (edge, sender), kind in kinds_of(job).items():
-        if kind > k.PIPELINED:
-            manager = _manager(job, edge, sender)
-            found[manager] = found.get(manager, 0) + 1
-    return dict(sorted(found.items()))
+    managers = [_manager(job, *own) for own, kind in kinds_of(job).items() if kind > k.PIPELINED]
+    return dict(sorted(Counter(managers).items()))
 
 
 def _manager(job: Job, edge: str, sender: int) -> int:
@@ -99,12 +92,10 @@ def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
     job, places = build.job, build.places
     kinds = kinds_of(job)
     tasks, partitions = build.blocks["tasks_at"], build.blocks["partitions_at"]
-    readers = _readers(job)
+    regions = regions_of(job.scenario)
+    readers = {link.name: regions[link.edge.receiver] for link in job.links}
     groups = _fill_regions(build, kinds, readers)
-    sorting = dict.fromkeys(range(job.scenario.cluster.task_managers), 0)
-    for (edge, sender), kind in kinds.items():
-        if kind == k.SORTED:
-            sorting[_manager(job, edge, sender)] += 1
+    sorting = Counter(_manager(job, *own) for own, kind in kinds.items() if kind == k.SORTED)
     for (edge, sender), kind in kinds.items():
         number = places.partitions[edge, sender]
         p, manager = partitions[number], _manager(job, edge, sender)
@@ -123,12 +114,6 @@ def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
             own.ahead = k.read_ahead(kind, count, sorting[manager], memory, segment)
             p["flush_at"] = NEVER_US
         p["kind"], p["spill"] = kind, build.put(cells_of(own))
-
-
-def _readers(job: Job) -> dict[str, int]:
-    """Return the region that reads each edge."""
-    regions = regions_of(job.scenario)
-    return {link.name: regions[link.edge.receiver] for link in job.links}
 
 
 def _fill_regions(

@@ -9,7 +9,7 @@ import numpy as np
 
 from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.job import Job
-from flowcontrol.layout.replay import NO_KEYS, ONE_KEY, RowKeys
+from flowcontrol.layout.replay import NO_KEYS, ONE_KEY, LinkKeys, RowKeys
 from flowcontrol.layout.task_settings import (
     has_batches,
     new_operators,
@@ -17,12 +17,7 @@ from flowcontrol.layout.task_settings import (
     new_time,
     timed_flags,
 )
-from flowcontrol.layout.window_settings import (
-    LinkKeys,
-    new_window_settings,
-    new_window_task,
-    window_plan_of,
-)
+from flowcontrol.layout.window_settings import new_window_settings, new_window_task
 from flowcontrol.layout.work import cpu_shares, new_processors, tasks_by_manager
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import cells_of
@@ -198,7 +193,7 @@ def first_entries(job: Job, rows: RowKeys = NO_KEYS) -> int:
     """
     most = 0
     for plan in job.stages:
-        window = window_plan_of(job, plan)
+        window = job.scenario.window_of(plan.name)
         if window is not None:
             keys = window.keys or len(rows.names.get(plan.name, (ONE_KEY,)))
             most = max(most, _wanted(window, plan, keys))
@@ -223,7 +218,7 @@ def fill_windows(build: Builder, capacity: int) -> None:
         Windows that each task has room for.
     """
     for task, (plan, _) in zip(build.blocks["tasks_at"], build.job.subtasks, strict=False):
-        window = window_plan_of(build.job, plan)
+        window = build.job.scenario.window_of(plan.name)
         if window is not None:
             task["has_window"] = 1
             task["window"] = build.put(cells_of(_windows(build, plan, window, capacity)))

@@ -13,11 +13,10 @@ from flowcontrol.kernel.jobs import JobRun, Timeline
 from flowcontrol.kernel.loop import advance
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed, read_replayed
-from flowcontrol.layout.task_settings import has_delivery, has_stamps
+from flowcontrol.layout.task_settings import has_delivery
 from flowcontrol.memory import places as h
 from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
-from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.task_memory import used_of
 from flowcontrol.records import DELIVERY, RESTARTS
 from flowcontrol.results.sample_tables import Tables
@@ -25,31 +24,11 @@ from flowcontrol.results.sampling import Samples, sampling_of
 from flowcontrol.results.state_reader import StateReader
 from flowcontrol.results.tables import checkpoint_tables, process_table
 from flowcontrol.results.time_table import TimeTable
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.trace.round_state import RoundState
 
 ENOUGH_EVENTS = 256
 """What readers see is worked off so many events at a time: one by one takes twice as long, as the
 kernel empties the caches between them."""
-
-
-def memory_with(job: Job, replayed: Replayed, sizes: LogSizes, *, track: bool) -> Memory:
-    """Return the memory of a job before its first round; parameters as of :class:`Running`."""
-    throttle = THROTTLE_PARTS[job.scenario.system.throttle]
-    return fill(
-        job,
-        runs=sizes.runs,
-        ages=sizes.ages,
-        track=track or throttle.needs_ages,
-        spills=sizes.spills,
-        reports=sizes.reports,
-        asides=sizes.asides,
-        windows=sizes.windows,
-        results=sizes.results,
-        replayed=replayed,
-        kept=sizes.kept,
-        kept_windows=sizes.kept_windows,
-    )
 
 
 class Running:
@@ -105,14 +84,14 @@ class Running:
         own: Collection[int] | None = None,
     ) -> None:
         self.job, self.rounds, self.used = job, job.rounds, list[list[int]]()
-        self.memory = memory = memory_with(job, replayed, sizes, track=track)
+        self.memory = memory = fill(job, sizes, track=track, replayed=replayed)
         self.timeline, self._keys = Timeline(job, memory), replayed.keys
         self.between = between = Between(job, memory, begins_us, own)
         self.throttle, self.coordination = between.throttle, between.coordination
         self.recovery = between.recovery
         self.tables = Tables(job, memory, self.timeline.absent)
         hooks = [self.tables.counted.hold]
-        self.time = TimeTable(job, memory) if has_stamps(job) else None
+        self.time = TimeTable(job, memory) if job.scenario.has_stamps else None
         if self.time is not None:
             hooks.append(self.time.counted.hold)
         if self.recovery is not None:
@@ -306,16 +285,7 @@ def _step(job: Job, replayed: Replayed, first: int) -> Iterator[RoundState]:
     sizes, done = LogSizes.first(job, replayed.keys), first
     while done < job.rounds:
         running = Running(job, replayed, sizes, track=False)
-        throttle = running.throttle
-        reader = StateReader(
-            job,
-            running.memory,
-            None if throttle is None else throttle.controller,
-            running.coordination,
-            running.tables.results,
-        )
-        if running.recovery is not None:
-            running.recovery.attempts.hooks.append(reader.hold)
+        reader = StateReader(job, running.memory, running.between, running.tables.results)
         at = 0
         while at < job.rounds:
             running.timeline.act(at)

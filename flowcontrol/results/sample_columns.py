@@ -6,7 +6,7 @@ worked out together.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -51,11 +51,17 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """What else a sample knows.
+class Sample:
+    """What was taken of a run at a sample.
 
     Attributes
     ----------
+    t_s : float, s
+        When.
+    cells : ndarray of int64
+        What is shown of the memory (:class:`flowcontrol.results.figures.Gathered`).
+    ages : ndarray of Age
+        What tasks have logged since the sample before.
     seconds : float, s
         Since the sample before.
     carried : ndarray of int, shape (5, rows)
@@ -66,6 +72,9 @@ class Moment:
         What waits in the logs of sources, and for how long.
     """
 
+    t_s: float
+    cells: Ints
+    ages: Any
     seconds: float
     carried: Ints
     absent: frozenset[str]
@@ -222,7 +231,7 @@ class SampleColumns:
             ]
         )
 
-    def of_stages(self, at: Columns, before: Any, moments: Sequence[Moment]) -> tuple[Columns, Any]:
+    def of_stages(self, at: Columns, before: Any, samples: Sequence[Sample]) -> tuple[Columns, Any]:
         """Return the columns of the table ``stages``, and the counters of the last sample.
 
         Parameters
@@ -231,12 +240,12 @@ class SampleColumns:
             What was gathered at the samples.
         before : ndarray of int, shape (5, rows)
             Counters at the sample before.
-        moments : sequence of Moment
-            A sample each.
+        samples : sequence of Sample
+            The samples.
         """
-        carried = np.array([moment.carried for moment in moments]).swapaxes(0, 1)
+        carried = np.array([sample.carried for sample in samples]).swapaxes(0, 1)
         now = self.cumulative(at) + carried
-        seconds = np.array([moment.seconds for moment in moments])[:, None]
+        seconds = np.array([sample.seconds for sample in samples])[:, None]
         growth = np.diff(now, axis=1, prepend=before[:, None]) / seconds
         return {
             "records_in": now[0],
@@ -246,17 +255,17 @@ class SampleColumns:
             "busy_ms_per_s": growth[2] / 1000,
             "idle_ms_per_s": growth[3] / 1000,
             "backpressured_ms_per_s": growth[4] / 1000,
-            **self._levels(at, moments),
+            **self._levels(at, samples),
         }, now[:, -1]
 
-    def _levels(self, at: Columns, moments: Sequence[Moment]) -> Columns:
+    def _levels(self, at: Columns, samples: Sequence[Sample]) -> Columns:
         """Levels of all rows; 0 where the job does not run."""
         logs = {
-            "lag_records": np.array([moment.lag_records for moment in moments]),
-            "lag_s": np.array([moment.lag_s for moment in moments]),
+            "lag_records": np.array([sample.lag_records for sample in samples]),
+            "lag_s": np.array([sample.lag_s for sample in samples]),
         }
         levels = {**self._input_levels(at), **self._output_levels(at), **logs}
-        levels = _without(levels, _gone(self.stages, moments))
+        levels = _without(levels, _gone(self.stages, samples))
         if self._may_fail:
             levels = _without(levels, at["task status"][:, self._tasks] == f.ABSENT)
             levels |= logs  # a log grows whether or not anybody reads it
@@ -284,7 +293,7 @@ class SampleColumns:
             "output_pool_used": used,
         }
 
-    def of_channels(self, at: Columns, moments: Sequence[Moment]) -> Columns:
+    def of_channels(self, at: Columns, samples: Sequence[Sample]) -> Columns:
         """Return the columns of the table ``channels`` that change; see :meth:`of_stages`."""
         ready, sent, queued = self._ready(at), at["out sent"], self._queued(at)
         is_local = at["in initial"] < 0
@@ -303,7 +312,7 @@ class SampleColumns:
             "in_flight_records": flying,
             "in_flight_bytes": flying * self._record_bytes,
         }
-        levels = _without(levels, _gone(self._stages_of_senders, moments))
+        levels = _without(levels, _gone(self._stages_of_senders, samples))
         if self._may_fail:
             gone = at["task status"] == f.ABSENT
             levels = _without(levels, gone[:, self._sender] | gone[:, self._receiver])
@@ -361,15 +370,12 @@ class SampleColumns:
         return np.asarray(has_buffer[:, self._receiver] & is_own, np.int64)
 
 
-def _gone(stages: Any, moments: Sequence[Moment]) -> Any:
+def _gone(stages: Any, samples: Sequence[Sample]) -> Any:
     """Return where a stage is absent, shape (samples, stages), or None if none ever is."""
-    if not any(moment.absent for moment in moments):
+    if not any(sample.absent for sample in samples):
         return None
-    return np.array([_among(stages, moment.absent) for moment in moments])
-
-
-def _among(stages: Any, absent: Collection[str]) -> Any:
-    return np.isin(stages.astype(str), sorted(absent))
+    names = stages.astype(str)
+    return np.array([np.isin(names, sorted(sample.absent)) for sample in samples])
 
 
 def _without(levels: Columns, gone: Any) -> Columns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,7 @@ from flowcontrol.memory.memory import Memory
 from flowcontrol.records import CHANNELS, LATENCY, MARKER, RECORD, STAGES, Table
 from flowcontrol.results.figures import Counted, Ints
 from flowcontrol.results.run import latency_figures
-from flowcontrol.results.sample_columns import Columns, Moment, SampleColumns
+from flowcontrol.results.sample_columns import Columns, Sample, SampleColumns
 from flowcontrol.results.windows import WindowResults
 
 Log = npt.NDArray[np.void]
@@ -26,28 +25,6 @@ Log = npt.NDArray[np.void]
 
 _MOST_CELLS: Final = 1 << 18
 """Cells of samples, and of logs of ages, that are kept until they are worked off: 2 MB."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What was taken of a run at a sample.
-
-    Attributes
-    ----------
-    t_s : float, s
-        When.
-    cells : ndarray of int64
-        What is shown of the memory (:class:`flowcontrol.results.figures.Gathered`).
-    moment : Moment
-        What else the sample knows.
-    ages : ndarray of Age
-        What tasks have logged since the sample before.
-    """
-
-    t_s: float
-    cells: Ints
-    moment: Moment
-    ages: Log
 
 
 class Tables:
@@ -101,13 +78,15 @@ class Tables:
         rounds : int
             Rounds since the sample before, at least 1.
         """
-        moment = Moment(
+        sample = Sample(
+            t_s,
+            self._shown.gathered.take(),
+            self._take_ages(),
             rounds * self._job.round_us / 1e6,
             self.counted.carried,
             frozenset(self._absent),
             *self._lags(),
         )
-        sample = Sample(t_s, self._shown.gathered.take(), moment, self._take_ages())
         self._pending.append(sample)
         if len(self._pending) * len(sample.cells) > _MOST_CELLS:
             self._work_off()
@@ -162,10 +141,9 @@ class Tables:
         if not samples:
             return
         at = self._shown.gathered.columns([sample.cells for sample in samples])
-        moments = [sample.moment for sample in samples]
-        stages, self._before = self._shown.of_stages(at, self._before, moments)
+        stages, self._before = self._shown.of_stages(at, self._before, samples)
         self._parts["stages"].append(stages)
-        self._parts["channels"].append(self._shown.of_channels(at, moments))
+        self._parts["channels"].append(self._shown.of_channels(at, samples))
         self._parts["latency"].append(self._latency(samples))
         self._times += [sample.t_s for sample in samples]
 

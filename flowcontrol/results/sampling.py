@@ -28,24 +28,9 @@ AGAIN_MS: Final = 1000
 """Time after which a set is tried again that could not begin, as a subtask was not running."""
 
 
-@dataclass(frozen=True)
-class Doing:
-    """What a task did in a round.
-
-    Attributes
-    ----------
-    is_running : bool
-        It is deployed, and has not ended.
-    blocked_us : int
-        How long it waited for a buffer, microseconds; at most the length of the round.
-    """
-
-    is_running: bool
-    blocked_us: int
-
-
-Look = Callable[[JobVertex], Sequence[Doing]]
-"""Returns what the subtasks of a vertex did in a round."""
+Waits = Sequence[int | None]
+"""How long each subtask of a vertex waited for a buffer in a round, microseconds; None: it was not
+deployed, or had ended."""
 
 
 @dataclass
@@ -90,20 +75,20 @@ class Sampling:
         """The next round that has to be looked at."""
         return min(one.due_ms for one in self._watched) * 1000 // self._job.round_us
 
-    def look(self, number: int, doing: Look) -> None:
+    def look(self, number: int, waits_of: Callable[[JobVertex], Waits]) -> None:
         """Take the samples that are due in a round.
 
         Parameters
         ----------
         number : int
             The round, which is over.
-        doing : callable
-            Says what the tasks did in it.
+        waits_of : callable
+            Says how long the subtasks of a vertex waited in it.
         """
         end_us = (number + 1) * self._job.round_us
         for watched in self._watched:
             if watched.due_ms * 1000 < end_us:
-                found = doing(watched.plan)
+                found = waits_of(watched.plan)
                 while watched.due_ms * 1000 < end_us:
                     self._visit(watched, found)
 
@@ -114,17 +99,17 @@ class Sampling:
         rows = sorted(self._rows, key=lambda row: (row[0], order[row[1]], row[2]))
         return SAMPLES.of_rows(dict(zip(SAMPLES.names, row, strict=True)) for row in rows)
 
-    def _visit(self, watched: _Watched, doing: Sequence[Doing]) -> None:
+    def _visit(self, watched: _Watched, waits: Waits) -> None:
         """Ask about a vertex if no set of it is under way, and take the sample that is due."""
         now_ms, name = watched.due_ms, watched.plan.name
         if watched.number == 0:
-            if not all(one.is_running for one in doing):
+            if None in waits:
                 watched.due_ms += AGAIN_MS
                 return
             self._sampler.ask(name, now_ms)
-        for index, one in enumerate(doing):
-            if one.is_running:
-                blocked = self._is_waiting(one.blocked_us, f"{name}/{index}/{now_ms}")
+        for index, blocked_us in enumerate(waits):
+            if blocked_us is not None:
+                blocked = self._is_waiting(blocked_us, f"{name}/{index}/{now_ms}")
                 self._sampler.sample(name, index, blocked, now_ms)
         watched.number += 1
         watched.due_ms += self._keys.delay_ms
@@ -199,7 +184,7 @@ class Samples:
         """
         if self._at is not None and self._head.round > self._at:
             number, self._at = self._at, None
-            self.sampling.look(number, self._doing)
+            self.sampling.look(number, self._waits)
 
     def begin(self) -> int:
         """Be ready for the next round; return the round before which to be called again.
@@ -215,11 +200,12 @@ class Samples:
         self._before = self._blocked.copy()
         return number + 1
 
-    def _doing(self, plan: JobVertex) -> list[Doing]:
-        """Return what the tasks of a vertex did in the round that is over."""
+    def _waits(self, plan: JobVertex) -> Waits:
+        """Return how long the tasks of a vertex waited in the round that is over."""
         first = self._places[plan.name]
         own = slice(first, first + plan.stage.parallelism)
         grown = (self._blocked[own] - self._before[own]).tolist()
         is_there = not any(member.stage.name in self._absent for member in plan.members)
         runs = (self._status[own] != ABSENT) & (self._is_finished[own] == 0)
-        return [Doing(is_there and run, us) for run, us in zip(runs.tolist(), grown, strict=True)]
+        pairs = zip(runs.tolist(), grown, strict=True)
+        return [us if is_there and run else None for run, us in pairs]

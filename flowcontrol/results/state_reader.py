@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.control.coordination import Coordination
+from flowcontrol.control.between import Between
 from flowcontrol.kernel.views import FINISHED, INPUT_CELLS, OUTPUT_CELLS, RECEIVED, UNDER_WAY
 from flowcontrol.layout.graph import Channel, JobEdge, JobVertex
 from flowcontrol.layout.job import Job
@@ -36,20 +36,10 @@ from flowcontrol.state.tasks import SourceLog
 from flowcontrol.state.windows import ColumnValues, Windows
 from flowcontrol.systems.barrier_buffer import AsideMessage, BarrierBuffer
 from flowcontrol.systems.tcp import NOBODY, TcpConnection, TcpMessage
-from flowcontrol.systems.throttles.controller import Controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.trace import channel_state as cs
 from flowcontrol.trace import round_state as rs
-from flowcontrol.trace.round_state import (
-    AsideState,
-    CheckpointState,
-    Elements,
-    Result,
-    TimeState,
-    WindowState,
-    window_state,
-)
 
 _TOLD: dict[int, type[cs.Told]] = {
     f.ADD_CREDIT: cs.AddCredit,
@@ -71,10 +61,8 @@ class StateReader:
         The scenario, laid out.
     memory : Memory
         Of its run. What a round did is counted from here on.
-    controller : Controller, optional
-        What slows its sources.
-    coordination : Coordination, optional
-        What triggers its checkpoints.
+    between : Between, optional
+        What slows its sources, triggers its checkpoints, and begins its tasks anew.
     results : WindowResults, optional
         What collects the results of its windows.
     """
@@ -83,20 +71,22 @@ class StateReader:
         self,
         job: Job,
         memory: Memory,
-        controller: Controller | None = None,
-        coordination: Coordination | None = None,
+        between: Between | None = None,
         results: WindowResults | None = None,
     ) -> None:
-        self._job, self._memory, self._controller = job, memory, controller
-        self._coordination, self._log = coordination, results
-        self._results: dict[int, tuple[Result, ...]] = {}
+        self._job, self._memory, self._log = job, memory, results
+        self._throttle = between.throttle if between is not None else None
+        self._coordination = between.coordination if between is not None else None
+        self._results: dict[int, tuple[rs.Result, ...]] = {}
         self._carried: dict[int, dict[int, cs.MessageUnderWay]] = {}
         self._is_tcp = memory.head.is_tcp == 1
         self._counts_records = job.record_transport is not None
         outs = memory.outs
         self._routed_at = memory.partitions["routed"][outs["partition"]] + outs["place"]
         self._counted = Counted(self._counters)
-        self._before, self.hold = self._counted(), self._counted.hold
+        if between is not None and between.recovery is not None:
+            between.recovery.attempts.hooks.append(self._counted.hold)
+        self._before = self._counted()
         self._growth: dict[str, list[int]] = {}
 
     def read(self) -> rs.RoundState:
@@ -160,7 +150,7 @@ class StateReader:
         memory, place = self._memory, self._memory.places.tasks[plan.name] + index
         row, controller = self._task_rows[place], None
         if row.throttle > 0:
-            controller = {} if self._controller is None else self._controller.state()
+            controller = {} if self._throttle is None else self._throttle.controller.state()
         busy_us, idle_us, backpressured_us = (self._growth[name][place] for name in TIMES)
         return rs.TaskState(
             stage=plan.name,
@@ -186,7 +176,7 @@ class StateReader:
             processor=memory.found(row.processor, TaskProcessor),
         )
 
-    def _time(self, row: f.KernelTask) -> TimeState | None:
+    def _time(self, row: f.KernelTask) -> rs.TimeState | None:
         """Return what a task holds of event time; None of one without."""
         held = self._memory.found(row.time, KernelTime)
         if held is None:
@@ -194,9 +184,11 @@ class StateReader:
         gates = self._gates[row.first_gate : row.first_gate + row.gates]
         inputs = [gate.first_channel + i for gate in gates for i in range(gate.channels)]
         in_flight = (self._elements(self._out_rows[self._in_rows[into].out]) for into in inputs)
-        return TimeState(held.own, self._memory.read(held, "channels"), row.stamp, tuple(in_flight))
+        return rs.TimeState(
+            held.own, self._memory.read(held, "channels"), row.stamp, tuple(in_flight)
+        )
 
-    def _window(self, number: int, row: f.KernelTask) -> WindowState | None:
+    def _window(self, number: int, row: f.KernelTask) -> rs.WindowState | None:
         """Return what a task holds of windows; None of one without."""
         memory, held = self._memory, self._memory.found(row.window, KernelWindow)
         if held is None:
@@ -209,15 +201,15 @@ class StateReader:
         results = [
             one._replace(further=one.further[:cells]) for one in self._results.get(number, ())
         ]
-        return window_state(held.own, windows, results, seen)
+        return rs.window_state(held.own, windows, results, seen)
 
-    def _elements(self, out: f.KernelSubpartition) -> Elements:
+    def _elements(self, out: f.KernelSubpartition) -> rs.Elements:
         """Return what is in a channel."""
         found = self._memory.linked(self._memory.runs, out.runs.head)
         found = found[["kind", "stamp", "count"]].tolist()
         return tuple(pair for *pair, count in found for pair in [tuple(pair)] * max(1, count))
 
-    def _checkpoints(self, number: int, row: f.KernelTask) -> CheckpointState | None:
+    def _checkpoints(self, number: int, row: f.KernelTask) -> rs.CheckpointState | None:
         """Return what a task holds of checkpoints; None of one without."""
         if self._coordination is None:
             return None
@@ -229,7 +221,7 @@ class StateReader:
         reports = self._coordination.reports_in(self._next - 1)
         own = tuple(report for report in reports if report.task == number)
         aside = memory.found(held.aside, BarrierBuffer)
-        return CheckpointState(
+        return rs.CheckpointState(
             held.own,
             held.alignment,
             channels,
@@ -241,14 +233,14 @@ class StateReader:
             None if aside is None else self._aside(aside),
         )
 
-    def _aside(self, own: BarrierBuffer) -> AsideState:
+    def _aside(self, own: BarrierBuffer) -> rs.AsideState:
         """Return what a task has put aside behind barriers."""
         memory = self._memory
         found = (
             memory.copies(memory.linked(memory.asides, one.head), AsideMessage)
             for one in (own.behind, own.again, own.writing)
         )
-        return AsideState(own, *map(tuple, found))
+        return rs.AsideState(own, *map(tuple, found))
 
     # ------------------------------------------------------------------ the receiver's side
 

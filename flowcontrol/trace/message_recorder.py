@@ -25,8 +25,6 @@ from flowcontrol.trace.messages import (
     Processes,
     Recorder,
     TaskKey,
-    ins_of,
-    outs_of,
 )
 from flowcontrol.trace.round_state import RoundState, TaskState
 
@@ -141,9 +139,9 @@ class FlinkRecorder(Recorder):
             for key in self._to_begin:
                 found += self._begin(tasks[key], at_s)
             self._to_begin.clear()
-        ins = dict(own for task in state.tasks for own in ins_of(task))
+        ins = dict(own for task in state.tasks for own in task.ins())
         for task in state.tasks:
-            for name, out in outs_of(task):
+            for name, out in task.outs():
                 if name in self._channels:
                     new = self._new_messages(name, out, ins[name], state.number)
                     if task.is_running:
@@ -157,7 +155,7 @@ class FlinkRecorder(Recorder):
 
     def _begin(self, task: TaskState, t_s: float) -> Iterator[Message]:
         """Have a task request its partitions."""
-        for name, into in ins_of(task):
+        for name, into in task.ins():
             if name in self._channels:
                 initial = max(0, into.state.initial)
                 self._channels[name] = _Channel(announced=initial)
@@ -169,7 +167,7 @@ class FlinkRecorder(Recorder):
         self, task: TaskState, t_s: float, *, has_failed: bool, died: bool
     ) -> Iterator[Message]:
         """Have a task stop: it was cancelled, has failed, or its process has died with it."""
-        for name, _ in outs_of(task):
+        for name, _ in task.outs():
             own = self._channels.get(name)
             if own is None or own.is_released:
                 continue
@@ -178,7 +176,7 @@ class FlinkRecorder(Recorder):
                 self._release(name)
             elif has_failed and self._processes.lives(self._pairs[name][1]):
                 yield self._message(t_s, name, FORWARD, Frame.ERROR_RESPONSE)
-        for name, _ in ins_of(task):
+        for name, _ in task.ins():
             own = self._channels.get(name)
             if own is not None and not own.is_released:
                 frame = self._release(name)
@@ -246,7 +244,7 @@ class FlinkRecorder(Recorder):
 
     def _answers(self, task: TaskState, number: int, t_s: float) -> Iterator[Message]:
         """Yield what a task tells the senders of its channels in a round."""
-        for place, (name, into) in enumerate(ins_of(task)):
+        for place, (name, into) in enumerate(task.ins()):
             own = self._channels.get(name)
             if own is None or own.is_released:
                 continue

@@ -16,15 +16,7 @@ from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.trace.channel_state import ChannelId, MessageUnderWay
 from flowcontrol.trace.message_recorder import FlinkRecorder, arrived_by
-from flowcontrol.trace.messages import (
-    BACKWARD,
-    FORWARD,
-    Message,
-    Processes,
-    Recorder,
-    ins_of,
-    outs_of,
-)
+from flowcontrol.trace.messages import BACKWARD, FORWARD, Message, Processes, Recorder
 from flowcontrol.trace.round_state import RoundState, TaskState
 
 # --- The messages of channels that count records, and what a throttle says to sources and hears.
@@ -89,12 +81,12 @@ class RecordRecorder(Recorder):
 
     def _begin_anew(self, task: TaskState) -> None:
         """Forget what was under way to a task, and what it had granted."""
-        for name, into in ins_of(task):
+        for name, into in task.ins():
             if name in self._under_way:
                 self._under_way[name], self._granted[name] = (), into.state.announced
 
     def _sent(self, task: TaskState, number: int, t_s: float) -> Iterator[Message]:
-        for name, out in outs_of(task):
+        for name, out in task.outs():
             if name not in self._under_way:
                 continue
             before = self._under_way[name]
@@ -112,7 +104,7 @@ class RecordRecorder(Recorder):
                 )
 
     def _granted_by(self, task: TaskState, t_s: float) -> Iterator[Message]:
-        for name, into in ins_of(task):
+        for name, into in task.ins():
             before, granted = self._granted.get(name), into.state.announced
             if before is None or granted == before or not task.is_running:
                 continue

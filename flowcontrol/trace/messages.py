@@ -1,12 +1,11 @@
 """Messages of the data plane, who notes them, and what failures make of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from flowcontrol.layout.job import Job
-from flowcontrol.trace.channel_state import ChannelId, InputChannelState, SubpartitionState
 from flowcontrol.trace.round_state import RoundState, TaskState
 
 # --- One message of the data plane, as a trace has it, and who notes messages as a run goes on
@@ -64,20 +63,6 @@ class Message:
     backlog: int | None = None
     bytes: int | None = None
     header_bytes: int | None = None
-
-
-def outs_of(task: TaskState) -> Iterator[tuple[ChannelId, SubpartitionState]]:
-    """Yield the channels that a task writes to."""
-    for part in task.partitions:
-        for out in part.subpartitions:
-            yield ChannelId(part.edge, out.sender, out.receiver), out
-
-
-def ins_of(task: TaskState) -> Iterator[tuple[ChannelId, InputChannelState]]:
-    """Yield the channels that a task reads from."""
-    for gate in task.gates:
-        for into in gate.channels:
-            yield ChannelId(gate.edge, into.sender, into.receiver), into
 
 
 class Recorder(ABC):

@@ -324,6 +324,18 @@ class TaskState:
     window: WindowState | None = None
     processor: TaskProcessor | None = None
 
+    def outs(self) -> Iterator[tuple[ChannelId, SubpartitionState]]:
+        """Yield the channels that it writes to."""
+        for part in self.partitions:
+            for out in part.subpartitions:
+                yield ChannelId(part.edge, out.sender, out.receiver), out
+
+    def ins(self) -> Iterator[tuple[ChannelId, InputChannelState]]:
+        """Yield the channels that it reads from."""
+        for gate in self.gates:
+            for into in gate.channels:
+                yield ChannelId(gate.edge, into.sender, into.receiver), into
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectionState:
@@ -383,10 +395,8 @@ class RoundState:
     def records_in_flight(self) -> int:
         """Records written to the channels of running tasks that their receivers have not taken."""
         running = [task for task in self.tasks if task.is_running]
-        outs = [out for task in running for part in task.partitions for out in part.subpartitions]
-        ins = [into for task in running for gate in task.gates for into in gate.channels]
-        written = sum(out.state.written for out in outs)
-        return written - sum(into.state.processed for into in ins)
+        written = sum(out.state.written for task in running for _, out in task.outs())
+        return written - sum(into.state.processed for task in running for _, into in task.ins())
 
     def task(self, stage: str, subtask: int = 0) -> TaskState:
         """Return a subtask; a chain goes by its first stage. ``KeyError`` if there is none."""
@@ -398,17 +408,10 @@ class RoundState:
 
     def channels(self) -> Iterator[tuple[ChannelId, SubpartitionState, InputChannelState]]:
         """Yield each channel at its sender and at its receiver."""
-        ins = {
-            ChannelId(gate.edge, into.sender, into.receiver): into
-            for task in self.tasks
-            for gate in task.gates
-            for into in gate.channels
-        }
+        ins = dict(own for task in self.tasks for own in task.ins())
         for task in self.tasks:
-            for part in task.partitions:
-                for out in part.subpartitions:
-                    name = ChannelId(part.edge, out.sender, out.receiver)
-                    yield name, out, ins[name]
+            for name, out in task.outs():
+                yield name, out, ins[name]
 
     def channel(
         self, edge: str, sender: int = 0, receiver: int = 0

@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.layout import replay as under_test
-from flowcontrol.layout.replay import IdKeys, RowKeys, read_replayed
+from flowcontrol.layout.replay import LinkKeys, RowKeys, read_replayed
 from flowcontrol.protocol.windows.contents import NO_VALUE
 
 CITIES = ["Rome", "Bonn", None, "Rome", "Oslo"]
@@ -175,4 +175,4 @@ def test_windows_of_rows_without_times(rows_in_windows: ModuleType, path: Path) 
     stages = {"s": source, "w": {"window": {"kind": "global", "trigger": {"count": 2}}}}
     found = read_replayed(made.job(stages, {"s->w": None}))
     assert found.stamps["s", 0].tolist() == [2, 0, 3, 2, 1]
-    assert isinstance(found.keys.edges["s->w"], IdKeys)
+    assert isinstance(found.keys.edges["s->w"], LinkKeys)

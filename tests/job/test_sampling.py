@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.results.sampling import AGAIN_MS, Doing, Sampling, sampling_of
+from flowcontrol.results.sampling import AGAIN_MS, Sampling, sampling_of
 from flowcontrol.scenario import parse_scenario
 
 
@@ -51,7 +51,7 @@ def test_rounds_that_are_looked_at() -> None:
     own, seen = sampling(job), []
     while own.next_round < 900:
         seen.append(own.next_round)
-        own.look(own.next_round, lambda plan: [Doing(True, 2500)] * plan.stage.parallelism)
+        own.look(own.next_round, lambda plan: [2500] * plan.stage.parallelism)
     # 0, 4 and 8 ms; 1,008, 1,012 and 1,016 ms; 2,016, 2,020 and 2,024 ms
     assert seen == [0, 1, 3, 403, 404, 406, 806, 808, 809]
     assert [row[0] for row in rows(own)] == [0.008] * 3 + [1.016] * 3 + [2.024] * 3
@@ -63,7 +63,7 @@ def test_what_each_round_was_makes_the_ratio() -> None:
     own = sampling(job)
     for number in range(0, 100, 10):
         blocked = {"a": [1000 * (number < 20), 0], "b": [1000 * (number >= 30)]}
-        own.look(number, lambda plan, own=blocked: [Doing(True, us) for us in own[plan.name]])
+        own.look(number, lambda plan, own=blocked: own[plan.name])
     assert rows(own) == [
         (0.09, "a", 0, 0.2, "LOW"),
         (0.09, "a", 1, 0.0, "OK"),
@@ -73,7 +73,7 @@ def test_what_each_round_was_makes_the_ratio() -> None:
 
 def test_stages_of_a_chain_have_what_their_task_has() -> None:
     own = sampling(laid_out({"samples": 1}, round_us=1000, chain=True))
-    own.look(0, lambda plan: [Doing(True, 1000 * (plan.name == "a"))] * plan.stage.parallelism)
+    own.look(0, lambda plan: [1000 * (plan.name == "a")] * plan.stage.parallelism)
     found = [(stage, subtask, ratio) for _, stage, subtask, ratio, _ in rows(own)]
     assert found == [("a", 0, 1.0), ("a", 1, 1.0), ("b", 0, 1.0), ("b", 1, 1.0), ("c", 0, 0.0)]
 
@@ -85,8 +85,7 @@ def test_a_set_waits_until_all_subtasks_run() -> None:
     for number, is_running in runs.items():
         assert own.next_round <= number
         own.look(
-            number,
-            lambda plan, r=is_running: [Doing(True, 0), Doing(r, 1000)][: plan.stage.parallelism],
+            number, lambda plan, r=is_running: [0, 1000 if r else None][: plan.stage.parallelism]
         )
     assert rows(own) == [
         (0.005, "b", 0, 0.0, "OK"),
@@ -100,7 +99,7 @@ def test_part_of_a_round_is_found_by_that_part_of_the_samples(share: float) -> N
     job = laid_out({"samples": 4000, "delay_ms": 1}, round_us=100_000)
     own = sampling(job)
     for number in range(40):
-        own.look(number, lambda plan: [Doing(True, int(share * 1e5))] * plan.stage.parallelism)
+        own.look(number, lambda plan: [int(share * 1e5)] * plan.stage.parallelism)
     for _, _, _, ratio, _ in rows(own):
         assert abs(ratio - share) < 4 * (share * (1 - share) / 4000) ** 0.5
     assert rows(own)[0][3] != rows(own)[1][3]  # subtasks are drawn apart
@@ -108,6 +107,6 @@ def test_part_of_a_round_is_found_by_that_part_of_the_samples(share: float) -> N
 
 def test_a_run_that_ends_too_early_has_no_rows() -> None:
     own = sampling(laid_out({"samples": 2, "delay_ms": 5}, round_us=1000))
-    own.look(0, lambda plan: [Doing(True, 0)] * plan.stage.parallelism)
+    own.look(0, lambda plan: [0] * plan.stage.parallelism)
     assert rows(own) == []
     assert own.table().column_names == ["t_s", "stage", "subtask", "ratio", "level"]

@@ -17,9 +17,10 @@ from flowcontrol.kernel.task import KernelWorker
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed, read_replayed
 from flowcontrol.live.staged import Staged
+from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.places import FLAG_EMPTY, FLAG_REPORTS
-from flowcontrol.results.running import memory_with
+from flowcontrol.results.state_reader import StateReader
 from flowcontrol.results.windows import WindowResults
 from flowcontrol.trace.round_state import RoundState
 from modules import load
@@ -34,9 +35,9 @@ class InOneMemory:
     """A job run by the same functions in one memory: far quicker where much is in flight."""
 
     def __init__(self, job: Job, replayed: Replayed, sizes: LogSizes) -> None:
-        self.memory = memory_with(job, replayed, sizes, track=True)
+        self.memory = fill(job, sizes, replayed=replayed)
         self._between = Between(job, self.memory)
-        self._reader = clocks.reader_of(job, self.memory, self._between, WindowResults(self.memory))
+        self._reader = StateReader(job, self.memory, self._between, WindowResults(self.memory))
 
     def run(self) -> RoundState:
         """Run a round; return the state then."""

@@ -97,7 +97,7 @@ class Oracle:
                 for report in [] if task.checkpoints is None else task.checkpoints.reports:
                     if report.kind == TAKEN and plan.is_source:
                         found.cuts.setdefault(report.checkpoint, {})[own] = report.records
-                    elif report.kind == TAKEN and plan.is_sink:
+                    elif report.kind == TAKEN and not plan.outputs:
                         taken_in.setdefault(report.checkpoint, after.number)
                         found.written[report.checkpoint] += report.records
                         found.cut_rounds += start < report.records < task.state.taken

@@ -68,9 +68,7 @@ def before_turns(job: Job) -> Iterator[RoundState]:
     So a row of a ledger says it, as a turn is known when all tasks have published the round.
     """
     found = Running(job, NO_ROWS, LogSizes.of_processes(job, NO_KEYS), track=False)
-    reader = StateReader(job, found.memory, None, found.coordination, found.tables.results)
-    if found.recovery is not None:
-        found.recovery.attempts.hooks.append(reader.hold)
+    reader = StateReader(job, found.memory, found.between, found.tables.results)
     states, serve = list[RoundState](), loop.serve_machines
 
     def read(number: int) -> None:

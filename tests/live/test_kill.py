@@ -65,7 +65,7 @@ def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: 
     ledgers = runs.virtual_rows(job)
     assert runs.saw(ledgers) == {"floating", "waiting", "no credit", "blocked"}
     for stage, number, _ in KILLS:
-        side = "receiver" if job.stage(stage).is_sink else "sender"
+        side = "sender" if job.stage(stage).outputs else "receiver"
         [edge] = [link.name for link in job.stage(stage).outputs or job.stage(stage).inputs]
         own = [row for row in ledgers[edge] if (row["side"], row["batch_id"]) == (side, number)]
         assert sum(row["rows"] for row in own) > 0, (stage, number)

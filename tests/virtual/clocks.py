@@ -15,14 +15,13 @@ from flowcontrol.kernel.loop import advance
 from flowcontrol.kernel.views import wake
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed, read_replayed
-from flowcontrol.layout.window_settings import has_windows
 from flowcontrol.memory.fields import ABSENT, CONNECTION, DISK
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import FLAG_REPORTS
 from flowcontrol.results.state_reader import StateReader
 from flowcontrol.results.windows import WindowResults
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.trace.round_state import RoundState
 from staged_runs import RoundRows, round_rows, run_staged
 
@@ -105,7 +104,7 @@ def kernel_memories(
     memory = memory_of(job, replayed)
     between, results, done = Between(job, memory), WindowResults(memory), 0
     timeline = Timeline(job, memory)
-    reader = reader_of(job, memory, between, results)
+    reader = StateReader(job, memory, between, results)
     last = job.rounds if rounds is None else min(rounds, job.rounds)
     while done < last:
         assert every == 1 or between.throttle is None, "a controller looks between two rounds"
@@ -126,34 +125,18 @@ def wake_all(memory: Memory) -> None:
 
 def memory_of(job: Job, replayed: Replayed) -> Memory:
     """Return the memory of a job before its first round."""
-    return fill(
-        job,
+    sizes = LogSizes(
         runs=RUNS,
         ages=AGES,
-        track=THROTTLE_PARTS[job.scenario.system.throttle].needs_ages,
         reports=REPORTS,
-        windows=WINDOWS if has_windows(job) else 0,
+        windows=WINDOWS if any(stage.window for stage in job.scenario.stages) else 0,
         results=RESULTS,
-        replayed=replayed,
         kept=KEPT,
         kept_windows=KEPT,
         spills=SPILLS,
+        further=replayed.keys.further,
     )
-
-
-def reader_of(job: Job, memory: Memory, between: Between, results: WindowResults) -> StateReader:
-    """Return what reads the state of a run."""
-    throttle = between.throttle
-    reader = StateReader(
-        job,
-        memory,
-        None if throttle is None else throttle.controller,
-        between.coordination,
-        results,
-    )
-    if between.recovery is not None:
-        between.recovery.attempts.hooks.append(reader.hold)
-    return reader
+    return fill(job, sizes, track=False, replayed=replayed)
 
 
 def advance_to(

@@ -16,6 +16,7 @@ from flowcontrol.kernel.jobs import Timeline
 from flowcontrol.kernel.loop import advance
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
@@ -90,7 +91,7 @@ class Step(NamedTuple):
 def walk(mapping: dict[str, Any]) -> Iterator[Step]:
     """Run a scenario round by round."""
     job = build_physical_graph(parse_scenario(mapping), round_us=ROUND_MS * 1000)
-    memory = fill(job, runs=1 << 14, ages=1 << 14, track=False)
+    memory = fill(job, LogSizes(1 << 14, 1 << 14), track=False)
     timeline = Timeline(job, memory)
     for number in range(job.rounds):
         timeline.act(number)

@@ -27,7 +27,7 @@ def laid_out() -> Job:
 
 def memory_of(job: Job) -> Memory:
     sizes = LogSizes.first(job)
-    return fill(job, runs=sizes.runs, ages=sizes.ages)
+    return fill(job, LogSizes(sizes.runs, sizes.ages))
 
 
 def is_mapped(memory: Cells) -> bool:

@@ -14,6 +14,7 @@ from flowcontrol.kernel.views import gate_of, partition_of, partition_row, wire_
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import SpilledBuffer, SpillingPartition
 from flowcontrol.memory.places import FLAG_SPILLS
@@ -282,7 +283,7 @@ def test_a_consumer_waits_for_all_that_blocks() -> None:
 
 def run(one: Job, spills: int = 4096) -> tuple[Memory, int]:
     """Run a job to its end; return its memory and the flags."""
-    memory = fill(one, runs=16, ages=16, track=False, spills=spills)
+    memory = fill(one, LogSizes(16, 16, spills), track=False)
     return memory, int(advance(memory.cells, one.rounds))
 
 
@@ -299,7 +300,7 @@ def buffers_of(memory: Memory, channel: int) -> list[SpilledBuffer]:
 
 
 def test_states_of_all_partitions_are_one_table() -> None:
-    memory = fill(job("blocking"), runs=16, ages=16, spills=4)
+    memory = fill(job("blocking"), LogSizes(16, 16, 4))
     kept = memory.states(memory.partitions["spill"], SpillingPartition)
     assert kept["number"].tolist() == list(range(len(memory.partitions)))
     assert {name: kept[name][0] for name in ("turn", "first", "done_at", "since")} == {
@@ -309,7 +310,7 @@ def test_states_of_all_partitions_are_one_table() -> None:
 
 @pytest.mark.parametrize("pointer", [0, 5])
 def test_a_pointer_to_no_buffer_is_refused_where_the_kernel_is_interpreted(pointer: int) -> None:
-    memory = fill(job("blocking"), runs=16, ages=16, spills=4)
+    memory = fill(job("blocking"), LogSizes(16, 16, 4))
     with pytest.raises(IndexError, match="SpilledBuffer"):
         buffer_at(memory.head, pointer)
 
@@ -402,7 +403,7 @@ def test_nothing_is_lost_and_nothing_is_exceeded(
 ) -> None:
     options = {EXCLUSIVE: exclusive}
     one = job(kind, rate=rate, disk=disk, widths=widths, rounds=400, options=options, **more)
-    memory = fill(one, runs=16, ages=16, track=False, spills=20_000)
+    memory = fill(one, LogSizes(16, 16, 20_000), track=False)
     for rounds in [*range(1, 60), *range(60, 401, 20)]:
         assert advance(memory.cells, rounds) == 0
         for channel in range(len(memory.outs)):
@@ -445,7 +446,7 @@ def test_rounds_between_samples_do_not_matter() -> None:
     """However a run is cut, it ends in the same state."""
     one = job("hybrid_selective", service=50, widths=(2, 2), rounds=300)
     whole, _ = run(one)
-    cut = fill(one, runs=16, ages=16, track=False, spills=4096)
+    cut = fill(one, LogSizes(16, 16, 4096), track=False)
     for rounds in range(1, 301):
         assert advance(cut.cells, rounds) == 0
     assert partition_figures(one, cut) == partition_figures(one, whole)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory import parts as k
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.parts import parts_of
 from flowcontrol.memory.places import FLAG_REPORTS
 from flowcontrol.memory.task_memory import first_entries
@@ -112,9 +114,8 @@ def pairs(case: str) -> tuple[Any, Any]:
     job = laid_out(name, *overrides)
     found = []
     for has in (parts, k.EVERYTHING):
-        logs = {"runs": 1 << 14, "ages": 1 << 21, "spills": 1 << 16, "reports": 1 << 10}
-        more = {"windows": first_entries(job), "results": 1 << 16}
-        memory = fill(job, **logs, **more)
+        sizes = LogSizes(1 << 14, 1 << 21, spills=1 << 16, reports=1 << 10)
+        memory = fill(job, replace(sizes, windows=first_entries(job), results=1 << 16))
         end = min(job.rounds, 30_000_000 // job.round_us)
         if job.checkpoints is None:
             assert loop._kernel(has)(memory.cells, end) == 0

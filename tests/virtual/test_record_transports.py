@@ -15,6 +15,7 @@ from flowcontrol.kernel.loop import advance
 from flowcontrol.kernel.views import wire_queue
 from flowcontrol.layout.job import Job
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.state.declared import width
 from flowcontrol.state.queues import END_OF_PARTITION, in_order
@@ -162,7 +163,7 @@ class Rules:
 
 
 def run(job: Job, *, rounds: int) -> Memory:
-    memory = fill(job, runs=1 << 12, ages=1 << 10, track=False)
+    memory = fill(job, LogSizes(1 << 12, 1 << 10), track=False)
     rules = Rules(job, memory)
     for number in range(rounds):
         assert advance(memory.cells, number + 1) == 0
@@ -206,7 +207,7 @@ def test_everything_arrives_in_the_end(
         # Times are kept in units that fit into 64 bits until the end of the run, no longer.
         long = job.scenario.model_copy(update={"duration_s": most * job.round_us / 1e6})
         job = random_jobs.laid_out(long)
-        memory = fill(job, runs=1 << 12, ages=1 << 10, track=False)
+        memory = fill(job, LogSizes(1 << 12, 1 << 10), track=False)
         while before != (now := int(memory.outs["written"].sum())) and end < most:
             before, end = now, end + 20_000
             assert advance(memory.cells, end) == 0

@@ -17,6 +17,7 @@ from flowcontrol.kernel.loop import advance
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.replay import Replayed
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.results.state_reader import StateReader
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.trace.round_state import RoundState
@@ -270,7 +271,7 @@ def test_a_replayed_log_arrives_at_its_rate() -> None:
 def test_the_kernel_stops_a_replayed_log_where_the_reference_does() -> None:
     job = build_physical_graph(parse_scenario(mapping({"stalls": PAUSE})))
     limits = {("source", 0): 333}
-    memory = fill(job, runs=1 << 12, ages=1 << 12, track=False, replayed=Replayed(limits=limits))
+    memory = fill(job, LogSizes(1 << 12, 1 << 12), track=False, replayed=Replayed(limits=limits))
     reader = StateReader(job, memory)
     for batch in run_staged(job, Replayed(limits=limits)):
         assert advance(memory.cells, batch.number + 1) == 0

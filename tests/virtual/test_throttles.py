@@ -10,12 +10,13 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from flowcontrol.control.throttle import ThrottleControl, controller_of
+from flowcontrol.control.between import Between
 from flowcontrol.kernel.loop import advance
 from flowcontrol.kernel.views import source_log, throttled_source
 from flowcontrol.layout.job import Job
 from flowcontrol.memory.fields import KernelLog
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.results.state_reader import StateReader
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
@@ -44,11 +45,11 @@ class Run:
 
     def __init__(self, job: Job, *, track: bool) -> None:
         self.job = job
-        self.memory = fill(job, runs=1 << 14, ages=1 << 14, track=track)
-        controller = controller_of(job)
-        assert controller is not None
-        self.throttle = ThrottleControl(job, self.memory, controller)
-        self.reader = StateReader(job, self.memory, controller)
+        self.memory = fill(job, LogSizes(1 << 14, 1 << 14), track=track)
+        between = Between(job, self.memory)
+        assert between.throttle is not None
+        self.throttle = between.throttle
+        self.reader = StateReader(job, self.memory, between)
         self.commands: set[tuple[int, int, int]] = set()
 
     def step(self, number: int) -> None:

@@ -40,7 +40,7 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
         yield "late"
     if task.window.results:
         yield f"{plan.stage.window.kind} windows"
-        if plan.is_sink:
+        if not plan.outputs:
             yield "results at a sink"
         if any(part.pending for part in task.partitions):
             yield "result pending"

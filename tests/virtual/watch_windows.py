@@ -47,7 +47,7 @@ def happened(job: Job, task: TaskState) -> Iterator[str]:
     plan = job.stage(task.stage)
     if task.window.results:
         yield f"results of {_kind(job, task)}"
-        if plan.is_sink:
+        if not plan.outputs:
             yield "results at a sink"
         if any(part.pending for part in task.partitions):
             yield "result pending"

@@ -12,6 +12,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import view
 from flowcontrol.memory.fill import fill
+from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.results.state_reader import StateReader
@@ -47,19 +48,12 @@ class Wires:
     def __init__(self, job: Job) -> None:
         self.job = job
         is_plain = job.checkpoints is None
-        self.memory: Memory = fill(
-            job,
-            runs=1 << 16,
-            ages=1 << 10,
-            track=False,
-            reports=0 if is_plain else 1 << 9,
-            asides=0 if is_plain else 1 << 12,
-        )
+        reports, asides = (0, 0) if is_plain else (1 << 9, 1 << 12)
+        sizes = LogSizes(1 << 16, 1 << 10, reports=reports, asides=asides)
+        self.memory: Memory = fill(job, sizes, track=False)
         self.between = Between(job, self.memory)
         self.coordination = self.between.coordination
-        self.reader = StateReader(job, self.memory, coordination=self.coordination)
-        if (recovery := self.between.recovery) is not None:
-            recovery.attempts.hooks.append(self.reader.hold)
+        self.reader = StateReader(job, self.memory, self.between)
         self.done = 0
         self.seen: set[str] = set()
         self.numbers = [
