@@ -16,7 +16,7 @@ from flowcontrol.control.task_orders import Restart, TaskOrder
 from flowcontrol.layout.failover import Failover, death_seen_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
-from flowcontrol.protocol.control import durations
+from flowcontrol.protocol.control.plane import durations
 from flowcontrol.protocol.restarts.recovery import restored_us
 from flowcontrol.state.kept import Kept
 
@@ -292,8 +292,8 @@ class FailureControl(Kept):
         if self._checkpoints is None:
             return False
         own, ended = self._checkpoints.coordinator, self._checkpoints_failed_at * self._round_us
-        found = (own.statistics(id) for id in own.ids)
-        return any(one.kind == STOP_SAVEPOINT and one.ended == ended for one in found)
+        found = own.checkpoints.values()
+        return any(one.request.kind == STOP_SAVEPOINT and one.ended == ended for one in found)
 
     def _given_up(self, number: int) -> int:
         """Return the round in which a process that dies now is given up."""
