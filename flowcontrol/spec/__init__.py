@@ -3,7 +3,8 @@
 No run uses them. They are thin shells over the rules of :mod:`flowcontrol.protocol`, which both
 clocks run: they check arguments, keep the state that rules work on, and return what each call
 caused. So Flink's own test cases, replayed on them, test the rules. Nothing waits, and time is an
-argument. The objects that runs use as well stay in ``protocol`` and are exported here, too.
+argument. Of objects that runs use as well, what they need is in ``protocol``; here are subclasses
+that check their arguments, say what they did, and have what only a user calls.
 
 Source of every fact: Apache Flink 1.20 (``reference/flink-network.md``,
 ``reference/checkpoints-and-time.md``), and Spark 4.2 for :class:`SparkAggregation`.
