@@ -419,8 +419,7 @@ class CheckpointControl(Kept):
 
     def restored_bytes(self, checkpoint: int, tasks: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Return what tasks read of a checkpoint: data in flight, and state; bytes."""
-        kept = self.coordinator.checkpoints
-        found = {} if checkpoint < 0 else kept[checkpoint].acknowledgements
+        found = {} if checkpoint < 0 else self.coordinator.task_statistics(checkpoint)
         none = TaskStatistics(0)
         own = {task: found.get(task, none) for task in tasks}
         return {task: (max(0, one.persisted), max(0, one.full_size)) for task, one in own.items()}

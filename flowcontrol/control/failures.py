@@ -292,8 +292,8 @@ class FailureControl(Kept):
         if self._checkpoints is None:
             return False
         own, ended = self._checkpoints.coordinator, self._checkpoints_failed_at * self._round_us
-        found = own.checkpoints.values()
-        return any(one.request.kind == STOP_SAVEPOINT and one.ended == ended for one in found)
+        found = (own.statistics(id) for id in own.ids)
+        return any(one.kind == STOP_SAVEPOINT and one.ended == ended for one in found)
 
     def _given_up(self, number: int) -> int:
         """Return the round in which a process that dies now is given up."""

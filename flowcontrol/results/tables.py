@@ -41,7 +41,7 @@ def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str,
     dict of str to pyarrow.Table
         Rows by the number of the checkpoint, then by stage and subtask in the order of the job.
     """
-    found = [one.statistics() for one in coordinator.checkpoints.values()]
+    found = [coordinator.statistics(id) for id in coordinator.ids]
     columns = _checkpoints(found), _tasks(job, coordinator, found)
     return {
         name: pa.table(own, schema=table.arrow_schema())
@@ -76,7 +76,7 @@ def _tasks(
     names = [(plan.name, index) for plan, index in job.subtasks]
     rows = []
     for one in found:
-        reports: dict[Any, TaskStatistics] = coordinator.checkpoints[one.id].acknowledgements
+        reports: dict[Any, TaskStatistics] = coordinator.task_statistics(one.id)
         rows += [(one.id, one.triggered, task, *reports[task]) for task in sorted(reports)]
     cells = np.array(rows, np.int64).reshape(len(rows), 3 + len(TaskStatistics._fields)).T
     checkpoints, triggered, tasks = cells[:3]

@@ -307,11 +307,6 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
         """Ids in the store, oldest first."""
         return tuple(self._retained)
 
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """Ids of the checkpoints that are remembered, in the order of their triggers."""
-        return tuple(self.checkpoints)
-
     def trigger_of(self, id: int) -> tuple[int, str]:
         """Return when a checkpoint was triggered, and its kind.
 

@@ -71,6 +71,19 @@ class CheckpointCoordinator(Lifecycle):
         found = self.checkpoints[id]
         return found.triggered, found.request.kind
 
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Ids of the checkpoints that are remembered, in the order of their triggers."""
+        return tuple(self.checkpoints)
+
+    def statistics(self, id: int) -> r.CheckpointStatistics:
+        """Return the figures of a checkpoint, pending or ended, over all its tasks."""
+        return self.checkpoints[id].statistics()
+
+    def task_statistics(self, id: int) -> dict[Hashable, TaskStatistics]:
+        """Return what each task reported of a checkpoint, in the order of arrival."""
+        return dict(self.checkpoints[id].acknowledgements)
+
     def take_actions(self) -> list[Action]:
         """Return what the calls since the last one have caused, in order.
 

@@ -176,9 +176,10 @@ class _Attempt:
         """Tell whether the savepoint is there and all tasks are done; forget it if it failed."""
         own = self.running.coordination
         assert own is not None
-        found = own.control.coordinator.checkpoints.get(self._savepoint)
-        if found is None:
+        coordinator = own.control.coordinator
+        if self._savepoint not in coordinator.ids:
             return False
+        found = coordinator.statistics(self._savepoint)
         if found.status not in {COMPLETED, "in_progress"}:
             self._decision = None
             return False
