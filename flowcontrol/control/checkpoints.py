@@ -34,6 +34,7 @@ from flowcontrol.protocol.checkpoints.requests import (
     CHECKPOINT,
     SAVEPOINT,
     STOP_SAVEPOINT,
+    FailureReason,
     TaskStatistics,
 )
 from flowcontrol.scenario import Savepoint
@@ -42,10 +43,10 @@ from flowcontrol.state.network import CheckpointReport, CoordinatorMessage
 from flowcontrol.state.queues import MOST_BARRIERS
 
 REASONS = {
-    a.SUBSUMED: "CHECKPOINT_DECLINED_SUBSUMED",
-    a.ON_CANCELLATION_BARRIER: "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER",
-    a.INPUT_END_OF_STREAM: "CHECKPOINT_DECLINED_INPUT_END_OF_STREAM",
-    a.LIMIT_EXCEEDED: "CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED",
+    a.SUBSUMED: FailureReason.CHECKPOINT_DECLINED_SUBSUMED,
+    a.ON_CANCELLATION_BARRIER: FailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER,
+    a.INPUT_END_OF_STREAM: FailureReason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM,
+    a.LIMIT_EXCEEDED: FailureReason.CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED,
 }
 """Flink's names of why a task declines."""
 
@@ -55,7 +56,7 @@ NEVER: Final = sys.maxsize
 URGENT = frozenset({b.DECLINED, b.ENDED})
 """Reports that a clock must not hold back."""
 
-TOO_MANY = "CHECKPOINT_DECLINED"
+TOO_MANY = FailureReason.CHECKPOINT_DECLINED
 """Why a checkpoint ends of which no barrier is sent, since too many are under way."""
 
 _IN_ORDER = attrgetter("round", "task")
@@ -300,7 +301,7 @@ class CheckpointControl(Kept):
             self._handled[task] = NEVER
         if report.kind == b.DECLINED:
             now = at * self._round_us
-            self.coordinator.decline(now, report.checkpoint, task, REASONS[report.reason])
+            self.coordinator.decline(now, report.checkpoint, REASONS[report.reason])
 
     def _acknowledge(self, at: int, one: Written) -> None:
         """Take an acknowledgement that has arrived, or that a task has finished."""
@@ -355,7 +356,7 @@ class CheckpointControl(Kept):
                     if kind != COMPLETED or waits:
                         orders.append(order)
             if declined:  # which may start the next one that is queued
-                self.coordinator.decline(at * self._round_us, declined, 0, TOO_MANY)
+                self.coordinator.decline(at * self._round_us, declined, TOO_MANY)
         return orders
 
     def _note(self, kind: str, message: CoordinatorMessage) -> None:

@@ -2,7 +2,7 @@
 
 It is told of what happens in any order, each with its round, and works it off in the order of the
 rounds when all of it is known (:meth:`DeliveryControl.advance`). So it depends on what happened and
-not on when a clock looked. The account of a sink subtask is :class:`flowcontrol.protocol.Delivery`.
+not on when a clock looked. The account of a sink subtask is a ``Delivery``.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

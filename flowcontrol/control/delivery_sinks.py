@@ -9,7 +9,8 @@ from flowcontrol.layout.graph import JobEdge, JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import SinkSubtask, sink_subtasks
 from flowcontrol.protocol.commits.delivery import Delivery
-from flowcontrol.protocol.commits.restored import Returning, restore_together
+from flowcontrol.protocol.commits.restored import Returning
+from flowcontrol.protocol.commits.together import restore_together
 from flowcontrol.protocol.commits.transactions import SettledRows
 from flowcontrol.protocol.tasks.operators import on_records
 from flowcontrol.state.kept import Kept

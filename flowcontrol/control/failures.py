@@ -17,7 +17,7 @@ from flowcontrol.control.task_orders import Restart, TaskOrder
 from flowcontrol.layout.failover import Failover, death_seen_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
-from flowcontrol.protocol.control import durations
+from flowcontrol.protocol.control.plane import durations
 from flowcontrol.protocol.restarts.recovery import restored_us
 from flowcontrol.state.kept import Kept
 

@@ -5,8 +5,8 @@ from functools import partial
 from typing import Final
 
 from flowcontrol.graphs.execution import ExecutionGraph, Subtask
-from flowcontrol.protocol.control import ControlPlane, ControlTask
-from flowcontrol.protocol.control.plane import MOST_LATENCY
+from flowcontrol.protocol.control.calls import ControlTask
+from flowcontrol.protocol.control.plane import MOST_LATENCY, ControlPlane
 from flowcontrol.results.control_run import ControlMessage, control_messages_of
 
 MICROSECONDS: Final = 1_000_000

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from flowcontrol.errors import InsufficientBuffersError, Problem, ScenarioError
 from flowcontrol.layout.graph import JobVertex
-from flowcontrol.protocol import LocalBufferPool, NetworkBufferPool
 from flowcontrol.protocol.network import partition_kinds as k
+from flowcontrol.protocol.network.pools import LocalBufferPool, NetworkBufferPool
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.state.rows import UNLIMITED

@@ -14,7 +14,7 @@ from numpy import typing as npt
 from flowcontrol.arrays import Ints
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.layout.shares import window_ratio
-from flowcontrol.protocol.control import durations
+from flowcontrol.protocol.control.plane import durations
 from flowcontrol.protocol.network.partitioners import pointwise_channels, pointwise_subpartition
 from flowcontrol.protocol.tasks.operators import AnyOperator, operators_of
 from flowcontrol.scenario import Edge, Phase, Scenario, Schedule, Stage

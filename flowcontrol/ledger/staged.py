@@ -19,7 +19,9 @@ PARTIAL = ".partial"
 
 
 class StagedFiles:
-    """A :class:`~flowcontrol.protocol.TransactionStore` of one subtask, whose rows are files.
+    """A transaction store of one subtask, whose rows are files.
+
+    The store is that of :mod:`flowcontrol.protocol.commits.transactions`.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.settings import EVENT_TYPES, LinkSettings
-from flowcontrol.protocol.event_time.valve import WatermarkValve
+from flowcontrol.protocol.event_time.valve import on_status, on_watermark
 from flowcontrol.protocol.event_time.watermarks import (
     allowed_watermark,
     is_quiet_too_long,
@@ -20,7 +20,15 @@ from flowcontrol.protocol.event_time.watermarks import (
     on_probe,
     report_of,
 )
-from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource, Generator, is_first
+from flowcontrol.state.tasks import (
+    MAX_TIME,
+    MIN_TIME,
+    AlignedSource,
+    Generator,
+    Valve,
+    ValveChannel,
+    is_first,
+)
 
 
 def now_ms() -> int:
@@ -255,13 +263,13 @@ def receiver_watermark(channels: Iterable[tuple[int, bool]], before: int | None)
     if not own:
         return Held(before, frozenset())
     counts = [not is_idle and watermark >= last for watermark, is_idle in own]
-    valve = WatermarkValve(len(own))
+    valve, places = Valve(), [ValveChannel() for _ in own]
     for place, (watermark, _) in enumerate(own):
-        valve.watermark(place, watermark)
+        on_watermark(valve, places, place, watermark)
     for place, is_counted in enumerate(counts):
         if not is_counted:
-            valve.status(place, idle=True)
-    watermark = max(last, valve.last)
+            on_status(valve, places, place, 1)
+    watermark = max(last, valve.watermark)
     least = min((w for (w, _), c in zip(own, counts, strict=True) if c), default=MAX_TIME)
     by = (p for p, ((w, _), c) in enumerate(zip(own, counts, strict=True)) if c and w == least)
     return Held(known(watermark), frozenset(by))

@@ -28,8 +28,9 @@ from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
 from flowcontrol.live.rows import EdgeOrder
 from flowcontrol.live.stage_rows import side_of_state
 from flowcontrol.live.work import Ints, SubtaskRound
-from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
+from flowcontrol.protocol.commits.transactions import SinkState
+from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 from flowcontrol.state.kept import Kept
 
@@ -266,7 +267,7 @@ class StageSink:
         """Have subtasks hear that a checkpoint is complete."""
         for index in subtasks:
             own = self._own[index]
-            own.sink.notify_complete(self._now(number), checkpoint)
+            own.sink.notify_complete(checkpoint)
             own.kept = {n: state for n, state in own.kept.items() if n >= checkpoint}
         self._commit_waiting(checkpoint)
         if any(own.store.to_show for own in self._own):

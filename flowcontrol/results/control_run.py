@@ -15,9 +15,17 @@ from flowcontrol.arrays import pa
 from flowcontrol.layout.failover import Failover
 from flowcontrol.layout.graph import start_us
 from flowcontrol.layout.job import Job
-from flowcontrol.protocol import control as p
-from flowcontrol.protocol.control import Call
-from flowcontrol.protocol.control.calls import JOB_ENDS, JobStatus
+from flowcontrol.protocol.control.calls import (
+    JOB_ENDS,
+    Call,
+    ControlTask,
+    JobStatus,
+    TaskStatus,
+    endpoint_of,
+)
+from flowcontrol.protocol.control.endpoint import Heartbeats
+from flowcontrol.protocol.control.plane import ControlPlane
+from flowcontrol.protocol.control.resource_manager import CHECK_DELAY
 from flowcontrol.records import CONTROL_MESSAGES
 from flowcontrol.results.run import Run
 from flowcontrol.scenario.fault_models import Failure
@@ -92,13 +100,13 @@ def has_control_plane(job: Job) -> bool:
     return not (job.scenario.jobs or job.scenario.system.counts_records)
 
 
-def control_tasks_of(job: Job) -> list[p.ControlTask]:
+def control_tasks_of(job: Job) -> list[ControlTask]:
     """Return the subtasks of a job as its control plane sees them, in the order of the job.
 
     Operators are where their slots are. Of stages a slot of a task manager holds one subtask of
     each: the first one there the first slot.
     """
-    regions, found = Failover(job).regions, list[p.ControlTask]()
+    regions, found = Failover(job).regions, list[ControlTask]()
     places = _places_of_operators(job.scenario)
     for plan in job.stages:
         taken: dict[int, int] = {}
@@ -110,7 +118,7 @@ def control_tasks_of(job: Job) -> list[p.ControlTask]:
             channels += sum(len(link.outgoing(index)) for link in plan.outputs)
             region, operators = regions[len(found)], len(plan.members)
             found.append(
-                p.ControlTask(
+                ControlTask(
                     plan.name, index, manager, slot, region, plan.is_source, channels, operators
                 )
             )
@@ -192,15 +200,15 @@ class _Played:
         self._job, self._tables, self._failed_us = job, tables, failed_us
         scenario = job.scenario
         self._latency, beats = scenario.cluster.control_latency_us, scenario.heartbeat
-        self._plane = p.ControlPlane(
+        self._plane = ControlPlane(
             control_tasks_of(job),
             self._latency,
-            p.CHECK_DELAY if self._latency else 0,
-            p.Heartbeats(beats.interval_us, beats.timeout_us, beats.rpc_failures),
+            CHECK_DELAY if self._latency else 0,
+            Heartbeats(beats.interval_us, beats.timeout_us, beats.rpc_failures),
         )
         self._stop = next((one for one in scenario.savepoints if one.stop), None)
 
-    def run(self) -> p.ControlPlane:
+    def run(self) -> ControlPlane:
         """Play all of it."""
         plane, end = self._plane, self._job.scenario.duration_us
         plane.lead_resources()
@@ -246,7 +254,7 @@ class _Played:
                 ends = partial(self._end_checkpoint, number, is_complete=is_complete)
                 yield _us(row["ended_s"]), 2, ends
                 if is_complete and self._stops(row):  # all tasks that run finish
-                    finish = partial(self._move, p.TaskStatus.RUNNING, p.TaskStatus.FINISHED)
+                    finish = partial(self._move, TaskStatus.RUNNING, TaskStatus.FINISHED)
                     yield _us(row["ended_s"]), 2, finish
         for row in self._tables.get("checkpoint_tasks", ()):
             if row["state_bytes"] is not None:  # else it has finished, and said nothing
@@ -271,7 +279,7 @@ class _Played:
         own = self._plane.master
         self._plane.do(own.complete(checkpoint) if is_complete else own.abort(checkpoint))
 
-    def _move(self, before: p.TaskStatus, after: p.TaskStatus) -> None:
+    def _move(self, before: TaskStatus, after: TaskStatus) -> None:
         """Have all tasks of a state report another."""
         for own in self._plane.executors.values():
             for attempt, status in list(own.tasks.items()):
@@ -291,7 +299,7 @@ class _Played:
                 if cause is None or cause.job_manager:
                     continue
                 if cause.task_manager is not None:
-                    yield failed, 0, partial(self._kill, p.endpoint_of(cause.task_manager))
+                    yield failed, 0, partial(self._kill, endpoint_of(cause.task_manager))
                 else:
                     yield max(failed, detected - self._latency), 0, partial(self._fail_task, cause)
             yield detected, 1, partial(self._detect, causes)
@@ -299,7 +307,7 @@ class _Played:
                 new_leader = any(cause is not None and cause.job_manager for cause in causes)
                 yield _us(row["restarted_s"]), 2, partial(self._restart, new_leader=new_leader)
             if row["running_s"] is not None:  # all tasks run that have restored their state
-                begin = partial(self._move, p.TaskStatus.INITIALIZING, p.TaskStatus.RUNNING)
+                begin = partial(self._move, TaskStatus.INITIALIZING, TaskStatus.RUNNING)
                 yield _us(row["running_s"]), 3, begin
 
     def _kill(self, name: str) -> None:
@@ -313,7 +321,7 @@ class _Played:
             own = self._plane.executors.get(task.executor)
             if own is not None and (task.vertex, task.subtask) == victim:
                 for attempt in [one for one in own.tasks if one[0] == number]:
-                    self._plane.do(own.end(attempt, p.TaskStatus.FAILED))
+                    self._plane.do(own.end(attempt, TaskStatus.FAILED))
 
     def _detect(self, causes: list[Failure | None]) -> None:
         """Have the JobMaster give up what has failed; a process takes the place of a dead one."""
@@ -326,7 +334,7 @@ class _Played:
                 for own in plane.executors.values():
                     plane.do(own.lose_job(plane.now))
             elif cause.task_manager is not None:
-                name = p.endpoint_of(cause.task_manager)
+                name = endpoint_of(cause.task_manager)
                 plane.do(plane.master.lose(plane.now, name))
                 has_tasks = any(task.executor == name for task in plane.tasks)
                 if has_tasks and name not in plane.executors:

@@ -3,31 +3,23 @@
 No run uses them. They are thin shells over the rules of :mod:`flowcontrol.protocol`, which both
 clocks run: they check arguments, keep the state that rules work on, and return what each call
 caused. So Flink's own test cases, replayed on them, test the rules. Nothing waits, and time is an
-argument. The objects that runs use as well stay in ``protocol`` and are exported here, too.
+argument. Of objects that runs use as well, what they need is in ``protocol``; here are subclasses
+that check their arguments, say what they did, and have what only a user calls.
 
 Source of every fact: Apache Flink 1.20 (``reference/flink-network.md``,
 ``reference/checkpoints-and-time.md``), and Spark 4.2 for :class:`SparkAggregation`.
 """
 
 from flowcontrol.errors import InsufficientBuffersError, ProtocolError
-from flowcontrol.protocol import (
-    Buffer,
-    CheckpointCoordinator,
-    CheckpointRequest,
-    Delivery,
+from flowcontrol.protocol.checkpoints.requests import CheckpointRequest
+from flowcontrol.protocol.commits.transactions import (
     DeliverySample,
     Guarantee,
-    LocalBufferPool,
-    NetworkBufferPool,
-    Phase,
-    RestartStrategy,
     SinkState,
     TransactionStore,
-    TwoPhaseCommitSink,
-    WatermarkValve,
-    checkpoint_plan,
+)
+from flowcontrol.protocol.network.partitioners import (
     default_max_parallelism,
-    failover_tasks,
     java_hash,
     key_group,
     murmur,
@@ -36,13 +28,21 @@ from flowcontrol.spec.aligner import BarrierAligner
 from flowcontrol.spec.committables import END_OF_INPUT
 from flowcontrol.spec.committer import Committer
 from flowcontrol.spec.connection import ConnectionQueue, SequenceNumberingReader
+from flowcontrol.spec.coordinator import CheckpointCoordinator
 from flowcontrol.spec.debloater import BufferDebloater
+from flowcontrol.spec.delivery import Delivery
 from flowcontrol.spec.event_time import SourceAlignment, WatermarkGenerator
 from flowcontrol.spec.gate import InputChannel, InputGate
+from flowcontrol.spec.plan import checkpoint_plan
+from flowcontrol.spec.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.spec.restarts import failover_tasks
 from flowcontrol.spec.shares import gate_spec, key_group_range, partition_spec
 from flowcontrol.spec.spark_aggregation import MicroBatches, SparkAggregation
 from flowcontrol.spec.splits import SplitWatermarks
+from flowcontrol.spec.strategies import RestartStrategy
 from flowcontrol.spec.subpartition import Message, Subpartition
+from flowcontrol.spec.two_phase import Phase, TwoPhaseCommitSink
+from flowcontrol.spec.valve import WatermarkValve
 from flowcontrol.spec.window_operator import WindowOperator, window_start
 
 __all__ = [

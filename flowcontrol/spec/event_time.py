@@ -4,7 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from flowcontrol.protocol.event_time import watermarks
-from flowcontrol.protocol.event_time.watermarks import WATERMARK, advance, checked
+from flowcontrol.protocol.event_time.watermarks import WATERMARK, advance
+from flowcontrol.spec.valve import checked
 from flowcontrol.state.tasks import MAX_TIME, ActivityClock, AlignedSource, Generator
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from flowcontrol.errors import InsufficientBuffersError
 from flowcontrol.protocol.network import credit_rules
-from flowcontrol.protocol.network.pools import Buffer, LocalBufferPool, NetworkBufferPool
+from flowcontrol.spec.pools import Buffer, LocalBufferPool, NetworkBufferPool
 from flowcontrol.state import network as states
 from flowcontrol.state import rows
 from flowcontrol.state.rows import Gate

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from flowcontrol.protocol.windows.contents import SESSIONS
 from flowcontrol.protocol.windows.firing import FULL
-from flowcontrol.protocol.windows.keeping import grow, new_windows
 from flowcontrol.protocol.windows.spark_batches import (
     APPEND,
     UPDATE,
@@ -21,6 +20,7 @@ from flowcontrol.protocol.windows.spark_batches import (
     next_answer,
     take_row,
 )
+from flowcontrol.spec.keeping import grow, new_windows
 from flowcontrol.spec.spark_arguments import (
     MODES,
     POLICIES,

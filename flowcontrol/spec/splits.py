@@ -11,7 +11,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flowcontrol.protocol.event_time.watermarks import Output, advance, become_idle, checked, listed
+from flowcontrol.protocol.event_time.watermarks import advance, become_idle
+from flowcontrol.spec.valve import Output, checked, listed
 from flowcontrol.state.tasks import MAX_TIME, WatermarkOutput
 
 

@@ -7,9 +7,11 @@ from math import isfinite
 from numbers import Integral, Rational, Real
 from typing import Any, Self, TypeAlias
 
-from flowcontrol.protocol.windows import firing, keeping
+from flowcontrol.protocol.windows import firing
 from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.contents import cleanup_ms, last_ms, start_of
+from flowcontrol.protocol.windows.keeping import open_places
+from flowcontrol.spec import keeping
 from flowcontrol.spec.window_arguments import AGGREGATES, gap_of, read_settings, whole
 from flowcontrol.state.tasks import MAX_TIME
 from flowcontrol.state.windows import WindowEntry, Windows, WindowSettings
@@ -302,7 +304,7 @@ def _times(settings: WindowSettings, entry: WindowEntry, timers: int) -> set[int
 
 def open_entries(windows: Windows) -> Iterator[WindowEntry]:
     """Yield the windows that are kept, the one that began first in front."""
-    return (windows.entries[place - 1] for place in keeping.open_places(windows))
+    return (windows.entries[place - 1] for place in open_places(windows))
 
 
 def sum_within(number: int, wraps: int) -> int:

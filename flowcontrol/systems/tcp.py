@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from flowcontrol.protocol.network.credit_rules import available_buffers, request_floating
@@ -351,15 +350,12 @@ def poll_closed(
 _ID_BYTES: Final = 16
 """Every id of that time, bytes."""
 
-_FIELDS: Final = {
-    Frame.PARTITION_REQUEST: 3 * _ID_BYTES + 4,  # partition, producer, receiver; subpartition
-    Frame.BUFFER_RESPONSE: HEADER_BYTES - FRAME_BYTES,
-    Frame.ERROR_RESPONSE: _ID_BYTES + 1,
-    Frame.CANCEL_PARTITION_REQUEST: _ID_BYTES,
-    Frame.CLOSE_REQUEST: 0,
+TCP_HEADER_BYTES: Final[Mapping[Frame, int]] = {
+    # partition, producer, receiver; subpartition
+    Frame.PARTITION_REQUEST: FRAME_BYTES + 3 * _ID_BYTES + 4,
+    Frame.BUFFER_RESPONSE: HEADER_BYTES,
+    Frame.ERROR_RESPONSE: FRAME_BYTES + _ID_BYTES + 1,
+    Frame.CANCEL_PARTITION_REQUEST: FRAME_BYTES + _ID_BYTES,
+    Frame.CLOSE_REQUEST: FRAME_BYTES,
 }
-
-TCP_HEADER_BYTES: Final[Mapping[Frame, int]] = MappingProxyType(
-    {frame: FRAME_BYTES + fields for frame, fields in _FIELDS.items()}
-)
 """Bytes of each message besides data, of Flink 1.4; those of a serialised cause left out."""

@@ -6,25 +6,28 @@ import re
 from itertools import groupby
 
 from flowcontrol.errors import FencingTokenError, ProtocolError
-from flowcontrol.protocol.control import (
+from flowcontrol.protocol.control.calls import (
+    FURTHER_SLOT,
     JOB_MASTER,
     RESOURCE_MANAGER,
     Call,
-    ControlPlane,
     ControlTask,
-    HeartbeatMonitor,
     JobStatus,
     Name,
-    Registration,
     Reply,
     TaskStatus,
-    check_token,
     endpoint_of,
     move,
+    size_of,
+)
+from flowcontrol.protocol.control.endpoint import (
+    HeartbeatMonitor,
+    Registration,
+    check_token,
     new_token,
 )
-from flowcontrol.protocol.control.calls import FURTHER_SLOT, SIZES, size_of
 from flowcontrol.protocol.control.job_master import JobMaster
+from flowcontrol.protocol.control.plane import ControlPlane
 
 SECOND = 1_000_000
 TOKEN = re.compile("[0-9a-f]{32}")
@@ -106,10 +109,11 @@ class Asked:
         return size_of(Name.DECLARE_REQUIRED_RESOURCES, part=int(slots), whole=1)
 
     def offer(self, slots: str) -> int:
-        return SIZES[Name.OFFER_SLOTS][0] + FURTHER_SLOT * (int(slots) - 1)
+        return Name.OFFER_SLOTS.least + FURTHER_SLOT * (int(slots) - 1)
 
     def reported(self, what: str) -> int:
-        return SIZES[Name.UPDATE_TASK_EXECUTION_STATE][what == "end"]
+        name = Name.UPDATE_TASK_EXECUTION_STATE
+        return name.most if what == "end" else name.least
 
     def check(self, own: str, carried: str) -> str:
         check_token("RM", "a call", *(None if w == "-" else w for w in (carried, own)))

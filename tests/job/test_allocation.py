@@ -10,7 +10,21 @@ from hypothesis import strategies as st
 
 from flowcontrol.layout.buffers import Allocation
 from flowcontrol.layout.physical_graph import demands_by_job
+from flowcontrol.protocol.network import pool_rules
+from flowcontrol.protocol.network.pools import LocalBufferPool
 from flowcontrol.scenario import Scenario, parse_scenario
+
+
+def request(pool: LocalBufferPool) -> bool:
+    """Take a segment as a running task does."""
+    return pool_rules.request_segment(pool.state, pool.network.state) == 1
+
+
+def recycle(pool: LocalBufferPool) -> None:
+    """Give a segment back, for the pool or the others."""
+    pool_rules.recycle_segment(pool.state, pool.network.state)
+    pool.network.serve()
+
 
 BUFFERS = "taskmanager.network.numberOfBuffers"
 TIMEOUT = "taskmanager.network.memory.buffers-request-timeout"
@@ -117,17 +131,15 @@ def test_exclusive_buffers_wait_for_segments_that_are_still_used() -> None:
     allocation.begin("job0", demands["job0"])
     assert allocation.fetch("job0") == 0
     gate = allocation.held["job0"][1].pool
-    used = [gate.request() for _ in range(8)]
+    assert all(request(gate) for _ in range(8))
     assert allocation.networks[1].free == 2
     assert allocation.begin("job1", demands["job1"]) == ""
     # One was pre-fetched for its pool, which is reserved; one of the two exclusive ones is there.
     assert allocation.fetch("job1") == 1
-    assert (gate.size, gate.in_use) == (4, 8)
-    for buffer in used[:1]:
-        assert buffer is not None
-        buffer.recycle()
+    assert (gate.size, gate.state.in_use) == (4, 8)
+    recycle(gate)
     assert allocation.fetch("job1") == 0
-    assert gate.in_use == 7
+    assert gate.state.in_use == 7
     allocation.end("job0")
     assert allocation.held["job1"][1].taken == 2
     assert allocation.networks[1].free == 12 - 2 - 1
@@ -139,13 +151,13 @@ def test_a_job_that_ends_while_it_waits_keeps_no_promise() -> None:
     allocation = Allocation(scenario.options, 2)
     allocation.begin("job0", demands["job0"])
     allocation.fetch("job0")
-    used = [allocation.held["job0"][1].pool.request() for _ in range(8)]
+    gate = allocation.held["job0"][1].pool
+    assert all(request(gate) for _ in range(8))
     allocation.begin("job1", demands["job1"])
     allocation.fetch("job1")
     allocation.end("job1")
     assert allocation.networks[1].state.unpooled == 2
     assert sizes(allocation) == [(10, 8)]
-    assert all(used)
     assert allocation.networks[1].free == 12 - 8 - 2
 
 
@@ -169,27 +181,27 @@ def test_never_more_segments_are_out_than_there_are(
     scenario = jobs(buffers, managers, count=4)
     demands = demands_by_job(scenario)
     allocation = Allocation(scenario.options, managers, max_overdraft=5)
-    out: list[tuple[str, Any]] = []
+    out: list[tuple[str, LocalBufferPool]] = []
     for what, number, count in steps:
         name = f"job{number}"
         if what == "begin" and name not in allocation.held:
             allocation.begin(name, demands[name])
         elif what == "recycle" and out:
-            out.pop(count % len(out))[1].recycle()
+            recycle(out.pop(count % len(out))[1])
         elif name in allocation.held:
             if what == "end":
                 allocation.end(name)
                 out = [item for item in out if item[0] != name]
             elif what == "take":
                 pools = [holding.pool for holding in allocation.held[name]]
-                taken = [pools[count % len(pools)].request() for _ in range(count)]
-                out += [(name, buffer) for buffer in taken if buffer is not None]
+                pool = pools[count % len(pools)]
+                out += [(name, pool) for _ in range(count) if request(pool)]
             else:
                 allocation.fetch(name)
         for manager, network in enumerate(allocation.networks):
             held = [h for held in allocation.held.values() for h in held]
             own = [h for h in held if h.demand.manager == manager]
-            handed_out = sum(h.pool.in_use + h.pool.free + h.taken for h in own)
+            handed_out = sum(h.pool.state.in_use + h.pool.free + h.taken for h in own)
             assert network.free >= 0
             assert handed_out + network.free == buffers
             promised = sum(h.pool.size + h.taken + h.promised for h in own)

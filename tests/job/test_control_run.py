@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.control import places_of
+from flowcontrol.protocol.control.calls import places_of
 from flowcontrol.results.control_run import control_tasks_of
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from flowcontrol.ledger.exchange import PackedFile
 from flowcontrol.ledger.staged import PARTIAL, StagedFiles, oldest_batch, sweep_staged
-from flowcontrol.protocol import TransactionStore, TwoPhaseCommitSink
+from flowcontrol.protocol.commits.transactions import TransactionStore
+from flowcontrol.spec.two_phase import TwoPhaseCommitSink
 
 
 def file(number: int) -> PackedFile:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import InsufficientBuffersError, NetworkBufferPool
+from flowcontrol.errors import InsufficientBuffersError
+from flowcontrol.spec.pools import NetworkBufferPool
 from flowcontrol.state.rows import UNLIMITED
 
 TOTAL = 1024

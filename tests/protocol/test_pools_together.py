@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import InsufficientBuffersError, NetworkBufferPool
+from flowcontrol.errors import InsufficientBuffersError
+from flowcontrol.spec.pools import NetworkBufferPool
 
 
 @given(

@@ -93,23 +93,6 @@ class FailureCounter(Kept):
 # `rescheduleTrigger` (section 1 of the reference, "Ticks").
 
 
-_MASK = (1 << 64) - 1
-
-
-def drawn(seed: int, number: int, low: int, high: int) -> int:
-    """Return an integer in [low, high], a pure function of the arguments.
-
-    Notes
-    -----
-    SplitMix64 of the seed, its ``number``-th output; the remainder's bias is below 2^-30 for any
-    interval that a clock can name.
-    """
-    word = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK
-    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & _MASK
-    return low + (word ^ (word >> 31)) % (high - low + 1)
-
-
 @dataclass
 class Ticks(Kept):
     """The ticks of the periodic trigger.
@@ -120,37 +103,23 @@ class Ticks(Kept):
         Between ticks; None: there are none.
     min_pause : int
         Ticks are at least this far apart.
-    seed : int
-        First delays are drawn from it.
-    first_delay : int or None
-        From a start to the first tick; None: drawn from [min pause, max(interval, min pause)].
 
     Attributes
     ----------
     next : int or None
         When the next tick is due; None while they are stopped.
-    starts : int
-        How often they were started: each start draws another delay.
     """
 
-    _kept = ("next", "starts")
+    _kept = ("next",)
 
     interval: int | None
     min_pause: int
-    seed: int
-    first_delay: int | None
     next: int | None = None
-    starts: int = 0
 
-    def start(self, now: int, first_delay: int | None = None) -> None:
-        """Start ticking; ``first_delay`` is for this start alone, before the one of them all."""
-        if self.interval is None:
-            return
-        delay = self.first_delay if first_delay is None else first_delay
-        if delay is None:
-            delay = drawn(self.seed, self.starts, self.min_pause, self._period)
-        self.starts += 1
-        self.next = now + delay
+    def start(self, now: int, delay: int | None) -> None:
+        """Start ticking after a delay, which is needed if there is an interval."""
+        if self.interval is not None and delay is not None:
+            self.next = now + delay
 
     def stop(self) -> None:
         """Tick no more."""

@@ -7,13 +7,7 @@ not of records. Sections 4 and 5 of ``reference/checkpoints-and-time.md``.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from flowcontrol.protocol.commits.restored import (
-    Returning,
-    RunStore,
-    StagedRuns,
-    Undone,
-    restore_together,
-)
+from flowcontrol.protocol.commits.restored import RunStore, StagedRuns, Undone
 from flowcontrol.protocol.commits.transactions import (
     DeliverySample,
     Guarantee,
@@ -50,21 +44,16 @@ class Delivery:
         checkpoints are far apart saves memory by it: a run is kept until it is visible.
     settled : SettledRows, optional
         What is settled of the subtasks of its sink that restart with it, which share it; by default
-        it restarts alone. Accounts that share it are restored by :func:`restore_together`.
+        it restarts alone. Accounts that share it are restored together (:mod:`.together`).
 
     Attributes
     ----------
     guarantee : Guarantee
         What it promises.
     written, committed, visible_twice, lost : int
-        The figures so far, as in :class:`~flowcontrol.protocol.DeliverySample`.
+        The figures so far, as in :class:`~.transactions.DeliverySample`.
     settled : SettledRows
         What is settled, of those that restart with it too.
-
-    Raises
-    ------
-    ValueError
-        If the guarantee is unknown, or a number is out of range.
 
     Notes
     -----
@@ -77,7 +66,7 @@ class Delivery:
     first that come to any of them count as those. The sums over these subtasks hold whatever
     fails; a subtask's own ``visible_twice`` are those of the rows that it wrote.
 
-    **exactly-once**: a :class:`~flowcontrol.protocol.TwoPhaseCommitSink` over counts; rows are
+    **exactly-once**: a :class:`~.two_phase.TwoPhaseCommitSink` over counts; rows are
     visible at the commit. **at-least-once**: rows are visible when they are written, and what is
     written again is there twice. **at-most-once**: likewise, but what a restore brings again is
     dropped: what was written is visible already, what was on its way is lost.
@@ -110,14 +99,6 @@ class Delivery:
         resolution: int = 1,
         settled: SettledRows | None = None,
     ) -> None:
-        if guarantee not in list(Guarantee):
-            raise ValueError(f"guarantee is {guarantee!r}: needs one of {', '.join(Guarantee)}")
-        if transaction_timeout is not None and transaction_timeout < 0:
-            raise ValueError(
-                f"transaction_timeout is {transaction_timeout}: needs at least 0, or None for never"
-            )
-        if resolution < 1:
-            raise ValueError(f"resolution is {resolution}: needs at least 1")
         self.guarantee = Guarantee(guarantee)
         self.written = self.committed = self.visible_twice = self.lost = 0
         self._now = now
@@ -155,15 +136,8 @@ class Delivery:
         since : int, optional
             When they were written, if that is not now: not before the last barrier, nor before what
             was written earlier. A clock that looks now and then knows it later.
-
-        Raises
-        ------
-        ValueError
-            If time runs back, or the number is negative.
         """
-        if records <= 0:
-            if records < 0:
-                raise ValueError(f"{records} records written at {now}: needs at least 0")
+        if records == 0:
             return
         self._move_to(now)
         start = self._position
@@ -196,20 +170,7 @@ class Delivery:
             How many of the records written so far came behind the barrier on their channel: with
             at-least-once barriers a task reads on until the last one has come. A restore brings
             them again.
-
-        Raises
-        ------
-        ValueError
-            If time runs back, the numbers do not ascend, or more came early than were written.
         """
-        newest = max(self._barriers, default=None)
-        if newest is not None and checkpoint <= newest:
-            raise ValueError(
-                f"the barrier of checkpoint {checkpoint} comes after that of {newest}: numbers of "
-                "checkpoints ascend, so feed barriers in their order"
-            )
-        if not 0 <= early <= self._position:
-            raise ValueError(f"early is {early}: needs 0 to {self._position}, what has come so far")
         self._move_to(now)
         state = None if self._sink is None else self._sink.snapshot(now, checkpoint)
         self._barriers[checkpoint] = _Barrier(self._position - early, state)
@@ -220,81 +181,12 @@ class Delivery:
         One that is lost is not fed; the next one commits its records too. Of a checkpoint that is
         aborted nothing is fed. Older checkpoints than this one cannot be restored any more, unless
         this is a savepoint, one with which the job stops: a failure restores the latest checkpoint.
-
-        Raises
-        ------
-        ValueError
-            If time runs back.
         """
         self._move_to(now)
         if self._sink is not None:
-            self._sink.notify_complete(now, checkpoint)
+            self._sink.notify_complete(checkpoint)
         if not is_savepoint:
             self._barriers = {n: kept for n, kept in self._barriers.items() if n >= checkpoint}
-
-    def restore(
-        self,
-        now: int,
-        checkpoint: int | None = None,
-        in_flight: int = 0,
-        rewinds: bool = True,
-        *,
-        early: int = 0,
-        stored: int = 0,
-        again: int | None = None,
-    ) -> None:
-        """Note that the job goes on from a checkpoint.
-
-        A subtask that had finished before is not restored: feed nothing.
-
-        Parameters
-        ----------
-        now : int
-            Time at which the sink runs again.
-        checkpoint : int or None
-            The one that is restored; None: from the start, without a checkpoint.
-        in_flight : int, default 0
-            Records that were on the way to this subtask when the job failed: behind all that it
-            has written or dropped, out of sources that had read them.
-        rewinds : bool, default True
-            Whether what came after the checkpoint comes again; False: the source goes on where it
-            was (``replayable: false``), and what was on its way or staged since the checkpoint is
-            lost, whatever the guarantee.
-        early : int, default 0
-            Records before the barrier that the restore brings again beside those that
-            :meth:`barrier` was told of: with at-least-once barriers the tasks before the sink read
-            on too. More than there are count as all.
-        stored : int, default 0
-            Records in flight that an unaligned checkpoint holds, the first ones since it: they come
-            again whether or not a source rewinds.
-        again : int, optional
-            How many of the other records since the checkpoint come again, of a sink behind sources
-            of which some rewind; by default all, or none if ``rewinds`` is False. What comes again
-            was visible in the same share as what does not.
-
-        Raises
-        ------
-        ValueError
-            If time runs back, a number of records is negative, or the checkpoint had no barrier
-            here or is older than one that completed.
-        """
-        returning = Returning(
-            in_flight, early, stored, 0 if again is None and not rewinds else again
-        )
-        restore_together(now, checkpoint, [(self, returning)])
-
-    def check_restore(self, now: int, checkpoint: int | None, returning: Returning) -> None:
-        """Refuse a restore that cannot be, before anything changes."""
-        for name, number in returning._asdict().items():
-            if number is not None and number < 0:
-                raise ValueError(f"{name} is {number}: needs at least 0")
-        if checkpoint is not None and checkpoint not in self._barriers:
-            known = ", ".join(map(str, self._barriers)) or "none"
-            raise ValueError(
-                f"checkpoint {checkpoint} cannot be restored: barriers are known of {known}; feed "
-                "each barrier, and restore none older than one that completed"
-            )
-        self._check_time(now)
 
     def abort(self, now: int, checkpoint: int | None) -> Undone:
         """Begin to restore: commit what the checkpoint holds, and abort everything else."""
@@ -373,12 +265,7 @@ class Delivery:
             )
         put_attributes_back(self, state)
 
-    def _check_time(self, now: int) -> None:
-        if now < self._now:
-            raise ValueError(f"time runs back from {self._now} to {now}: feed in order of time")
-
     def _move_to(self, now: int) -> None:
-        self._check_time(now)
         self._now = self._store.now = now
 
     def _show(self, records: int) -> None:

@@ -6,30 +6,11 @@ Source: ``TwoPhaseCommitSinkFunction`` of Flink 1.20 (``org.apache.flink.streami
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol
 
 from flowcontrol.state.kept import Kept
 
-# --- What a two-phase commit is made of: phases, transactions, the store, a sink's state.
-
-
-class Phase(StrEnum):
-    """What a sink does to a transaction, by Flink's names; also what it reports to its caller."""
-
-    BEGIN = "begin"
-    PRE_COMMIT = "pre_commit"
-    COMMIT = "commit"
-    ABORT = "abort"
-    RECOVER_AND_COMMIT = "recover_and_commit"
-    RECOVER_AND_ABORT = "recover_and_abort"
-    #: A recovery's commit failed after the timeout, and the sink was told to ignore that.
-    LOST = "lost"
-    #: A transaction is about to be committed at an age near its timeout.
-    NEAR_TIMEOUT = "near_timeout"
-
-
-Action: TypeAlias = tuple[Phase, str]
-"""A phase and the name of the transaction that went through it."""
+# --- What a two-phase commit is made of: transactions, the store, a sink's state.
 
 
 class TransactionState(StrEnum):

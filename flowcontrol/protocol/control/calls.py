@@ -7,7 +7,7 @@ three vertices and seven subtasks: the serialised call, without the envelope of 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from flowcontrol.errors import ProtocolError
 
@@ -129,27 +129,43 @@ def endpoint_of(manager: int) -> str:
 
 
 class Name(StrEnum):
-    """What a call is called in Flink."""
+    """What a call is called in Flink, with the least and most bytes that it has.
 
-    REGISTER_TASK_EXECUTOR = "registerTaskExecutor"
-    SEND_SLOT_REPORT = "sendSlotReport"
-    SUBMIT_JOB = "submitJob"
-    REGISTER_JOB_MASTER = "registerJobMaster"
-    DECLARE_REQUIRED_RESOURCES = "declareRequiredResources"
-    REQUEST_SLOT = "requestSlot"
-    REGISTER_TASK_MANAGER = "registerTaskManager"
-    OFFER_SLOTS = "offerSlots"
-    SUBMIT_TASK = "submitTask"
-    UPDATE_TASK_EXECUTION_STATE = "updateTaskExecutionState"
-    TRIGGER_CHECKPOINT = "triggerCheckpoint"
-    ACKNOWLEDGE_CHECKPOINT = "acknowledgeCheckpoint"
-    CONFIRM_CHECKPOINT = "confirmCheckpoint"
-    ABORT_CHECKPOINT = "abortCheckpoint"
-    CANCEL_TASK = "cancelTask"
-    FREE_SLOT = "freeSlot"
-    HEARTBEAT_FROM_RESOURCE_MANAGER = "heartbeatFromResourceManager"
-    HEARTBEAT_FROM_JOB_MANAGER = "heartbeatFromJobManager"
-    HEARTBEAT_FROM_TASK_MANAGER = "heartbeatFromTaskManager"
+    Attributes
+    ----------
+    least, most : int
+        Bytes; those to some targets are in :data:`SIZES_TO`.
+    """
+
+    least: int
+    most: int
+
+    def __new__(cls, called: str, least: int, most: int | None = None) -> Self:
+        """Make a name with its sizes."""
+        own = str.__new__(cls, called)
+        own._value_ = called
+        own.least, own.most = least, least if most is None else most
+        return own
+
+    REGISTER_TASK_EXECUTOR = "registerTaskExecutor", 3195
+    SEND_SLOT_REPORT = "sendSlotReport", 2669
+    SUBMIT_JOB = "submitJob", 42942
+    REGISTER_JOB_MASTER = "registerJobMaster", 1137
+    DECLARE_REQUIRED_RESOURCES = "declareRequiredResources", 1195, 1772
+    REQUEST_SLOT = "requestSlot", 2389
+    REGISTER_TASK_MANAGER = "registerTaskManager", 1571
+    OFFER_SLOTS = "offerSlots", 2298
+    SUBMIT_TASK = "submitTask", 15_000, 25_000
+    UPDATE_TASK_EXECUTION_STATE = "updateTaskExecutionState", 1675, 3852
+    TRIGGER_CHECKPOINT = "triggerCheckpoint", 2144
+    ACKNOWLEDGE_CHECKPOINT = "acknowledgeCheckpoint", 1785, 4517
+    CONFIRM_CHECKPOINT = "confirmCheckpoint", 1279
+    ABORT_CHECKPOINT = "abortCheckpoint", 1279
+    CANCEL_TASK = "cancelTask", 1341
+    FREE_SLOT = "freeSlot", 3232
+    HEARTBEAT_FROM_RESOURCE_MANAGER = "heartbeatFromResourceManager", 636
+    HEARTBEAT_FROM_JOB_MANAGER = "heartbeatFromJobManager", 1253, 1285
+    HEARTBEAT_FROM_TASK_MANAGER = "heartbeatFromTaskManager", 2687, 3109
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,31 +243,12 @@ class After:
 
 Effect = Call | Reply | After
 
-SIZES: Final[dict[Name | tuple[Name, str], tuple[int, int]]] = {
-    Name.REGISTER_TASK_EXECUTOR: (3195, 3195),
-    Name.SEND_SLOT_REPORT: (2669, 2669),
-    Name.SUBMIT_JOB: (42942, 42942),
-    Name.REGISTER_JOB_MASTER: (1137, 1137),
-    Name.DECLARE_REQUIRED_RESOURCES: (1195, 1772),
-    Name.REQUEST_SLOT: (2389, 2389),
-    Name.REGISTER_TASK_MANAGER: (1571, 1571),
-    Name.OFFER_SLOTS: (2298, 2298),
-    Name.SUBMIT_TASK: (15_000, 25_000),
-    Name.UPDATE_TASK_EXECUTION_STATE: (1675, 3852),
-    Name.TRIGGER_CHECKPOINT: (2144, 2144),
-    Name.ACKNOWLEDGE_CHECKPOINT: (1785, 4517),
-    Name.CONFIRM_CHECKPOINT: (1279, 1279),
-    Name.ABORT_CHECKPOINT: (1279, 1279),
-    Name.CANCEL_TASK: (1341, 1341),
-    Name.FREE_SLOT: (3232, 3232),
-    Name.HEARTBEAT_FROM_RESOURCE_MANAGER: (636, 636),
+SIZES_TO: Final[dict[tuple[Name, str], tuple[int, int]]] = {
     (Name.HEARTBEAT_FROM_RESOURCE_MANAGER, JOB_MASTER): (633, 633),
-    Name.HEARTBEAT_FROM_JOB_MANAGER: (1253, 1285),
     (Name.HEARTBEAT_FROM_JOB_MANAGER, RESOURCE_MANAGER): (634, 634),
-    Name.HEARTBEAT_FROM_TASK_MANAGER: (2687, 3109),
     (Name.HEARTBEAT_FROM_TASK_MANAGER, JOB_MASTER): (3349, 8788),
 }
-"""Least and most bytes of a call; to a target by name where it differs."""
+"""Least and most bytes of a call to a target where they are others."""
 
 FURTHER_SLOT: Final = 37
 """Bytes of each further slot that is offered."""
@@ -265,7 +262,7 @@ def size_of(name: Name, target: str = "", part: int = 0, whole: int = 0) -> int:
     descriptor its channels, an acknowledgement the operators of the chain beyond the first, a
     heartbeat the slots in use or the tasks that run.
     """
-    low, high = SIZES.get((name, target), SIZES[name])
+    low, high = SIZES_TO.get((name, target), (name.least, name.most))
     return low + (high - low) * min(part, whole) // whole if whole > 0 else low
 
 

@@ -5,7 +5,6 @@ from typing import TypeAlias
 
 from flowcontrol.state.tasks import (
     MAX_TIME,
-    MIN_TIME,
     ActivityClock,
     AlignedSource,
     Generator,
@@ -232,32 +231,6 @@ def check_watermark(source: AlignedSource, watermark: int) -> int:
         return 0
     source.is_paused = pauses
     return PAUSE if pauses == 1 else RESUME
-
-
-# --- What the objects of this package share: what they take, and the lists that they return
-
-
-Output = int | str
-"""A watermark, ms, ``"idle"`` or ``"active"``."""
-
-
-def listed(done: int, output: WatermarkOutput) -> list[Output]:
-    """Return what a rule gave out, in the order in which it is sent."""
-    named = ((ACTIVE, "active"), (WATERMARK, output.watermark), (IDLE, "idle"))
-    return [value for bit, value in named if done & bit]
-
-
-def checked(what: str, time: int) -> int:
-    """Return a time that fits into 64 bits.
-
-    Raises
-    ------
-    ValueError
-        If it does not.
-    """
-    if not MIN_TIME <= time <= MAX_TIME:
-        raise ValueError(f"{what} is {time}: times are whole ms from {MIN_TIME} to {MAX_TIME}")
-    return time
 
 
 # --- Rules of stamps: one number that says when a record happened and which record it is.

@@ -7,7 +7,7 @@ in :mod:`flowcontrol.protocol.network.subpartition_rules`.
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Self
 
 from flowcontrol.errors import ProtocolError
 from flowcontrol.protocol.network.subpartition_rules import add_event, finish_buffer, overtake_data
@@ -37,45 +37,47 @@ FRAME_BYTES: Final = 9
 
 
 class Frame(StrEnum):
-    """A message of the network stack, by its class in ``NettyMessage``."""
+    """A message of the network stack, by its class in ``NettyMessage``.
 
-    PARTITION_REQUEST = "PartitionRequest"
+    Attributes
+    ----------
+    fields : int
+        Bytes of its fields.
+    """
+
+    fields: int
+
+    def __new__(cls, called: str, fields: int) -> Self:
+        """Make a message with the size of its fields."""
+        own = str.__new__(cls, called)
+        own._value_ = called
+        own.fields = fields
+        return own
+
+    PARTITION_REQUEST = "PartitionRequest", 88
     """Receiver: a channel begins; it carries the initial credit."""
-    BUFFER_RESPONSE = "BufferResponse"
+    BUFFER_RESPONSE = "BufferResponse", 34
     """Sender: data or an event, with its sequence number and the backlog behind it."""
-    BACKLOG_ANNOUNCEMENT = "BacklogAnnouncement"
+    BACKLOG_ANNOUNCEMENT = "BacklogAnnouncement", 20
     """Sender: a backlog, to a receiver without exclusive buffers."""
-    ERROR_RESPONSE = "ErrorResponse"
+    ERROR_RESPONSE = "ErrorResponse", 17
     """Sender: its task has failed, and why."""
-    ADD_CREDIT = "AddCredit"
+    ADD_CREDIT = "AddCredit", 20
     """Receiver: buffers that it has gained."""
-    RESUME_CONSUMPTION = "ResumeConsumption"
+    RESUME_CONSUMPTION = "ResumeConsumption", 16
     """Receiver: the barrier that blocks the channel is aligned."""
-    NEW_BUFFER_SIZE = "NewBufferSize"
+    NEW_BUFFER_SIZE = "NewBufferSize", 20
     """Receiver: how large it wishes buffers to be."""
-    ACK_ALL_USER_RECORDS_PROCESSED = "AckAllUserRecordsProcessed"
+    ACK_ALL_USER_RECORDS_PROCESSED = "AckAllUserRecordsProcessed", 16
     """Receiver: it has read the end of the data."""
-    CANCEL_PARTITION_REQUEST = "CancelPartitionRequest"
+    CANCEL_PARTITION_REQUEST = "CancelPartitionRequest", 16
     """Receiver: the channel is released."""
-    CLOSE_REQUEST = "CloseRequest"
+    CLOSE_REQUEST = "CloseRequest", 0
     """Receiver: the last channel of a connection is released, and nobody uses it again."""
 
 
-_FIELDS: Final = {
-    Frame.PARTITION_REQUEST: 88,
-    Frame.BUFFER_RESPONSE: 34,
-    Frame.BACKLOG_ANNOUNCEMENT: 20,
-    Frame.ERROR_RESPONSE: 17,
-    Frame.ADD_CREDIT: 20,
-    Frame.RESUME_CONSUMPTION: 16,
-    Frame.NEW_BUFFER_SIZE: 20,
-    Frame.ACK_ALL_USER_RECORDS_PROCESSED: 16,
-    Frame.CANCEL_PARTITION_REQUEST: 16,
-    Frame.CLOSE_REQUEST: 0,
-}
-
 HEADER_BYTES: Final[Mapping[Frame, int]] = MappingProxyType(
-    {frame: FRAME_BYTES + fields for frame, fields in _FIELDS.items()}
+    {frame: FRAME_BYTES + frame.fields for frame in Frame}
 )
 """Bytes of each message besides data, of Flink 1.19 and 1.20; the cause in an ErrorResponse, which
 it carries as a serialised exception, is not among them."""

@@ -1,58 +1,17 @@
-"""The global buffer pool of a task manager and the local pools that share it.
+"""The global buffer pool of a task manager and the local pools that share it, as runs begin.
 
-Thin shells over the rules: states, and the checks of arguments. Nothing ever waits: a request
-that cannot be served returns None and changes nothing.
+Thin shells over the rules. Nothing ever waits: a request that cannot be served changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flowcontrol.errors import InsufficientBuffersError
-from flowcontrol.protocol.network import credit_rules, partition_kinds, pool_rules
-from flowcontrol.state.network import GlobalPool, InputChannel, LocalPool
-from flowcontrol.state.rows import UNLIMITED, Gate, Row, fifo, fifo_values, refill
-
-
-class Buffer:
-    """A buffer in use: the right to one segment until it is recycled.
-
-    Parameters
-    ----------
-    recycle : callable
-        What gives the segment back; called once.
-    is_exclusive : bool, default False
-        Owned by a channel, not drawn from a local pool.
-    """
-
-    __slots__ = ("_recycle", "is_exclusive")
-
-    def __init__(self, recycle: Callable[[], None], *, is_exclusive: bool = False) -> None:
-        self._recycle: Callable[[], None] | None = recycle
-        self.is_exclusive = is_exclusive
-
-    def recycle(self) -> None:
-        """Give the segment back to where it came from.
-
-        Raises
-        ------
-        ValueError
-            If it was recycled before; nothing has changed then.
-        """
-        if self._recycle is None:
-            raise ValueError("the buffer was recycled before")
-        recycle, self._recycle = self._recycle, None
-        recycle()
-
-
-class Segment:
-    """An exclusive (unpooled) segment, taken straight from the global pool."""
-
-    __slots__ = ("owner",)
-
-    def __init__(self, owner: NetworkBufferPool) -> None:
-        self.owner: NetworkBufferPool | None = owner
+from flowcontrol.protocol.network import partition_kinds, pool_rules
+from flowcontrol.state.network import GlobalPool, LocalPool
+from flowcontrol.state.rows import UNLIMITED
 
 
 class LocalBufferPool:
@@ -64,33 +23,15 @@ class LocalBufferPool:
     ----------
     state : LocalPool
         The state, as the rules see it; read only.
-    channels : list of InputChannel
-        Those that draw floating buffers from here.
-    waiting : list of int
-        First-in-first-out row of the channels that wait.
-    counts : list of int, shape (subpartitions,)
-        Buffers in use by each subpartition.
 
     Notes
     -----
-    ``LocalBufferPool`` (reference section 4). The listeners of Flink's pool are the channels
-    that wait; they belong to the pool, so that several gates may share one.
+    ``LocalBufferPool`` (reference section 4).
     """
 
-    def __init__(
-        self, network: NetworkBufferPool, state: LocalPool, subpartitions: int, quota: int
-    ) -> None:
+    def __init__(self, network: NetworkBufferPool, state: LocalPool) -> None:
         self.network = network
         self.state = state
-        self.channels: list[InputChannel] = []
-        self.waiting: Row = fifo(0)
-        self.counts = [0] * subpartitions
-        self._quota = quota
-
-    @property
-    def gate(self) -> Gate:
-        """The channels and the pool, as the rules see them; messages are not kept here."""
-        return Gate(self.channels, self.state, self.network.state, self.waiting, [], [], [])
 
     @property
     def size(self) -> int:
@@ -102,103 +43,24 @@ class LocalBufferPool:
         """Segments held and not in use, the pre-fetched one included."""
         return self.state.free
 
-    @property
-    def in_use(self) -> int:
-        """Segments handed out, overdraft included."""
-        return self.state.in_use
-
-    @property
-    def required(self) -> int:
-        """Minimum, guaranteed."""
-        return self.state.required
-
-    @property
-    def is_available(self) -> bool:
-        """One is free and no subpartition is at its quota (section 4.4)."""
-        return pool_rules.pool_is_available(self.state) == 1
-
-    @property
-    def is_destroyed(self) -> bool:
-        """The pool was destroyed."""
-        return self.state.is_destroyed == 1
-
-    def request(self, subpartition: int | None = None) -> Buffer | None:
-        """Take a buffer, or None when none can be had (or the pool is destroyed).
-
-        Parameters
-        ----------
-        subpartition : int, optional
-            Whose quota counts it; the quota is soft, it refuses nothing.
-
-        Raises
-        ------
-        ValueError
-            If there is no such subpartition.
-        """
-        if subpartition is not None and not 0 <= subpartition < len(self.counts):
-            raise ValueError(f"subpartition {subpartition} of {len(self.counts)} does not exist")
-        if pool_rules.request_segment(self.state, self.network.state) == 0:
-            return None
-        if subpartition is not None:
-            pool_rules.note_quota(self.state, self.counts, subpartition, 1, self._quota)
-        return Buffer(lambda: self._recycle(subpartition))
-
     def reserve(self, buffers: int) -> bool:
-        """Request segments until the pool has ``buffers`` of them; False if none are left.
-
-        Raises
-        ------
-        ValueError
-            If it is negative or more than the pool's minimum, or the pool is destroyed.
-        """
-        if not 0 <= buffers <= self.required:
-            raise ValueError(f"{buffers} reserved of {self.required} required")
-        if self.is_destroyed:
-            raise ValueError("the pool is destroyed")
+        """Request segments until the pool has ``buffers`` of them; False if none are left."""
         return pool_rules.reserve_segments(self.state, buffers, self.network.state) == 1
 
     def resize(self, size: int) -> None:
         """Set the quota, at most the maximum; it lasts until the next redistribution.
 
-        Raises
-        ------
-        ValueError
-            If ``size`` is below the minimum.
-
         Notes
         -----
         ``setNumBuffers``. In-use excess becomes overdraft and returns as it is recycled.
         """
-        if size < self.required:
-            raise ValueError(f"size {size} is below the {self.required} required")
         if pool_rules.resize_pool(self.state, size, self.network.state) > 0:
             self.network.serve()
 
     def destroy(self) -> None:
-        """Return all free segments; used ones follow when recycled. Twice is harmless."""
-        if self.is_destroyed:
-            return
+        """Return all free segments; used ones follow when recycled."""
         pool_rules.destroy_pool(self.state, self.network.state)
-        refill(self.waiting, [])
         self.network.remove(self)
-
-    def add_channel(self, channel: InputChannel) -> int:
-        """Register a channel that draws floating buffers here; return its index."""
-        self.channels.append(channel)
-        waiting = fifo_values(self.waiting)
-        self.waiting = fifo(len(self.channels))
-        refill(self.waiting, waiting)
-        return len(self.channels) - 1
-
-    def recycle_floating(self) -> None:
-        """Give one segment in use back: to a waiting channel, here, or to the global pool."""
-        credit_rules.recycle_floating(self.gate)
-        self.network.serve()
-
-    def _recycle(self, subpartition: int | None) -> None:
-        if subpartition is not None:
-            pool_rules.note_quota(self.state, self.counts, subpartition, -1, self._quota)
-        self.recycle_floating()
 
 
 class NetworkBufferPool:
@@ -216,11 +78,6 @@ class NetworkBufferPool:
     state : GlobalPool
         The state, as the rules see it; read only.
 
-    Raises
-    ------
-    ValueError
-        If a number is below 1.
-
     Notes
     -----
     ``NetworkBufferPool`` (reference section 5). Where Flink walks a hash set, and where it
@@ -228,8 +85,6 @@ class NetworkBufferPool:
     """
 
     def __init__(self, total_buffers: int, buffer_bytes: int = 32768) -> None:
-        if total_buffers < 1 or buffer_bytes < 1:
-            raise ValueError(f"{total_buffers} buffers of {buffer_bytes} bytes: both at least 1")
         self.buffer_bytes = buffer_bytes
         self.state = GlobalPool(total=total_buffers, free=total_buffers)
         self._pools: list[LocalBufferPool] = []
@@ -252,12 +107,7 @@ class NetworkBufferPool:
         return self.total_buffers - promised
 
     def create_local_pool(
-        self,
-        required: int = 1,
-        maximum: int | None = None,
-        max_overdraft: int = 0,
-        subpartitions: int = 0,
-        max_buffers_per_channel: int | None = None,
+        self, required: int = 1, maximum: int | None = None, max_overdraft: int = 0
     ) -> LocalBufferPool:
         """Create a local pool and share the excess out anew.
 
@@ -269,75 +119,29 @@ class NetworkBufferPool:
             Largest quota, at least ``required``; None is no maximum.
         max_overdraft : int, default 0
             Most buffers above the quota (``max-overdraft-buffers-per-gate``).
-        subpartitions : int, default 0
-            How many have a quota; 0 for an input gate.
-        max_buffers_per_channel : int, optional
-            Quota of a subpartition, at least 1; None is no quota.
 
         Raises
         ------
-        ValueError
-            If a number is outside its range.
         InsufficientBuffersError
             If ``required`` is more than is not yet promised.
         """
-        if required < 1 or (maximum is not None and maximum < required):
-            raise ValueError(f"required {required}, maximum {maximum}: 1 <= required <= maximum")
-        if max_overdraft < 0 or subpartitions < 0:
-            raise ValueError(f"max_overdraft {max_overdraft}, subpartitions {subpartitions}: < 0")
-        if max_buffers_per_channel is not None and max_buffers_per_channel < 1:
-            raise ValueError(f"max_buffers_per_channel {max_buffers_per_channel} is below 1")
         self._check_unpromised(required)
+        most = UNLIMITED if maximum is None else maximum
         state = LocalPool(
-            size=required, required=required, max_overdraft=max_overdraft,
-            maximum=UNLIMITED if maximum is None else maximum,
-        )  # fmt: skip
-        quota = UNLIMITED if max_buffers_per_channel is None else max_buffers_per_channel
-        pool = LocalBufferPool(self, state, subpartitions, quota)
+            size=required, required=required, max_overdraft=max_overdraft, maximum=most
+        )
+        pool = self._new_pool(state)
         self._pools.append(pool)
         self.state.required += required
         pool_rules.fetch_segment(state, self.state)
         self.redistribute()
         return pool
 
-    def take_exclusive(self, buffers: int) -> list[Segment] | None:
-        """Take exclusive segments; the other pools shrink to make room for them.
-
-        Returns
-        -------
-        list of Segment or None
-            None if they exist on paper but are all in use; the quotas are then as before.
-
-        Raises
-        ------
-        ValueError
-            If ``buffers`` is below 1.
-        InsufficientBuffersError
-            If more than is not yet promised.
-        """
-        if buffers < 1:
-            raise ValueError(f"{buffers} exclusive buffers: at least 1")
-        if not self.take_unpooled(buffers):
-            return None
-        return [Segment(self) for _ in range(buffers)]
-
-    def return_exclusive(self, segments: Sequence[Segment]) -> None:
-        """Give exclusive segments back in one batch, hence with one redistribution.
-
-        Raises
-        ------
-        ValueError
-            If one is not of this pool, was returned before, or is listed twice; nothing
-            has changed then.
-        """
-        if len(set(segments)) < len(segments) or any(s.owner is not self for s in segments):
-            raise ValueError("a segment was returned before, or is not of this pool")
-        for segment in segments:
-            segment.owner = None
-        self.return_unpooled(len(segments))
+    def _new_pool(self, state: LocalPool) -> LocalBufferPool:
+        return LocalBufferPool(self, state)
 
     def take_unpooled(self, buffers: int, channels: int = 1) -> bool:
-        """Take exclusive segments that channels count; errors as :meth:`take_exclusive`."""
+        """Take exclusive segments that channels count; errors as :meth:`promise_unpooled`."""
         self.promise_unpooled(buffers, channels)
         if self.free < buffers * channels:
             self.forget_unpooled(buffers * channels)
@@ -412,7 +216,7 @@ class NetworkBufferPool:
         partition_kinds.redistribute(
             self.total_buffers,
             self.state.unpooled,
-            [pool.required for pool in self._pools],
+            [pool.state.required for pool in self._pools],
             [pool.state.maximum for pool in self._pools],
             sizes,
         )
@@ -426,7 +230,7 @@ class NetworkBufferPool:
     def remove(self, pool: LocalBufferPool) -> None:
         """Forget a destroyed pool and share out what it required."""
         self._pools.remove(pool)
-        self.state.required -= pool.required
+        self.state.required -= pool.state.required
         self.redistribute()
 
     def _check_unpromised(self, buffers: int, before: int = 0) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
 
 from flowcontrol.state.kept import Kept
 
@@ -114,11 +113,6 @@ class RestartStrategy(Kept):
     seed : int, default 0
         Of the jitter.
 
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or Flink refuses a number.
-
     Notes
     -----
     Source: Flink 1.20, ``reference/checkpoints-and-time.md`` section 4. The caller asks in Flink's
@@ -151,11 +145,12 @@ class RestartStrategy(Kept):
     _next_restart: int | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
-        given = (self.kind,) if isinstance(self.kind, str) else tuple(self.kind)
-        self._name, self._numbers = _checked(given)
-        if self._name == EXPONENTIAL:
-            self._check_exponential()
+        """Take the kind apart."""
+        if isinstance(self.kind, str):
+            self._name, self._numbers = self.kind, ()
+        else:
+            self._name, *numbers = self.kind
+            self._numbers = tuple(numbers)
 
     def fail(self, now: int) -> bool:
         """Count a failure.
@@ -225,43 +220,3 @@ class RestartStrategy(Kept):
         self._failures += 1
         self._draws += 1
         return True
-
-    def _check_exponential(self) -> None:
-        """Refuse what Flink's constructor does."""
-        if not 1 <= self.initial <= self.maximum:
-            raise ValueError(
-                f"initial is {self.initial} ms, maximum {self.maximum}: needs "
-                "1 <= initial <= maximum"
-            )
-        if not self.multiplier > 1:
-            raise ValueError(f"multiplier is {self.multiplier}: needs more than 1")
-        if self.reset < 1:
-            raise ValueError(f"reset is {self.reset} ms: needs at least 1")
-        if not 0 <= self.jitter <= 1:
-            raise ValueError(f"jitter is {self.jitter}: needs 0 to 1")
-        if self.attempts is not None and self.attempts < 1:
-            raise ValueError(f"attempts is {self.attempts}: needs at least 1, or None for no limit")
-
-
-# Of each kind with numbers: their names, and the least that Flink takes.
-_LEAST = {
-    FIXED: {"attempts": 0, "delay": 0},
-    RATE: {"failures": 1, "interval": 1, "delay": 0},
-    NONE: {},
-    EXPONENTIAL: {},
-}
-
-
-def _checked(given: tuple[Any, ...]) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the numbers of a kind."""
-    name, numbers = given[0] if given else "", tuple(given[1:])
-    if name not in _LEAST:
-        raise ValueError(f"strategy is {name!r}: needs one of {', '.join(sorted(_LEAST))}")
-    least = _LEAST[name]
-    if len(numbers) != len(least):
-        form = ", ".join([repr(name), *least])
-        raise ValueError(f"strategy {name} has {len(numbers)} numbers: needs ({form})")
-    for (what, low), number in zip(least.items(), numbers, strict=True):
-        if number < low:
-            raise ValueError(f"{what} of strategy {name} is {number}: needs at least {low}")
-    return name, numbers

@@ -10,7 +10,8 @@ import json
 from itertools import groupby
 from typing import NamedTuple
 
-from flowcontrol.protocol import CheckpointCoordinator, CheckpointRequest
+from flowcontrol.protocol.checkpoints.requests import CheckpointRequest
+from flowcontrol.spec.coordinator import CheckpointCoordinator
 
 TASKS = ("s", "t")
 PERIODIC = {"interval": 100, "first_delay": 100}

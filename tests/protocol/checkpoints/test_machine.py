@@ -14,9 +14,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from flowcontrol.protocol import CheckpointCoordinator
 from flowcontrol.protocol.checkpoints.checkpoint import FailureCounter
 from flowcontrol.protocol.checkpoints.requests import KINDS, FailureReason
+from flowcontrol.spec.coordinator import CheckpointCoordinator
 
 TASKS = ("source", "map", "sink")
 REASONS = ("CHECKPOINT_DECLINED", "IO_EXCEPTION", "CHECKPOINT_DECLINED_TASK_NOT_READY")

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import CheckpointCoordinator
 from flowcontrol.protocol.checkpoints.checkpoint import FailureCounter, Ticks
 from flowcontrol.protocol.checkpoints.requests import (
     COUNTED,
@@ -16,6 +15,7 @@ from flowcontrol.protocol.checkpoints.requests import (
     FailureReason,
     RequestQueue,
 )
+from flowcontrol.spec.coordinator import CheckpointCoordinator
 
 TASKS = ("s", "t")
 
@@ -109,8 +109,8 @@ def test_a_recovery_may_name_its_first_delay():
 
 @given(st.integers(1, 50), st.integers(0, 50), st.integers(0, 500), st.integers(0, 500))
 def test_a_tick_moves_beyond_now_by_whole_periods(interval, pause, first, now):
-    ticks = Ticks(interval, pause, 0, first)
-    ticks.start(0)
+    ticks = Ticks(interval, pause)
+    ticks.start(0, first)
     ticks.advance(now)
     period = max(interval, pause)
     assert ticks.next is not None

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.checkpoints.snapshots import StateSize, full_bytes, written_bytes
+from flowcontrol.protocol.checkpoints.snapshots import full_bytes, written_bytes
+from flowcontrol.spec.state_size import StateSize
 
 MB = 1_000_000
 TENTH = Fraction(1, 10)

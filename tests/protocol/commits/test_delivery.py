@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from flowcontrol.protocol import Delivery
 from flowcontrol.protocol.commits import restored, transactions
+from flowcontrol.spec.delivery import Delivery
 
 GUARANTEES = ["at-most-once", "at-least-once", "exactly-once"]
 

@@ -14,8 +14,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from flowcontrol.protocol import Delivery
 from flowcontrol.protocol.commits.transactions import Guarantee
+from flowcontrol.spec.delivery import Delivery
 
 TIMEOUT = 60
 

@@ -15,7 +15,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from flowcontrol.protocol import SinkState, TwoPhaseCommitSink
+from flowcontrol.protocol.commits.transactions import SinkState
+from flowcontrol.spec.two_phase import TwoPhaseCommitSink
 from modules import load
 
 stores = load("tests/protocol/commits/stores.py")

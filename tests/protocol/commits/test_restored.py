@@ -8,9 +8,10 @@ from collections import Counter
 
 import pytest
 
-from flowcontrol.protocol import Delivery
-from flowcontrol.protocol.commits.restored import Returning, restore_together, share_out
+from flowcontrol.protocol.commits.restored import Returning
+from flowcontrol.protocol.commits.together import restore_together, share_out
 from flowcontrol.protocol.commits.transactions import Guarantee, SettledRows
+from flowcontrol.spec.delivery import Delivery
 
 
 class Sink:

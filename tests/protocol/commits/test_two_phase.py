@@ -9,7 +9,8 @@ import json
 
 import pytest
 
-from flowcontrol.protocol import Phase, SinkState, TwoPhaseCommitSink
+from flowcontrol.protocol.commits.transactions import SinkState
+from flowcontrol.spec.two_phase import Phase, TwoPhaseCommitSink
 from modules import load
 
 stores = load("tests/protocol/commits/stores.py")

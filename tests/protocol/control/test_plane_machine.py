@@ -18,17 +18,17 @@ from hypothesis.stateful import (
 )
 
 from flowcontrol.errors import FencingTokenError
-from flowcontrol.protocol.control import (
+from flowcontrol.protocol.control.calls import (
     JOB_MASTER,
     RESOURCE_MANAGER,
     Call,
-    ControlPlane,
     ControlTask,
     JobStatus,
     Name,
     Reply,
     TaskStatus,
 )
+from flowcontrol.protocol.control.plane import ControlPlane
 
 ASK_TIMEOUT = 10_000_000
 LONG = 120_000_000

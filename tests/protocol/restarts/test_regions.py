@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import failover_tasks
-from flowcontrol.protocol.restarts.recovery import pipelined_regions
+from flowcontrol.spec.restarts import failover_tasks, pipelined_regions
 
 P, B = "pipelined", "blocking"
 CHAIN = [("a", "b", P), ("b", "c", P)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol import RestartStrategy
 from flowcontrol.protocol.restarts.strategies import LONGEST, deviation, exponential_delay
+from flowcontrol.spec.strategies import RestartStrategy
 
 # Each table: a strategy, its settings, and steps (now, counted, restarts, delay).
 PLAIN: dict[str, Any] = {"jitter": 0}

@@ -11,8 +11,9 @@ import pytest
 
 from flowcontrol.kernel.compiled import _register, is_compiled
 from flowcontrol.memory.cells import cells_of, view, views
-from flowcontrol.protocol.windows import firing, keeping, spark_batches
+from flowcontrol.protocol.windows import firing, spark_batches
 from flowcontrol.protocol.windows import spark_batches as w
+from flowcontrol.spec import keeping
 from flowcontrol.spec.spark_arguments import settings_of
 from flowcontrol.state.declared import width
 from flowcontrol.state.tasks import TaskBatch

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.windows import firing, keeping, spark_batches
+from flowcontrol.protocol.windows import firing, spark_batches
 from flowcontrol.protocol.windows import spark_batches as w
 from flowcontrol.protocol.windows.contents import NO_VALUE
+from flowcontrol.protocol.windows.keeping import further_of
+from flowcontrol.spec import keeping
 from flowcontrol.spec.spark_arguments import settings_of
 from flowcontrol.spec.window_arguments import read_settings
 from flowcontrol.state.declared import values_of
@@ -81,7 +83,7 @@ def newest(windows: Windows) -> tuple[Result, list[Result]]:
     whose = own.result_key, own.result_start, own.result_end, own.result_count
     first = own.result_valued, own.result_sum, own.result_min, own.result_max
     first = *first, own.result_wraps
-    return whose, [first, *map(values_of, keeping.further_of(windows, NONE))]
+    return whose, [first, *map(values_of, further_of(windows, NONE))]
 
 
 def restored(windows: Windows) -> Windows:
