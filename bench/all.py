@@ -78,6 +78,12 @@ PROGRAMS: Final = (
         "Processor time of a run, compiled before.",
     ),
     Program(
+        "first_answer",
+        "The first answer",
+        "Processor time of `flowcontrol emulate` until the bottleneck stands in the terminal, and "
+        "what compiles before the first run.",
+    ),
+    Program(
         "virtual_checkpoints",
         "Checkpoints on the virtual clock",
         "Processor time of a run with a checkpoint every emulated second.",

@@ -30,10 +30,10 @@ ALLOWED = {
     "files": {"errors"},
     "folders": {"errors", "files", "ledger"},
     "notices": set(),
-    "records": {"errors"},
+    "records": {"errors", "files"},
     "version": set(),
     "install": set(),
-    "scenario": {"errors", "install", "notices", "records", "graphs"},
+    "scenario": {"errors", "install", "notices", "records", "files", "graphs"},
     "graphs": {"errors", "protocol"},
     # The rules, and what they run on.
     "state": set(),
@@ -55,7 +55,7 @@ ALLOWED = {
     # Everything around them.
     "ledger": BASE | {"state", "protocol"},
     "spark": {"errors", "install", "notices"},
-    "link": BASE | {"state", "protocol", "ledger", "spark", "analysis", "report"},
+    "link": BASE | {"files", "state", "protocol", "ledger", "spark", "analysis", "report"},
     "scaling": {"errors", "scenario"},
     "scaling/runs": CORE | {"virtual", "scaling"},
     "deployment": LAYOUT | {"graphs", "results"},

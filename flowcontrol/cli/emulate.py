@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from flowcontrol.cli.command import INTERRUPTED, add_folder, add_quiet, add_scenario, say, set_run
+from flowcontrol.report.terminal import print_advice
 from flowcontrol.run.emulate import emulate, show_run
 
 
@@ -43,8 +44,9 @@ def _run(options: argparse.Namespace) -> int:
         warn=say,
         quiet=options.quiet,
         advice=options.clock == "virtual" and not options.no_advice,
+        answer=lambda found: found.show_answer(by=options.by),
     )
-    result.show(by=options.by)
+    print_advice(result.summary)
     if not result.is_finished:
         say("stopped before its end; run the same command again to resume it")
     sys.stdout.write(f"report: {result.path / 'report.html'}\n")

@@ -10,8 +10,7 @@ from importlib import resources
 from string import Template
 from typing import Any, Final
 
-import yaml
-
+from flowcontrol.files import package_yaml
 from flowcontrol.report.figures import Chart, Figure
 
 _REPORT: Final = "flowcontrol.report"
@@ -122,7 +121,7 @@ def asset(package: str, name: str) -> str:
 @cache
 def chart_texts(package: str) -> dict[str, dict[str, str]]:
     """Return title, text and variants of the text of a package's charts, by kind of chart."""
-    found: dict[str, dict[str, str]] = yaml.safe_load(asset(package, "charts.yaml"))
+    found: dict[str, dict[str, str]] = package_yaml(package, "charts.yaml")
     return found
 
 

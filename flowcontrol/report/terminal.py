@@ -188,7 +188,7 @@ def _cell(column: _Column, stage: Mapping[str, Any]) -> Text:
 def print_summary(
     summary: Mapping[str, Any], console: Console | None = None, table: RenderableType | None = None
 ) -> None:
-    """Print the table, the bottleneck, and the state of each job if there are several.
+    """Print the table, the bottleneck, the state of each job if there are several, and advice.
 
     If the length of the rounds limited the run, nothing but that follows the table.
 
@@ -201,6 +201,14 @@ def print_summary(
     table : rich renderable, optional
         In the place of the table of stages.
     """
+    print_answer(summary, console, table)
+    print_advice(summary, console)
+
+
+def print_answer(
+    summary: Mapping[str, Any], console: Console | None = None, table: RenderableType | None = None
+) -> None:
+    """Print what is known as soon as the run is done: as :func:`print_summary`, without advice."""
     console = console or Console()
     console.print(Padding(table or StageTable(summary), (1, 0)))
     console.print(Text(summary["sentence"]))
@@ -229,6 +237,13 @@ def print_summary(
         *job_sentences(summary),
     ]:
         console.print(Text(sentence))
+
+
+def print_advice(summary: Mapping[str, Any], console: Console | None = None) -> None:
+    """Print what would help, and how exact the figures are."""
+    console = console or Console()
+    if says_nothing_of_the_job(summary):
+        return
     for sentence in advice_sentences(summary):
         console.print(Text(sentence))
     if "round_error_ms" in summary:

@@ -25,11 +25,11 @@ from flowcontrol.layout.plan import window_warnings
 from flowcontrol.layout.replay import NO_ROWS, Replayed
 from flowcontrol.notices import PATIENCE_S, is_quiet
 from flowcontrol.notices import quiet as silenced
-from flowcontrol.report import RunProgress, print_summary, write_report
+from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.report.terminal import print_advice, print_answer
 from flowcontrol.results.run import Run
-from flowcontrol.run.advice import add_advice
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
 from flowcontrol.run.monitoring import add_monitoring
@@ -85,9 +85,16 @@ class RunResult(Result, Run):
     def show(
         self, console: Console | None = None, *, by: Literal["stage", "subtask"] = "stage"
     ) -> None:
-        """Print a row a stage, or a subtask, and the bottleneck."""
+        """Print a row a stage, or a subtask, the bottleneck, and what would help."""
+        self.show_answer(console, by=by)
+        print_advice(self.summary, console)
+
+    def show_answer(
+        self, console: Console | None = None, *, by: Literal["stage", "subtask"] = "stage"
+    ) -> None:
+        """Print what is known before anything is tried that might help."""
         table = subtask_table(self.tables, self.job.scenario) if by == "subtask" else None
-        print_summary(self.summary, console, table)
+        print_answer(self.summary, console, table)
 
 
 ShowRun = Callable[[Job], AbstractContextManager[Progress]]
@@ -106,6 +113,7 @@ def emulate(
     warn: Callable[[str], None] | None = None,
     quiet: bool = False,
     advice: bool | None = None,
+    answer: Callable[[RunResult], object] | None = None,
 ) -> RunResult:
     """Run a scenario and write its results.
 
@@ -138,6 +146,9 @@ def emulate(
         True: try out what would help, some thirty runs more, and put it into summary and page, as
         the command does; virtual clock only. False: run the scenario and nothing else. By default
         what would help slow checkpoints, and the other guarantees of a job that fails, are tried.
+    answer : callable, optional
+        Called with the result as soon as it is known: before ``advice`` is worked out, which takes
+        as long again, and before anything is written.
 
     Returns
     -------
@@ -162,9 +173,8 @@ def emulate(
         root = Path("out") / f"{job.scenario.name}-{clock}" if out is None else out
         for remark in (*scenario_warnings(job.scenario), *window_warnings(job)):
             (warn or notices.warn)(remark)
-        return _run(
-            job, root, spark, clock, out is not None, overwrite, progress or show_run(), advice
-        )
+        shown = progress or show_run()
+        return _run(job, root, spark, clock, out is not None, overwrite, shown, advice, answer)
 
 
 def show_run(after_s: float = PATIENCE_S) -> ShowRun:
@@ -183,6 +193,7 @@ def _run(
     overwrite: bool,
     progress: ShowRun,
     advice: bool | None,
+    answer: Callable[[RunResult], object] | None,
 ) -> RunResult:
     from flowcontrol.live.folder import open_folder
 
@@ -231,17 +242,23 @@ def _run(
         is_whole = clock == "virtual" and run.is_finished and job.scenario.scaling is None
         if summary["bottleneck_detail"].get("is_of_round"):
             summary["sentence"] += f" {_other_rounds(job)}"
+            advice = False
         elif is_whole and advice is not False:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
-            if advice and not summary.get("delivery", {}).get("losses"):
-                add_advice(summary, job, run.tables)
         add_trace(run, summary)
         add_monitoring(run, summary)
+        result = RunResult(**vars(run), path=folder.paths.root, summary=summary)
+        if answer is not None:
+            answer(result)
+        if advice and is_whole and not summary.get("delivery", {}).get("losses"):
+            from flowcontrol.run.advice import add_advice
+
+            add_advice(summary, job, run.tables)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)
         if run.is_finished:
             folder.mark(finished=True)
-        return RunResult(**vars(run), path=folder.paths.root, summary=summary)
+        return result
     finally:
         folder.close()
 
@@ -332,6 +349,8 @@ def _write_results(
     root: Path, tables: dict[str, pa.Table], summary: dict[str, Any], scenario: Scenario
 ) -> None:
     from deltalake import write_deltalake
+
+    from flowcontrol.report.html import write_report
 
     for name, table in tables.items():
         write_deltalake(str(root / name), table, mode="overwrite")

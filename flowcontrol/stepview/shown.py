@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-import yaml
-
+from flowcontrol.files import package_yaml
 from flowcontrol.layout.job import Job
-from flowcontrol.report.markup import asset
 from flowcontrol.results.run import put_out_and_pending
 from flowcontrol.scenario import Edge
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
@@ -64,7 +62,7 @@ def partition_name(edge: str, sender: int) -> str:
 @cache
 def table(name: str) -> dict[str, Any]:
     """Return one of the tables beside this module."""
-    found: dict[str, Any] = yaml.safe_load(asset(PACKAGE, name))
+    found: dict[str, Any] = package_yaml(PACKAGE, name)
     return found
 
 

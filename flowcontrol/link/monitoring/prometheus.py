@@ -6,13 +6,11 @@ The metrics stand in ``metrics.yaml``. Names follow Prometheus' conventions: bas
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import yaml
-
 from flowcontrol.errors import LinkError
+from flowcontrol.files import package_yaml
 from flowcontrol.install import how_to_install
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.snapshot import (
@@ -30,8 +28,8 @@ LOOPBACK = "127.0.0.1"
 
 PREFIX = "flowcontrol_link_"
 
-_GAUGES: dict[str, list[dict[str, str]]] = yaml.safe_load(
-    pkgutil.get_data("flowcontrol.link.monitoring", "metrics.yaml") or b""
+_GAUGES: dict[str, list[dict[str, str]]] = package_yaml(
+    "flowcontrol.link.monitoring", "metrics.yaml"
 )
 _CHANNEL = ("link", "sender", "receiver", "channel")
 _SENDER = ("link", "sender")
