@@ -138,10 +138,8 @@ def best_parts(parts: int) -> int:
     if not is_compiled():
         return parts
     folder = cache_folder(parts)
-    name = folder.name.removesuffix(f"{parts}")
-    kept = [int(other.name.removeprefix(name)) for other in folder.parent.glob(f"{name}*")]
-    larger = sorted((other for other in kept if other & parts == parts), key=int.bit_count)
-    return next((k for k in larger if files.has_kernel(folder.with_name(f"{name}{k}"))), parts)
+    kept = map(int, files.ends_of_kernels(folder, folder.name.removesuffix(f"{parts}")))
+    return min((k for k in kept if k & parts == parts), key=int.bit_count, default=parts)
 
 
 _REGISTERED: set[object] = set()

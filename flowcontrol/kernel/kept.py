@@ -3,6 +3,8 @@
 Its folder is named by a hash of every file that is compiled. Whoever finds no kernel there compiles
 it under a lock, while the other processes of the machine wait and then load it. The file begins
 with a hash of what follows: LLVM ends the process over a part of a file, which a power cut leaves.
+
+A wheel brings one with all parts along (``scripts/build.sh``), under the name of its folder.
 """
 
 import fcntl
@@ -14,6 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
@@ -101,13 +105,19 @@ def drop_old_kernels(root: Path, keep: Path) -> None:
 
 
 def read(folder: Path) -> bytes | None:
-    """Return the kernel in a folder; None if there is none, or a part of one."""
-    with suppress(OSError):
-        kept = (folder / KERNEL).read_bytes()
-        digest, code = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
-        if hashlib.sha256(code).digest() == digest:
-            return code
+    """Return the kernel in a folder, or the package's; None if there is none, or a part of one."""
+    for file in (folder / KERNEL, _built() / folder.name):
+        with suppress(OSError):
+            kept = file.read_bytes()
+            digest, code = kept[:_DIGEST_BYTES], kept[_DIGEST_BYTES:]
+            if hashlib.sha256(code).digest() == digest:
+                return code
     return None
+
+
+def _built() -> Traversable:
+    """Return the folder of kernels that came with the package."""
+    return resources.files("flowcontrol.kernel").joinpath("built")
 
 
 def compiled_once(folder: Path, compile_it: Callable[[], bytes]) -> tuple[bytes, bool]:
@@ -159,5 +169,21 @@ def _take(lock: int, kind: int) -> None:
 
 
 def has_kernel(folder: Path) -> bool:
-    """Whether a compiled kernel stands in a folder."""
-    return (folder / KERNEL).is_file()
+    """Whether a compiled kernel stands in a folder, or came with the package."""
+    return (folder / KERNEL).is_file() or (_built() / folder.name).is_file()
+
+
+def ends_of_kernels(folder: Path, name: str) -> set[str]:
+    """Return how the names of kernels end that stand beside a folder or came with the package.
+
+    Parameters
+    ----------
+    folder : Path
+        Of a kernel.
+    name : str
+        What the names begin with.
+    """
+    names = {other.name for other in folder.parent.glob(f"{name}*") if has_kernel(other)}
+    with suppress(OSError):
+        names |= {other.name for other in _built().iterdir() if other.name.startswith(name)}
+    return {other.removeprefix(name) for other in names}

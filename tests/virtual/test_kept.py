@@ -75,6 +75,24 @@ def test_a_full_disk_stops_no_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert not kept.has_kernel(tmp_path)
 
 
+def test_a_kernel_may_come_with_the_package(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    built, own = tmp_path / "built", tmp_path / "cache" / "kernel-1-8"
+    built.mkdir()
+    own.mkdir(parents=True)
+    monkeypatch.setattr(kept, "_built", lambda: built)
+    assert kept.ends_of_kernels(own, "kernel-1-") == set()
+    for name, code in (("kernel-1-8", b"code"), ("kernel-1-12", b"more"), ("kernel-2-8", b"old")):
+        kept.compiled_once(tmp_path, lambda code=code: code)
+        (tmp_path / kept.KERNEL).rename(built / name)
+    assert kept.compiled_once(own, lambda: b"new") == (b"code", True)
+    assert list(own.glob("*.o")) == []
+    assert kept.ends_of_kernels(own, "kernel-1-") == {"8", "12"}
+    (built / "kernel-1-8").write_bytes(b"damaged")
+    assert kept.compiled_once(own, lambda: b"new") == (b"new", True)
+
+
 def folder(monkeypatch: pytest.MonkeyPatch, home: str, temporary: Path) -> Path:
     """Return where kernels are kept by somebody with such a home."""
     monkeypatch.delenv("FLOWCONTROL_CACHE", raising=False)
