@@ -255,7 +255,7 @@ def test_random_sequences(tasks: ModuleType, draw_until: Any) -> None:
             seen[text.split()[-1] if text[0] == "X" else text[0]] += text[0] in "TX"
 
     hard = ("put aside", "a file waits", "T", "subsumed", "cancelled", "ended", "limit")
-    draw_until(look, lambda: min(seen[name] for name in hard) > 3, 8)
+    draw_until(look, lambda: min(seen[name] for name in hard) > 3, 40)
     print(dict(seen))
     assert [name for name in hard if seen[name] <= 3] == []
 
