@@ -82,7 +82,7 @@ class Step(NamedTuple):
         return tuple(int(holding.pool.size) for holding in held)
 
     def used(self, job: str) -> tuple[int, ...]:
-        return tuple(int(h.pool.in_use) for h in self.timeline.allocation.held[job])
+        return tuple(int(h.pool.state.in_use) for h in self.timeline.allocation.held[job])
 
     def state(self, job: str) -> str:
         return next(run.state for run in self.timeline.runs if run.span.name == job)
@@ -171,7 +171,7 @@ def test_a_pool_without_a_segment_gets_the_first_that_comes_back() -> None:
     for step in walk(scenario(jobs, 10)):
         if step.number >= 200:
             pool = step.timeline.allocation.held["two"][0].pool
-            got[step.number] = int(pool.in_use + pool.free)
+            got[step.number] = int(pool.state.in_use + pool.free)
     assert got[200] == 0
     assert max(got.values()) > 1
     found = run(scenario(jobs, 10))
@@ -346,7 +346,7 @@ def test_never_more_segments_are_out_than_there_are(mapping: dict[str, Any]) -> 
         for manager, network in enumerate(allocation.networks):
             own = [h for held in allocation.held.values() for h in held
                    if h.demand.manager == manager]  # fmt: skip
-            out = sum(int(h.pool.in_use) + int(h.pool.free) + h.taken for h in own)
+            out = sum(int(h.pool.state.in_use) + int(h.pool.free) + h.taken for h in own)
             assert network.state.free >= 0
             assert out + network.state.free == network.state.total
             paper = sum(h.taken + h.promised for h in own)
