@@ -226,14 +226,12 @@ def key_of(number: int, keys: int, firsts: Row) -> int:
     """
     if len(firsts) == 0:
         return (number * keys) >> ID_BITS
-    low, high = 0, len(firsts)
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if firsts[middle] <= number:
-            low = middle
-        else:
-            high = middle
-    return low
+    key, left = 0, len(firsts)
+    while left > 1:  # without a branch, which would be guessed wrong every other time
+        half = left >> 1
+        key += half * int(firsts[key + half] <= number)
+        left -= half
+    return key
 
 
 def key_by_table(number: int, keys: int, firsts: Row, numbers: Row) -> int:
