@@ -173,12 +173,16 @@ class JobMaster(Endpoint):
         if self.status not in _RUNNING:
             return
         waiting: dict[int, list[int]] = {}
-        for number, status in enumerate(self.tasks):
-            if status == TaskStatus.SCHEDULED:
+        for number in range(len(self.tasks)):
+            if self._waits(number):
                 waiting.setdefault(self._job[number].region, []).append(number)
         for own in waiting.values():
             if all(self._job[number].place in self.slots for number in own):
                 yield from map(self._submit, own)
+
+    def _waits(self, number: int) -> bool:
+        """Tell whether a task waits for the slots of its region."""
+        return self.tasks[number] == TaskStatus.SCHEDULED
 
     def _submit(self, number: int) -> c.Call:
         task = self._job[number]
@@ -274,8 +278,8 @@ class JobMaster(Endpoint):
         if not self.restarting():
             self.status = move(self.status, JobStatus.RUNNING)
         yield from self._deploy()
-        if any(self._job[number].place not in self.slots for number in numbers):
-            yield self._declare(len(self._places))
+        if any(self._waits(n) and t.place not in self.slots for n, t in enumerate(self._job)):
+            yield self._declare(len(self._places))  # of others too: they were given up meanwhile
 
     def fail_job(self) -> Iterator[c.Effect]:
         """Have the job fail for good: no restart is allowed."""
@@ -334,7 +338,8 @@ class JobMaster(Endpoint):
             return
         if self.status in _RUNNING:
             yield from self.fail(now, failed)
-            yield self._declare(self._required - len(gone))
+            waiting = {self._job[n].place for n in range(len(self._job)) if self._waits(n)}
+            yield self._declare(self._required - len(gone - waiting))
             return
         for number in failed:
             self.tasks[number] = move(self.tasks[number], TaskStatus.FAILED)

@@ -216,6 +216,22 @@ def test_laws_hold() -> None:
     assert {name: seen[name] for name in hard if not seen[name]} == {}
 
 
+def test_slots_that_a_region_waited_for_are_asked_for_again() -> None:
+    """One region waits, the other fails; its slot comes back before it restarts, with one of two.
+
+    The JobMaster would have asked for two slots of three, and the region have waited for ever.
+    """
+    machine = Machine()
+    machine.begin(latency=0)
+    machine.new_resources()
+    machine.kill(name="TaskExecutor 1")
+    machine.wait(seconds=0.1)
+    machine.kill(name="TaskExecutor 0")
+    machine.wait(seconds=40)
+    machine.teardown()
+    assert seen["running at the end"] > 0
+
+
 def test_who_came_back_unheard_is_given_up() -> None:
     """A JobMaster asks the new task executor of a name for heartbeats: it does not know the asker.
 
