@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from flowcontrol.kernel.loop import advance
 from flowcontrol.kernel.views import wire_queue
 from flowcontrol.layout.job import Job
+from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
+from flowcontrol.scenario import parse_scenario
 from flowcontrol.state.declared import width
 from flowcontrol.state.queues import END_OF_PARTITION, in_order
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
@@ -217,3 +219,29 @@ def test_everything_arrives_in_the_end(
         assert (memory.tasks["is_pending"] == 0).all()
 
     look()
+
+
+def test_a_limit_that_falls_reaches_the_sender() -> None:
+    """Jet's window shrinks as the receiver slows down, faster than records are taken."""
+    mapping = {
+        "schema": 1,
+        "name": "slower",
+        "duration_s": 6,
+        "round_ms": 10,
+        "system": {"transport": {"name": "rate_window", "unit": 100, "initial_units": 800}},
+        "stages": [
+            {"name": "source", "emit_rate": 2000, "record_bytes": 44},
+            {"name": "sink", "service_rate": [{"at_s": 0, "rate": 1500}, {"at_s": 2, "rate": 20}]},
+        ],
+        "edges": [{"from": "source", "to": "sink"}],
+    }
+    job = build_physical_graph(parse_scenario(mapping), round_us=10_000)
+    memory = fill(job, LogSizes(1 << 12, 1 << 10), track=False)
+    granted, heard = [], []
+    for number in range(job.rounds):
+        assert advance(memory.cells, number + 1) == 0
+        granted.append(int(memory.ins["announced"][0]))
+        heard.append(int(memory.outs["announced"][0]))
+    assert min(np.diff(granted)) < 0
+    latency = job.latency
+    assert heard[latency + 1 :] == granted[1:-latency]
