@@ -10,10 +10,9 @@ same as looking at once, as long as nobody waits for an answer
 (:meth:`CheckpointControl.next_round`): what has arrived is worked off in the order of its rounds.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any
 
 from flowcontrol.control.task_orders import (
     ABORTED,
@@ -25,6 +24,7 @@ from flowcontrol.control.task_orders import (
     TriggeredTasks,
 )
 from flowcontrol.control.uploads import SnapshotUploads, Written
+from flowcontrol.kernel.barriers import NO_ROUND
 from flowcontrol.layout.graph import start_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints import alignment as a
@@ -49,9 +49,6 @@ REASONS = {
     a.LIMIT_EXCEEDED: FailureReason.CHECKPOINT_DECLINED_ALIGNMENT_LIMIT_EXCEEDED,
 }
 """Flink's names of why a task declines."""
-
-NEVER: Final = sys.maxsize
-"""A round that does not come."""
 
 URGENT = frozenset({b.DECLINED, b.ENDED})
 """Reports that a clock must not hold back."""
@@ -166,7 +163,7 @@ class CheckpointControl(Kept):
         """Return the round before which :meth:`before_round` must be called at the latest.
 
         It is that of the next trigger or expiry, and of the next report that has been heard if
-        somebody waits for it; NEVER: nothing is due. A clock that holds reports back must call
+        somebody waits for it; NO_ROUND: nothing is due. A clock that holds reports back must call
         :meth:`hear` at once with one that is no acknowledgement, and with every one while
         :attr:`is_waiting`.
         """
@@ -240,14 +237,14 @@ class CheckpointControl(Kept):
         return orders + self._slow_down(number) if self._slows else orders
 
     def _next_due(self) -> int:
-        """Return the round of the next trigger, expiry or savepoint; NEVER: there is none."""
+        """Return the round of the next trigger, expiry or savepoint; NO_ROUND: there is none."""
         times = [self.coordinator.next_time, *(one.at_us for one in self._savepoints[:1])]
         rounds = (-(-time // self._round_us) for time in times if time is not None)
-        return min(rounds, default=NEVER)
+        return min(rounds, default=NO_ROUND)
 
     def _next_arrival(self) -> int:
         """Return the round of the next report or acknowledgement, or end of an upload."""
-        found = self._heard[0].round + self.latency if self._heard else NEVER
+        found = self._heard[0].round + self.latency if self._heard else NO_ROUND
         if self._arriving:
             found = min(found, self._arriving[0][0])
         if (next_us := self.uploads.next_us()) is not None:
@@ -298,7 +295,7 @@ class CheckpointControl(Kept):
             self._ended.add(task)
         elif report.kind == b.FINISHED:
             self._ended.discard(task)
-            self._handled[task] = NEVER
+            self._handled[task] = NO_ROUND
         if report.kind == b.DECLINED:
             now = at * self._round_us
             self.coordinator.decline(now, report.checkpoint, REASONS[report.reason])

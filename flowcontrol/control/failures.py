@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from flowcontrol.control.attempts import KernelAttempts
-from flowcontrol.control.checkpoints import NEVER, CheckpointControl
+from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.task_orders import Restart, TaskOrder
+from flowcontrol.kernel.barriers import NO_ROUND
 from flowcontrol.layout.failover import Failover, death_seen_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
@@ -124,11 +125,11 @@ class FailureControl(Kept):
     # ------------------------------------------------------------------ when
 
     def next_round(self) -> int:
-        """Return the round before which :meth:`before_round` must be called; NEVER: none.
+        """Return the round before which :meth:`before_round` must be called; NO_ROUND: none.
 
         It must be called besides before the round in which the coordinator fails the job.
         """
-        return min(self._agenda)[0] if self._agenda else NEVER
+        return min(self._agenda)[0] if self._agenda else NO_ROUND
 
     def is_due(self, number: int) -> bool:
         """Tell whether :meth:`before_round` has anything to do before a round."""

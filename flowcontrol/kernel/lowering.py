@@ -129,7 +129,7 @@ def _called_by(entry: Any) -> list[Any]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Neither look for garbage, which is little, nor count the calls of LLVM: a fifth of it all."""
+    """Neither look for garbage, of which there is none, nor count calls of LLVM: a fifth of all."""
     callbacks = list(getattr(ll.ffi.lib._lock, "_cblist", ()))
     for enter, leave in callbacks:
         ll.ffi.unregister_lock_callback(enter, leave)
@@ -138,7 +138,6 @@ def _undisturbed() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.freeze()
         if was_enabled:
             gc.enable()
         for enter, leave in callbacks:

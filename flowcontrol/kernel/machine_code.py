@@ -78,7 +78,7 @@ def load(code: bytes) -> Callable[[Any, int], int]:
     form = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *array, number)
     entry = form(engine.get_function_address(ENTRY))
 
-    def advance(memory: Any, end: int, _engine: Any = engine) -> int:
+    def advance(memory: Any, end: int, _engine: Any = engine) -> int:  # which owns the code
         flags, problem = ctypes.c_int64(), ctypes.c_void_p()
         places = ctypes.addressof(flags), ctypes.addressof(problem)
         cells = None, None, memory.size, 8, memory.ctypes.data, memory.size, 8

@@ -52,52 +52,24 @@ def reason_of(name: str) -> FailureReason:
 class CheckpointCoordinator(rules.CheckpointCoordinator):
     """Triggers checkpoints, collects acknowledgements, completes, aborts and notifies.
 
-    Nothing waits: ``now`` is an argument, and what a call caused is fetched by
-    :meth:`take_actions`. Times are integers of any unit, milliseconds by the default timeout.
+    Parameters are those of :class:`flowcontrol.protocol.checkpoints.lifecycle.Lifecycle`, but for:
 
     Parameters
     ----------
-    tasks : iterable of hashable
-        All tasks of the job, each once: they must acknowledge, and are notified in this order.
     triggered : iterable of hashable, or callable
         Tasks that a trigger is sent to, normally those of the sources; one that has finished is
-        left out. A callable is given the finished tasks and returns the tasks to trigger, as
-        :func:`~flowcontrol.protocol.checkpoints.requests.checkpoint_plan` works them out.
-    interval : int, optional
-        Of periodic checkpoints; None: none.
-    min_pause : int, default 0
-        Least time from a completion to the next periodic trigger.
-    timeout : int, default 600000
-        A pending checkpoint expires this long after its trigger.
-    max_concurrent : int, default 1
-        Checkpoints that may be pending at once.
-    tolerable_failures : int, default 0
-        Failures in a row that the job endures.
-    retained : int, default 1
-        Completed checkpoints in the store.
-    unaligned : bool, default False
-        Unaligned checkpoints are on: savepoints are then not forced.
-    max_queued : int, default 1000
-        Requests that may wait.
+        left out. A callable is the ``plan`` of the rules.
     seed : int, default 0
         The first tick is drawn from it.
     first_delay : int, optional
         From a start of the ticks to the first one, at least 0; None: drawn from [min_pause,
         max(interval, min_pause)].
-    checkpoints_after_tasks_finish : bool, default True
-        False: once a task has finished, requests are refused.
 
     Raises
     ------
     ValueError
         If a number is out of range, a task is named twice, ``triggered`` names a task that is
         not one, or ``unaligned`` is set with more than one concurrent checkpoint.
-
-    Notes
-    -----
-    A trigger takes no time here, and neither does the clean-up of ended checkpoints: what Flink
-    holds back during either starts at once. After ``("fail_job",)`` the owner of the job calls
-    :meth:`suspend`, and :meth:`recover` once its tasks run again.
 
     Examples
     --------

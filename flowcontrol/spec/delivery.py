@@ -1,4 +1,4 @@
-"""What the readers of a sink get, as an object that checks what it is told."""
+"""What the readers of a sink get, as an object that checks its arguments."""
 
 from flowcontrol.protocol.commits import delivery
 from flowcontrol.protocol.commits.restored import Returning

@@ -38,7 +38,7 @@ def checkpoint_plan(
 
 
 def _check(index: int, parallelism: int, finished: Collection[int]) -> None:
-    """Return the subtasks of a vertex that have not finished."""
+    """Refuse a vertex without subtasks, or with finished ones that it does not have."""
     if parallelism < 1:
         raise ValueError(f"parallelism of vertex {index} is {parallelism}: needs at least 1")
     every = set(range(parallelism))

@@ -147,16 +147,12 @@ class LocalBufferPool(pools.LocalBufferPool):
         return super().reserve(buffers)
 
     def resize(self, size: int) -> None:
-        """Set the quota, at most the maximum; it lasts until the next redistribution.
+        """Set the quota, as the rules do.
 
         Raises
         ------
         ValueError
             If ``size`` is below the minimum.
-
-        Notes
-        -----
-        ``setNumBuffers``. In-use excess becomes overdraft and returns as it is recycled.
         """
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
@@ -191,27 +187,12 @@ class LocalBufferPool(pools.LocalBufferPool):
 class NetworkBufferPool(pools.NetworkBufferPool):
     """All network buffers of one task manager.
 
-    Parameters
-    ----------
-    total_buffers : int
-        Segments, at least 1.
-    buffer_bytes : int, default 32768
-        Size of a segment, at least 1 byte (``taskmanager.memory.segment-size``).
-
-    Attributes
-    ----------
-    state : GlobalPool
-        The state, as the rules see it; read only.
+    Parameters are those of :class:`flowcontrol.protocol.network.pools.NetworkBufferPool`.
 
     Raises
     ------
     ValueError
         If a number is below 1.
-
-    Notes
-    -----
-    ``NetworkBufferPool`` (reference section 5). Where Flink walks a hash set, and where it
-    completes futures, the order here is that in which the local pools were created.
     """
 
     def __init__(self, total_buffers: int, buffer_bytes: int = 32768) -> None:

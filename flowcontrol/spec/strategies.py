@@ -7,46 +7,14 @@ from flowcontrol.protocol.restarts.strategies import EXPONENTIAL, FIXED, NONE, R
 
 
 class RestartStrategy(strategies.RestartStrategy):
-    """A job's restart strategy (``RestartBackoffTimeStrategy``).
+    """A job's restart strategy, which refuses what Flink's constructors do.
 
-    Parameters
-    ----------
-    kind : str or tuple
-        ``"exponential"``; ``"none"``; ``("fixed", attempts, delay)``;
-        ``("rate", failures, interval, delay)``. Delays and the interval in ms.
-    initial, maximum : int, default 1000, 60000
-        Bounds of an exponential delay, ms
-        (``restart-strategy.exponential-delay.initial-backoff``, ``.max-backoff``).
-    multiplier : float, default 1.5
-        More than 1 (``.backoff-multiplier``).
-    reset : int, default 3600000
-        Time without a failure after a restart that resets the delay, ms
-        (``.reset-backoff-threshold``).
-    jitter : float, default 0.1
-        0 to 1 (``.jitter-factor``).
-    attempts : int, optional
-        Most restarts until a reset, at least 1; by default no limit
-        (``.attempts-before-reset-backoff``).
-    seed : int, default 0
-        Of the jitter.
+    Parameters are those of :class:`flowcontrol.protocol.restarts.strategies.RestartStrategy`.
 
     Raises
     ------
     ValueError
         If the kind is unknown, or Flink refuses a number.
-
-    Notes
-    -----
-    Source: Flink 1.20, ``reference/checkpoints-and-time.md`` section 4. The caller asks in Flink's
-    order: :meth:`fail`, :meth:`can_restart`, :meth:`delay`.
-
-    Examples
-    --------
-    >>> strategy = RestartStrategy("exponential", jitter=0)
-    >>> strategy.fail(5_000), strategy.can_restart(5_000), strategy.delay(5_000)
-    (True, True, 1000)
-    >>> strategy.fail(5_400), strategy.delay(5_400)  # merged with the first
-    (False, 600)
     """
 
     def __post_init__(self) -> None:
@@ -85,7 +53,7 @@ _LEAST = {
 
 
 def _check(given: tuple[Any, ...]) -> None:
-    """Return the name and the numbers of a kind."""
+    """Refuse an unknown kind, and numbers that it does not take."""
     name, numbers = given[0] if given else "", tuple(given[1:])
     if name not in _LEAST:
         raise ValueError(f"strategy is {name!r}: needs one of {', '.join(sorted(_LEAST))}")

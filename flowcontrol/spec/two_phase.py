@@ -21,7 +21,7 @@ class Phase(StrEnum):
     ABORT = "abort"
     RECOVER_AND_COMMIT = "recover_and_commit"
     RECOVER_AND_ABORT = "recover_and_abort"
-    #: A recovery's commit failed after the timeout, and the sink was told to ignore that.
+    #: A recovery's commit failed after the timeout, and the sink ignores that.
     LOST = "lost"
     #: A transaction is about to be committed at an age near its timeout.
     NEAR_TIMEOUT = "near_timeout"
@@ -31,8 +31,8 @@ Action: TypeAlias = tuple[Phase, str]
 """A phase and the name of the transaction that went through it."""
 
 
-class _Told:
-    """A store that tells a sink what it has done, and asks it whether a commit may fail."""
+class _ReportingStore:
+    """A store that reports to a sink what it has done, and asks whether a commit may fail."""
 
     def __init__(self, store: t.TransactionStore, own: "TwoPhaseCommitSink") -> None:
         self._own = own
@@ -87,20 +87,6 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
     ValueError
         If the timeout is negative, or the ratio not within 0 and 1.
 
-    Notes
-    -----
-    **After a failure of the job** make a new sink and :meth:`open` it with what :meth:`snapshot`
-    returned for the checkpoint that is restored. That commits again what may be committed already,
-    so the store's ``commit`` is idempotent. After an exception from the store the task has failed:
-    close the sink, and restore.
-
-    **After a kill of the process** between two calls, ``restore(state)`` a new sink with what
-    :meth:`state` returned after the last one. It calls nothing of the store, and goes on as if
-    nothing had happened. Write ``json.dumps(sink.state())`` in one step with whatever else the
-    process resumes from. After a kill inside a call, restore the state of before it and repeat the
-    call with the same arguments: ``flush``, ``commit`` and ``abort`` find their work done, and
-    ``begin`` leaves a transaction without rows behind unless the store gives the same name again.
-
     Examples
     --------
     >>> class Store:
@@ -140,7 +126,7 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
             raise ValueError(f"timeout_ms is {timeout_ms}: needs at least 0, or None for never")
         if warning_ratio is not None and not 0 <= warning_ratio <= 1:
             raise ValueError(f"warning_ratio is {warning_ratio}: needs 0 to 1, or None for none")
-        super().__init__(_Told(store, self))
+        super().__init__(_ReportingStore(store, self))
         self._timeout_ms = timeout_ms
         self._ignores = ignore_after_timeout
         self._warning_ratio = warning_ratio

@@ -26,11 +26,11 @@ Acted = Callable[[Figures, Figures], bool]
 
 
 def _grew(name: str) -> Acted:
-    return lambda old, now: bool(now.get(name, 1) > old.get(name, 1))
+    return lambda old, now: bool(now[name] > old[name])
 
 
 def _fell(name: str) -> Acted:
-    return lambda old, now: bool(now.get(name, 1) < old.get(name, 1))
+    return lambda old, now: bool(now[name] < old[name])
 
 
 def _changed(name: str) -> Acted:

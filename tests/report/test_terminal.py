@@ -11,6 +11,8 @@ from rich.console import Console
 
 from flowcontrol.report import StageTable, print_summary
 from flowcontrol.report.causes import cause_lines
+from flowcontrol.run import emulate
+from modules import ROOT
 
 EVERY_HEAD = [
     "Stage", "Pressure", "Subtasks", "In rec/s", "Out rec/s", "Busy", "Idle", "Blocked", "In pool",
@@ -158,3 +160,22 @@ def test_each_of_several_jobs_has_a_sentence(experiment: Any) -> None:
         "Job d stopped at 7 s: cancelled while it waited",
     ]
     assert not any("Job " in line for line in printed(experiment.summary, 120))
+
+
+def test_the_answer_comes_before_advice_and_page(tmp_path, capsys):
+    def look(found):
+        found.show_answer()
+        met.append(("advice" in found.summary, found.report, found.sentence))
+
+    met = []
+    out, scenario = tmp_path / "run", ROOT / "conf" / "three-stages.yaml"
+    made = emulate(scenario, clock="virtual", out=out, quiet=True, advice=True, answer=look)
+    assert met == [(False, None, made.sentence)]
+    answer = " ".join(capsys.readouterr().out.split())
+    assert made.sentence.split(";")[0] in answer
+    assert "What helps" not in answer
+    assert made.report is not None
+    made.show()
+    whole = " ".join(capsys.readouterr().out.split())
+    assert whole.startswith(answer)
+    assert "What helps" in whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flowcontrol.stepview import film as film_module
 from flowcontrol.stepview import shown
 from flowcontrol.stepview.film import KINDS
 from modules import load
@@ -66,6 +67,14 @@ def test_rules_that_act_are_in_the_table_and_follow_the_counters() -> None:
     assert met <= set(table)
     wanted = {"send", "no_credit", "announce", "recycle", "float", "wait_float", "local", "soft"}
     assert met >= wanted | {"work", "starved", "snapshot", "request", "release", "unavailable"}
+
+
+def test_every_rule_of_the_table_may_act() -> None:
+    """What the page says of a rule that never acts, nobody reads."""
+    tables = ("RECORDS", "TCP", "CREDITS", "BARRIERS", "POOL", "TASK")
+    own = {rule for name in tables for rule in getattr(film_module, f"_OF_{name}")}
+    own |= {"finish", "local", "recycle", "hard", "soft", "work", "starved"}
+    assert own == set(shown.table("rules.yaml"))
 
 
 def test_every_kind_has_a_letter_and_a_look_of_its_own() -> None:

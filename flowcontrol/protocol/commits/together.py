@@ -18,14 +18,9 @@ def restore_together(
         Time at which the sink runs again.
     checkpoint : int or None
         The one that is restored; None: from the start, without a checkpoint.
-    restored : sequence of (Account, Returning)
+    restored : sequence of (Delivery, Returning)
         The accounts, of one guarantee, and what was and is on the way to each. Subtasks that had
         finished before are not restored: they are not among them.
-
-    Raises
-    ------
-    ValueError
-        As ``Delivery.restore`` does; nothing is changed then.
     """
     undone = [account.abort(now, checkpoint) for account, _ in restored]
     flights = [one.in_flight for _, one in restored]
