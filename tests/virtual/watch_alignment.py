@@ -22,6 +22,7 @@ EVENTS = {
     "idle beside paused",
     "paused at the end of the other",
     "not in a group",
+    "a group heard",
 }
 """What must have happened in some of the runs."""
 
@@ -32,6 +33,8 @@ class Laws:
     def __init__(self, job: Job, seen: Counter[str]) -> None:
         self.job, self.seen = job, seen
         self.before: dict[tuple[str, int], TaskState] = {}
+        self.since: dict[tuple[str, int], int] = {}
+        """When each subtask had its first watermark, microseconds."""
 
     def __call__(self, state: RoundState) -> None:
         """Look at the next round."""
@@ -42,7 +45,9 @@ class Laws:
                 assert task.time.state.paused_us == task.time.state.aligned.is_paused == 0
             else:
                 self._look(task, state.end_us - state.start_us)
-        self._look_at_groups(sources)
+            if task.time.watermark != MIN_TIME:
+                self.since.setdefault((task.stage, task.subtask), state.end_us)
+        self._look_at_groups(sources, state)
         for task in sources:
             self.before[task.stage, task.subtask] = task
 
@@ -63,8 +68,11 @@ class Laws:
             assert task.state.taken - before.state.taken <= in_hand, "it begins none"
         self.seen.update(_happened(before, task))
 
-    def _look_at_groups(self, sources: list[TaskState]) -> None:
-        """Nobody is allowed more than the slowest has, and the drift, but for who was silent."""
+    def _look_at_groups(self, sources: list[TaskState], state: RoundState) -> None:
+        """Nobody is allowed more than the slowest has, and the drift, but for who was silent.
+
+        Who was silent until now counts when it has reported, and an answer has come back.
+        """
         plans = {task.stage: alignment_of(self.job, self.job.stage(task.stage)) for task in sources}
         for group in range(len(self.job.scenario.alignment_groups)):
             members = [
@@ -80,8 +88,13 @@ class Laws:
                 self.job.scenario.event_time_of(task.stage).watermark.idle_after_us is None
                 for task in members
             )
-            if not never_idle or any(task.time.watermark == MIN_TIME for task in members):
+            lasts_us = 2 * self.job.round_us * (self.job.latency + 1) + 2 * max(
+                (plans[task.stage].interval_us for task in members), default=0
+            )
+            heard = [self.since.get((task.stage, task.subtask), state.end_us) for task in members]
+            if not never_idle or any(state.end_us - us < lasts_us for us in heard):
                 continue
+            self.seen["a group heard"] += 1
             slowest = min((task.time.watermark for task in members), default=MAX_TIME)
             for task in members:
                 allowed, drift = task.time.state.aligned.allowed, plans[task.stage].max_drift_ms
