@@ -45,6 +45,12 @@ def note_move(m: Any, task: int, kind: int, first: int, second: int, records: in
     return 0
 
 
+@part_of(JOURNAL)
+def keeps_journal(m: Any) -> int:
+    """Tell whether somebody wants to know of each record that a task moves: 1 if so."""
+    return 0 if m.moves is None else 1
+
+
 # --- Ages of records: runs in flight on a channel, and the log of what sinks took up
 
 

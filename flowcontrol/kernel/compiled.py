@@ -49,14 +49,14 @@ RULES = {
 
 KERNEL = (
     "ages barriers credits debloat disk ending jobs loop machines messages planning "
-    "reading reports spilling task views writing"
+    "reading reports runs spilling task views writing"
 )
 """Modules of this package whose functions are the kernel's own."""
 
 _COPIED_RULES = (
     "credit_rules operators output pool_rules queues rounds rows service subpartition_rules task"
 )
-_COPIED_KERNEL = "ages credits loop messages planning task views writing"
+_COPIED_KERNEL = "ages credits loop messages planning runs task views writing"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}
 """Modules whose functions are copied to where they are called: what every job under credits runs
 in every round. Without the kernel's own a chain takes a fifth longer. What only other systems run

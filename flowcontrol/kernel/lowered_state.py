@@ -13,7 +13,7 @@ from numba.core.imputils import lower_getattr_generic, lower_setattr_generic
 from numba.core.typing import templates
 from numba.extending import models, register_model
 
-from flowcontrol.memory.cells import slot_cells
+from flowcontrol.memory.cells import LINE, prefetch, slot_cells
 from flowcontrol.memory.fields import KernelRing
 from flowcontrol.memory.parts import SWITCHES
 from flowcontrol.memory.places import KernelMemory
@@ -308,6 +308,24 @@ def _put_int(typing: Any, row: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(row, index, value), code
+
+
+@in_place(prefetch)
+def _asked_for(typing: Any, row: Any, place: Any) -> Any:
+    if not isinstance(row, RowType):
+        return None
+
+    def code(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        _, first = _place_in_row(context, builder, signature, values)
+        flag = ir.IntType(32)
+        form = ir.FunctionType(ir.VoidType(), [first.type, flag, flag, flag])
+        ask = cgutils.get_or_insert_function(builder.module, form, "llvm.prefetch.p0")
+        for line in range(0, row.fixed, LINE):
+            address = _moved(builder, first, ir.Constant(CELL, line))
+            builder.call(ask, [address, flag(0), flag(3), flag(1)])  # to be read, kept, data
+        return ir.Constant(CELL, 1)
+
+    return types.int64(row, place), code
 
 
 @in_place(len)

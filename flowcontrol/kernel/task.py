@@ -6,7 +6,7 @@ from typing import Any
 from flowcontrol.kernel import ages
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
-from flowcontrol.kernel.ages import LATE, ROUTED, TAKEN, note_move
+from flowcontrol.kernel.ages import LATE, ROUTED, TAKEN, keeps_journal, note_move
 from flowcontrol.kernel.reports import (
     act_on_old,
     keep_cut,
@@ -18,13 +18,14 @@ from flowcontrol.kernel.reports import (
     next_of_old,
     record_element,
 )
+from flowcontrol.kernel.runs import expect_elements, pass_runs, write_run
 from flowcontrol.kernel.spilling import is_stopped
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, row, rows
 from flowcontrol.memory.part_fields import KernelCheckpoints, KernelKeys, KernelWindow
 from flowcontrol.memory.parts import CHECKPOINTS, JOURNAL, WINDOWS
 from flowcontrol.memory.places import FLAG_WINDOWS, KernelMemory
-from flowcontrol.protocol.network.rounds import next_input
+from flowcontrol.protocol.network.rounds import RECORD, next_input
 from flowcontrol.protocol.service import LOGNORMAL, service_work
 from flowcontrol.protocol.tasks.checkpointing import on_event
 from flowcontrol.protocol.tasks.reading import written_by, written_round, written_us
@@ -94,8 +95,28 @@ class KernelWorker:
         return count
 
     def next_channel(self, writer: f.KernelPartition) -> int:
-        """Return the channel of the next record."""
-        return w.next_channel(self.m, writer, self.task.stamp)
+        """Return the channel of the next record, which is routed."""
+        channel = w.peek_channel(self.m, writer, self.task.stamp)
+        w.count_routed(self.m, writer, channel)
+        return channel
+
+    def pass_runs(self, most: int) -> int:
+        """Route and write records of the buffer in hand that fit, one by one for a journal."""
+        if keeps_journal(self.m) == 1:
+            return 0
+        return pass_runs(self.m, self.task, self.runs_in_hand(), most)
+
+    def write_run(self, most: int) -> int:
+        """Route and write records like the one that a source has in hand that fit; likewise."""
+        if keeps_journal(self.m) == 1:
+            return 0
+        return write_run(self.m, self.task, most)
+
+    def count_bytes_taken(self, count: int) -> None:
+        """Count the bytes of records that are taken up from the gate in hand, for its debloater."""
+        g = v.gate_row(self.m, self.task.first_gate + self.task.gate)
+        if self.m.debloat_us > 0:
+            g.bytes_taken += count * g.record_bytes
 
     def note_routed(self, writer: f.KernelPartition, channel: int, count: int) -> None:
         """Count records as routed, and have their ages follow them."""
@@ -128,7 +149,10 @@ class KernelWorker:
         """Make sure that the task has a record in hand, if there is one."""
         if self.m.is_tcp == 1:
             return next_of_old(self.m, self, gates, union)
-        return next_input(self.task, gates, union)
+        found = next_input(self.task, gates, union)
+        if self.task.has_window == 1 and self.task.read == 0 and found == RECORD:
+            expect_elements(self.m, self.task, self.runs_in_hand())
+        return found
 
     def note_taken(self, count: int) -> None:
         """Note the ages of the records taken up; those of a sink are logged.
@@ -137,9 +161,8 @@ class KernelWorker:
         """
         m, task = self.m, self.task
         note_move(m, self.number, TAKEN, task.gate, task.channel, count)
+        self.count_bytes_taken(count)
         g = v.gate_row(m, task.first_gate + task.gate)
-        if m.debloat_us > 0:
-            g.bytes_taken += count * g.record_bytes
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.has_window == 1:
             task.stamp = ages.first_run(m, out.runs).stamp
@@ -374,6 +397,11 @@ class KernelWorker:
         """Return the first id of each key of the records of a gate; empty: keys are alike."""
         keys = self.gate_keys(gate)
         return row(self.m, keys.firsts, keys.first_count)
+
+    def guide(self, gate: int) -> Any:
+        """Return the guide to those; empty: there is none."""
+        keys = self.gate_keys(gate)
+        return row(self.m, keys.guide, keys.guide_count)
 
     def keys_of_ids(self, gate: int) -> Any:
         """Return the key of each id of the records of a gate; empty: they are made."""

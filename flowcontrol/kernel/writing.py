@@ -12,7 +12,7 @@ from flowcontrol.memory.parts import BUFFERS, RECORDS, WINDOWS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.protocol.event_time.watermarks import id_of
 from flowcontrol.protocol.network.partition_kinds import SORTED
-from flowcontrol.protocol.network.partitioners import count_share, next_by_share
+from flowcontrol.protocol.network.partitioners import count_share
 from flowcontrol.protocol.network.rounds import write_broadcast, write_bytes, write_whole_records
 from flowcontrol.protocol.windows.contents import key_of
 from flowcontrol.state.rows import Partition
@@ -67,8 +67,8 @@ def write_counted(
     return write_records(v.transport_of(m), partition, channel, nbytes, most)
 
 
-def next_channel(m: KernelMemory, p: f.KernelPartition, stamp: int) -> int:
-    """Return the channel of the next record of a partition, which has a stamp.
+def peek_channel(m: KernelMemory, p: f.KernelPartition, stamp: int) -> int:
+    """Return the channel of the next record of a partition, which has a stamp; changes nothing.
 
     Notes
     -----
@@ -77,23 +77,28 @@ def next_channel(m: KernelMemory, p: f.KernelPartition, stamp: int) -> int:
     """
     kind = p.route
     channel = 0
-    if kind == f.ROUTE_CYCLE:
+    if kind == f.ROUTE_CYCLE or kind == f.ROUTE_SHARES:
         channel = p.cursor
-        p.cursor = channel + 1 if channel + 1 < p.channels else 0
     elif kind == f.ROUTE_TABLE:
-        place = p.cursor
-        channel = m[p.table + place]
-        p.cursor = place + 1 if place + 1 < p.table_length else 0
+        channel = m[p.table + p.cursor]
     elif kind == f.ROUTE_SHUFFLE:
         channel = mix_modulo(m.seed, p.stream, p.emitted, p.channels)
-    elif kind == f.ROUTE_SHARES:
-        width = p.channels
-        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
-        channel = next_by_share(behind, shares)
-        count_share(behind, shares, p.table_length, channel)
     elif kind == f.ROUTE_KEY:
         channel = channel_of_stamp(m, p, stamp)
     return channel
+
+
+def count_routed(m: KernelMemory, p: f.KernelPartition, channel: int) -> None:
+    """Count a record as routed to its channel: it is the next one's turn."""
+    kind = p.route
+    if kind == f.ROUTE_CYCLE:
+        p.cursor = channel + 1 if channel + 1 < p.channels else 0
+    elif kind == f.ROUTE_TABLE:
+        p.cursor = p.cursor + 1 if p.cursor + 1 < p.table_length else 0
+    elif kind == f.ROUTE_SHARES:
+        width = p.channels
+        shares, behind = row(m, p.table, width), row(m, p.table + width, width)
+        p.cursor = count_share(behind, shares, p.table_length, channel)
 
 
 def mix_modulo(seed: int, stream: int, number: int, width: int) -> int:
@@ -115,7 +120,8 @@ def uniform(seed: int, stream: int, number: int) -> float:
 def channel_of_stamp(m: KernelMemory, writer: f.KernelPartition, stamp: int) -> int:
     """Return the channel of a record that is routed by its key."""
     keys = kernel_keys(m, writer.keys)
-    return m[keys.owners + key_of(id_of(stamp), keys.keys, row(m, keys.firsts, keys.first_count))]
+    firsts, guide = row(m, keys.firsts, keys.first_count), row(m, keys.guide, keys.guide_count)
+    return m[keys.owners + key_of(id_of(stamp), keys.keys, firsts, guide)]
 
 
 def event_partition(m: KernelMemory, number: int) -> Partition:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -30,6 +31,7 @@ from flowcontrol.layout.row_stamps import (
 from flowcontrol.layout.row_values import NO_COLUMNS, WindowColumns, key_texts, values_of
 from flowcontrol.protocol.event_time.watermarks import IDS
 from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.protocol.windows.contents import BLOCK_BITS
 from flowcontrol.scenario.inputs import read_rows
 from flowcontrol.scenario.stage_models import Input
 
@@ -48,6 +50,10 @@ ONE_KEY: Final = "1"
 
 
 NOTHING: Ints = np.zeros(0, np.int64)
+
+
+LEAST_GUIDED = 100
+"""Keys from which on a guide is worth its memory."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +76,14 @@ class LinkKeys:
     firsts: Ints
     owners: Ints = field(default_factory=lambda: NOTHING)
     numbers: Ints = field(default_factory=lambda: NOTHING)
+
+    @cached_property
+    def guide(self) -> Ints:
+        """The guide to ``firsts`` (:func:`flowcontrol.protocol.windows.contents.key_of`)."""
+        if len(self.firsts) < LEAST_GUIDED or len(self.numbers) > 0:
+            return NOTHING
+        blocks = np.arange(0, IDS + 1, 1 << BLOCK_BITS)
+        return np.searchsorted(self.firsts, blocks, side="right") - 1
 
     @property
     def routes(self) -> bool:

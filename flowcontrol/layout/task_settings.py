@@ -49,6 +49,12 @@ def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
     return None if source is None or source.watermark is None else source.watermark.alignment
 
 
+def is_punctuated(job: Job, plan: JobVertex) -> bool:
+    """Tell whether each record of a stage may yield a watermark."""
+    source = job.scenario.event_time_of(plan.stage.name)
+    return source is not None and source.watermark is not None and source.watermark.is_punctuated
+
+
 def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
     """Tell whether a task may write many records at once; with event time each has its own."""
     return plan.is_single(index) and not job.scenario.has_stamps

@@ -224,7 +224,7 @@ class KernelPartition(RecordWriter):
     route: int = 0
     """How a record finds its channel: ROUTE_FIRST, ROUTE_CYCLE ..."""
     cursor: int = 0
-    """Next channel of a cycle, or next place of a table."""
+    """Next channel of a cycle, or of shares; or next place of a table."""
     table: int = cells(lambda part: 2 * part.channels if part.route == ROUTE_SHARES else 0)
     """The table of channels, which is constant; or the shares, and how far each is behind."""
     table_length: int = 0

@@ -9,7 +9,7 @@ import numpy as np
 from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS, Replayed
-from flowcontrol.layout.task_settings import is_timed, writes_together
+from flowcontrol.layout.task_settings import is_punctuated, is_timed, writes_together
 from flowcontrol.layout.work import Arrivals, ServiceCurve, emission_cost_ns, has_log
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import LARGE_CELLS, cells_of, will_touch, zeros
@@ -21,7 +21,8 @@ from flowcontrol.memory.parts import parts_of
 from flowcontrol.memory.places import Builder, KernelMemory, Places
 from flowcontrol.memory.spill_memory import disks_of, fill_disks, fill_kinds
 from flowcontrol.memory.task_memory import fill_processors, fill_sinks, fill_times, fill_windows
-from flowcontrol.protocol.service import PHASE_RATE
+from flowcontrol.protocol.network.partition_kinds import PIPELINED
+from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
 from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.state import rows as w
 from flowcontrol.state.declared import assign, cell, width
@@ -82,6 +83,7 @@ def fill(job: Job, sizes: LogSizes, *, track: bool = True, replayed: Replayed = 
     if job.scenario.counts_processors:
         fill_processors(build)
     _fill_globals(build)
+    _mark_plain(build)
     _link(build)
     memory = _written(build)
     return memory if job.checkpoints is None else with_cuts(memory, job)
@@ -207,6 +209,19 @@ def _link(build: Builder) -> None:
     tasks["previous"] = np.arange(0, count)
     build.blocks["wheel"][0] = 1
     build.blocks["wheel_bits"][0] = 1
+
+
+def _mark_plain(build: Builder) -> None:
+    """Say which tasks may move records in runs (``StreamTask.is_plain``)."""
+    job, partitions = build.job, build.blocks["partitions_at"]
+    if build.head.counts_records == 1:
+        return
+    for task, (plan, _) in zip(build.blocks["tasks_at"], job.subtasks, strict=False):
+        is_alone = task["partitions"] == 1 and task["operators"] + task["sinks"] == 0
+        if not is_alone or task["distribution"] != CONSTANT or is_punctuated(job, plan):
+            continue
+        p = partitions[task["first_partition"]]
+        task["is_plain"] = int(p["is_broadcast"] == 0 and p["kind"] <= PIPELINED)
 
 
 def _fill_task(build: Builder, task: Any, plan: JobVertex, index: int) -> None:

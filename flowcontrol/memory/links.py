@@ -14,7 +14,7 @@ from flowcontrol.memory.cells import cells_of, rows_in
 from flowcontrol.memory.places import Builder, Ints
 from flowcontrol.memory.task_memory import put_keys
 from flowcontrol.protocol.network.partition_kinds import has_quota, kind_of
-from flowcontrol.protocol.network.partitioners import smooth_round_robin
+from flowcontrol.protocol.network.partitioners import next_by_share, smooth_round_robin
 from flowcontrol.protocol.network.pool_rules import fetch_segment
 from flowcontrol.state import rows as w
 from flowcontrol.state.declared import width
@@ -214,6 +214,8 @@ def _fill_route(
     weights, table = weights_of(link.edge, count), build.replayed.tables.get((link.name, sender))
     p.route = f.ROUTE_FIRST
     keys = build.keys_of(link)
+    if count == 1:
+        return
     if keys is not None and keys.routes:
         p.route, p.keys = f.ROUTE_KEY, build.put(cells_of(put_keys(build, keys)))
     elif table is not None:
@@ -236,6 +238,7 @@ def _fill_shares(
     if period > LONGEST_TABLE:
         cells = np.array([*weights, *[0] * len(weights)], np.int64)  # and how far each is behind
         p.route, p.table, p.table_length = f.ROUTE_SHARES, build.put(cells), period
+        p.cursor = next_by_share([0] * len(weights), weights)
         return
     if not cycle:
         cycle["at"] = build.put(np.array(smooth_round_robin(period, weights), np.int64))

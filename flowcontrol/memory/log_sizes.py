@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from flowcontrol.errors import RunError
+from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_KEYS, RowKeys
 from flowcontrol.layout.task_settings import LOOKS, is_timed, look_rounds
@@ -170,16 +171,18 @@ class LogSizes:
     def first(cls, job: Job, rows: RowKeys = NO_KEYS) -> LogSizes:
         """Return what a run begins with: most never fill it; replayed rows may bring keys."""
         may_restore = is_timed(job) and job.faults is not None and job.checkpoints is not None
+        windows = first_entries(job, rows)
+        together = windows * sum(_has_window(job, plan) for plan, _ in job.subtasks)
         return cls(
             _first_runs(job),
             FIRST_AGES,
             FIRST_SPILLS if disks_of(job) else 0,
             0 if job.checkpoints is None else _first_reports(job),
             FIRST_ASIDES if puts_aside(job) else 0,
-            windows := first_entries(job, rows),
-            FIRST_RESULTS if windows > 0 else 0,
+            windows,
+            max(FIRST_RESULTS, together) if windows > 0 else 0,
             FIRST_KEPT if may_restore else 0,
-            FIRST_KEPT if may_restore and windows > 0 else 0,
+            max(FIRST_KEPT, together) if may_restore and windows > 0 else 0,
             rows.further,
         )
 
@@ -229,6 +232,10 @@ class LogSizes:
                     )
                 sizes[name] = min(most, GROWTH * count)
         return LogSizes(**sizes)
+
+
+def _has_window(job: Job, plan: JobVertex) -> bool:
+    return job.scenario.window_of(plan.name) is not None
 
 
 def _first_reports(job: Job) -> int:

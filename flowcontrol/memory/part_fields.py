@@ -46,6 +46,10 @@ class KernelKeys:
     """Where the first id of each key is."""
     first_count: int = 0
     """How many of those there are; 0: all keys are alike."""
+    guide: int = 0
+    """Where the guide to them is."""
+    guide_count: int = 0
+    """Its length; 0: there is none."""
     owners: int = 0
     """Where the channel of each key is; 0: the edge does not route by key."""
     numbers: int = 0
@@ -98,6 +102,12 @@ class KernelWindow:
     """What the task has seen of each gate, if its windows are Spark's."""
     operator_count: int = 0
     """How many there are; 0: records have no watermark, or that of Flink."""
+    expected: int = cells(lambda held: AHEAD)
+    """Buckets of the records in hand, while their windows are asked for; else nothing."""
+
+
+AHEAD = 64
+"""Records at most whose windows are asked for together."""
 
 
 @dataclass(slots=True)

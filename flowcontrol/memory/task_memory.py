@@ -246,7 +246,7 @@ def _windows(build: Builder, plan: JobVertex, window: WindowPlan, capacity: int)
         operators=build.put(np.concatenate(seen)) if seen else 0,
         operator_count=len(seen),
     )
-    build.lay(held, "entries", "buckets", "event_heap", "clock_heap", "further")
+    build.lay(held, "entries", "buckets", "event_heap", "clock_heap", "further", "expected")
     return held
 
 
@@ -257,6 +257,7 @@ def put_keys(build: Builder, keys: LinkKeys | None) -> KernelKeys:
     found = KernelKeys(keys=keys.keys, first_count=len(keys.firsts))
     if len(keys.firsts) > 0:
         found.firsts = build.put_once(keys.firsts)
+        found.guide, found.guide_count = build.put_once(keys.guide), len(keys.guide)
     if keys.routes:
         found.owners = build.put_once(keys.owners)
     if len(keys.numbers) > 0:

@@ -114,7 +114,7 @@ def _take(
 ) -> None:
     stage = max((first, name) for name, first in firsts.items() if first <= worker.number)[1]
     task, keys = worker.task, worker.window_task().keys
-    key = key_of(id_of(task.stamp), keys, worker.first_ids(task.gate))
+    key = key_of(id_of(task.stamp), keys, worker.first_ids(task.gate), [])
     followers[stage].taken[task.gate].append((time_of(task.stamp), key))
 
 

@@ -261,7 +261,7 @@ def test_the_time_of_a_record_fits(narrow: type[int], records: int, is_exponenti
 @pytest.mark.parametrize("count", [1, 2, 1000, watermarks.IDS])
 def test_a_key_fits(narrow: type[int], count: int) -> None:
     for number in (0, 1, watermarks.IDS - 1):
-        key = contents.key_of(narrow(number), narrow(count), [])
+        key = contents.key_of(narrow(number), narrow(count), [], [])
         assert 0 <= key < count
         assert contents.id_of_key(narrow(key), narrow(count), [], []) <= number
 

@@ -83,6 +83,7 @@ def kernel_memories(
     every: int = 1,
     *,
     is_awake: bool = False,
+    is_one_by_one: bool = False,
     step: Callable[[Any, int], int] = advance,
 ) -> Iterator[tuple[Memory, RoundState]]:
     """Run the kernel; yield its memory and its state after each ``every`` rounds and the last one.
@@ -97,11 +98,15 @@ def kernel_memories(
         Rounds that are run in one call.
     is_awake : bool, default False
         Look at every task in every round, whatever the wheel says.
+    is_one_by_one : bool, default False
+        Move no records in runs.
     step : callable, optional
         What runs rounds: the kernel as it is compiled, or interpreted.
     """
     replayed = read_replayed(job)
     memory = memory_of(job, replayed)
+    if is_one_by_one:
+        memory.tasks["is_plain"] = 0
     between, results, done = Between(job, memory), WindowResults(memory), 0
     timeline = Timeline(job, memory)
     reader = StateReader(job, memory, between, results)

@@ -241,8 +241,11 @@ def next_by_share(behind: Sequence[int], weights: Sequence[int]) -> int:
 
 def count_share(
     behind: MutableSequence[int], weights: Sequence[int], total: int, channel: int
-) -> None:
-    """Count a record as routed to a channel: all shares grow, and it has had one more.
+) -> int:
+    """Count a record as routed to a channel; return that of the next record.
+
+    All shares grow, and the channel has had one more. The next one is that of
+    :func:`next_by_share`, which is found on the way.
 
     Parameters
     ----------
@@ -253,9 +256,16 @@ def count_share(
     channel : int
         Which.
     """
-    for i in range(len(weights)):
-        behind[i] += weights[i]
     behind[channel] -= total
+    best = 0
+    furthest = -total - total  # no channel is so far ahead
+    for i in range(len(weights)):
+        now = behind[i] + weights[i]
+        behind[i] = now
+        if now + weights[i] > furthest:
+            best = i
+            furthest = now + weights[i]
+    return best
 
 
 def smooth_round_robin(records: int, weights: Sequence[int]) -> list[int]:
@@ -278,11 +288,10 @@ def smooth_round_robin(records: int, weights: Sequence[int]) -> list[int]:
     if not any(weights) or min(weights) < 0:
         raise ValueError(f"weights are {list(weights)}: none may be negative, one must be positive")
     behind, total = [0] * len(weights), sum(weights)
-    channels = []
+    channels, channel = list[int](), next_by_share(behind, weights)
     for _ in range(records):
-        channel = next_by_share(behind, weights)
-        count_share(behind, weights, total, channel)
         channels.append(channel)
+        channel = count_share(behind, weights, total, channel)
     return channels
 
 

@@ -143,6 +143,10 @@ def _may_emit(task: StreamTask, end: int) -> int:
 
 def emit_some(worker: Worker, task: StreamTask, most: int) -> int:
     """Emit one record, or all that can be written at once, at most ``most``; return how many."""
+    if task.is_plain == 1:
+        count = _emit_run(worker, task, most)
+        if count > 0:
+            return count
     count = 0
     if task.is_single == 1:
         writer = worker.writer(0)
@@ -158,6 +162,32 @@ def emit_some(worker: Worker, task: StreamTask, most: int) -> int:
         put_out_event(worker, task)
     worker.note_emitted(count)
     return count
+
+
+def _emit_run(worker: Worker, task: StreamTask, most: int) -> int:
+    """Emit records that fit into the open buffers of their channels without filling them.
+
+    Those that have a stamp are looked at one by one.
+    """
+    emitted, before = 0, task.stamp
+    while emitted < most:
+        count = most - emitted
+        if task.has_stamps == 1:
+            count = 1
+            before = task.stamp
+            task.taken += 1
+            begin_event(worker, task)
+            task.taken -= 1
+        count = worker.write_run(count)
+        if count == 0:
+            if task.has_stamps == 1:
+                task.stamp = before  # it is drawn again when it is written
+            break
+        task.taken += count
+        emitted += count
+        if task.has_stamps == 1:
+            end_event(worker, task)
+    return emitted
 
 
 def put_out_event(worker: Worker, task: StreamTask) -> None:
@@ -212,21 +242,51 @@ def serve(worker: Worker, task: StreamTask, gates: Sequence[Gate], union: Row, e
             if worker.on_event() == 1:
                 return CAPACITY
             continue
-        count = task.left if task.partitions == 0 and task.operators == 0 else 1
-        if task.marks > 0:
-            count = worker.before_mark(count)
-            if count == 0:
-                on_mark(worker, task, gates)
-                continue
-        if is_server:
-            count = startable(task, count, end)
+        if task.is_plain == 0 or pass_on(worker, task, gates, end) == 0:
+            take_up(worker, task, gates, end)
+
+
+def take_up(worker: Worker, task: StreamTask, gates: Sequence[Gate], end: int) -> None:
+    """Take up what the buffer in hand has next: a record, several where nothing follows, a mark."""
+    count = task.left if task.partitions == 0 and task.operators == 0 else 1
+    if task.marks > 0:
+        count = worker.before_mark(count)
+        if count == 0:
+            on_mark(worker, task, gates)
+            return
+    may_write = 1
+    if task.kind == SERVER:
+        count = startable(task, count, end)
+        spend(worker, task, count)
+        may_write = 1 if task.ready <= end else 0
+    worker.note_taken(count)
+    read_records(task, gates, count)
+    put_out(worker, task, may_write)
+    if task.has_window == 1:
+        worker.take_element(may_write)
+
+
+def pass_on(worker: Worker, task: StreamTask, gates: Sequence[Gate], end: int) -> int:
+    """Take records of the buffer in hand up and write them, as long as only counters change.
+
+    It is what :func:`serve` does once for each that is done by the end, and fits into the open
+    buffer of its channel without filling it.
+
+    Returns
+    -------
+    int
+        How many; 0 if the next one is to be looked at.
+    """
+    most = task.left
+    if task.kind == SERVER:
+        most = min(most, (end - task.ready) // task.unit)
+    count = worker.pass_runs(most) if most > 0 else 0
+    if count > 0:
+        if task.kind == SERVER:
             spend(worker, task, count)
-        worker.note_taken(count)
+        worker.count_bytes_taken(count)
         read_records(task, gates, count)
-        may_write = 1 if not is_server or task.ready <= end else 0
-        put_out(worker, task, may_write)
-        if task.has_window == 1:
-            worker.take_element(may_write)
+    return count
 
 
 def waiting_at_reader(task: StreamTask) -> int:

@@ -142,7 +142,8 @@ def take_element(worker: Worker, task: StreamTask, may_write: int) -> None:
     """
     windows, held, number = worker.windows(), worker.window_task(), id_of(task.stamp)
     gate, values = task.gate, worker.values_of_ids()
-    key = key_by_table(number, held.keys, worker.first_ids(gate), worker.keys_of_ids(gate))
+    firsts, guide, numbers = worker.first_ids(gate), worker.guide(gate), worker.keys_of_ids(gate)
+    key = key_by_table(number, held.keys, firsts, guide, numbers)
     value = values[number] if len(values) > 0 else 1
     windows.store.element_id = number
     if held.batch.is_batched == 1:

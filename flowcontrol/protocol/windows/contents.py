@@ -211,7 +211,11 @@ def put_further_out(windows: Windows, place: int) -> None:
 # the key of each id. So a key is a function of the record alone, wherever it goes.
 
 
-def key_of(number: int, keys: int, firsts: Row) -> int:
+BLOCK_BITS = 7
+"""Bits of an id that tell those of a block apart: the guide to a table has an entry a block."""
+
+
+def key_of(number: int, keys: int, firsts: Row, guide: Row) -> int:
     """Return the key of a record.
 
     Parameters
@@ -223,10 +227,16 @@ def key_of(number: int, keys: int, firsts: Row) -> int:
     firsts : Row
         First id of each key, not decreasing; empty: all keys are alike. A key that begins where
         the next one does has no record.
+    guide : Row
+        Key of the first id of each block of ids, and at its end the last key; empty: there is none,
+        and the whole table is searched.
     """
     if len(firsts) == 0:
         return (number * keys) >> ID_BITS
     key, left = 0, len(firsts)
+    if len(guide) > 0:
+        key = guide[number >> BLOCK_BITS]
+        left = guide[(number >> BLOCK_BITS) + 1] - key + 1
     while left > 1:  # without a branch, which would be guessed wrong every other time
         half = left >> 1
         key += half * int(firsts[key + half] <= number)
@@ -234,7 +244,7 @@ def key_of(number: int, keys: int, firsts: Row) -> int:
     return key
 
 
-def key_by_table(number: int, keys: int, firsts: Row, numbers: Row) -> int:
+def key_by_table(number: int, keys: int, firsts: Row, guide: Row, numbers: Row) -> int:
     """Return the key of a record, made or replayed.
 
     Parameters
@@ -243,12 +253,12 @@ def key_by_table(number: int, keys: int, firsts: Row, numbers: Row) -> int:
         Id of its stamp.
     keys : int
         How many keys there are.
-    firsts : Row
-        First id of each key, of made records as :func:`key_of` wants it.
+    firsts, guide : Row
+        First id of each key, of made records as :func:`key_of` wants it, and the guide to that.
     numbers : Row
         Key of each id, of replayed rows; empty: records are made.
     """
-    return numbers[number] if len(numbers) > 0 else key_of(number, keys, firsts)
+    return numbers[number] if len(numbers) > 0 else key_of(number, keys, firsts, guide)
 
 
 def id_of_key(key: int, keys: int, firsts: Row, numbers: Row) -> int:

@@ -1,0 +1,171 @@
+"""Runs of records that differ in nothing a channel looks at: routed, written and counted at once.
+
+It is what :func:`~flowcontrol.kernel.writing.write_to` and ``put_out`` do once for each record, as
+long as each fits into the open buffer of its channel without filling it: then no pool, no queue and
+no credit changes, and nothing that a task looks at between two records. A record that does not fit
+is left to them.
+"""
+
+from flowcontrol.kernel import ages
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel.writing import count_routed, peek_channel
+from flowcontrol.memory import fields as f
+from flowcontrol.memory.cells import part_of, prefetch, row
+from flowcontrol.memory.part_fields import AHEAD
+from flowcontrol.memory.parts import BUFFERS, WINDOWS
+from flowcontrol.memory.places import KernelMemory
+from flowcontrol.protocol.event_time.watermarks import id_of, time_of
+from flowcontrol.protocol.network.rounds import write_whole_records
+from flowcontrol.protocol.windows.contents import first_start, key_by_table
+from flowcontrol.protocol.windows.firing import bucket_of
+from flowcontrol.state.rows import Partition
+from flowcontrol.state.windows import NONE
+
+
+@part_of(BUFFERS)
+def pass_runs(m: KernelMemory, task: f.KernelTask, runs: f.RunList, most: int) -> int:
+    """Route and write the oldest records of a channel, at most ``most``; return how many.
+
+    They leave the channel's runs. It ends at a mark, and at the first record that does not fit.
+    """
+    moved, emitted, stamp = 0, 0, task.stamp
+    while moved < most:
+        count, has_run = most - moved, 0
+        if m.is_tracked == 1 and runs.head > 0:
+            run = ages.first_run(m, runs)
+            if run.kind > 0:
+                break
+            count, has_run, emitted = min(count, run.count), 1, run.round
+            if task.is_timed == 1:
+                stamp = run.stamp
+        count = _write_some(m, task, emitted, stamp, count, runs, has_run)
+        if count == 0:
+            break
+        moved += count
+    return moved
+
+
+@part_of(BUFFERS)
+def write_run(m: KernelMemory, task: f.KernelTask, most: int) -> int:
+    """Route and write records like the one that a source has in hand; return how many fitted."""
+    moved, unused = 0, v.out_row(m, v.partition_row(m, task.first_partition).first_channel).runs
+    while moved < most:
+        count = _write_some(m, task, task.emitted, task.stamp, most - moved, unused, 0)
+        if count == 0:
+            break
+        moved += count
+    return moved
+
+
+def _write_some(
+    m: KernelMemory,
+    task: f.KernelTask,
+    emitted: int,
+    stamp: int,
+    most: int,
+    runs: f.RunList,
+    has_run: int,
+) -> int:
+    """Route and write records of one round and stamp, some or all that fit; return how many.
+
+    Parameters
+    ----------
+    emitted : int
+        Round of their emission.
+    stamp : int
+        What their channel follows from, if it follows from a stamp.
+    most : int
+        How many there are, at least 1.
+    runs, has_run : RunList, int
+        1: they leave this channel.
+    """
+    p = v.partition_row(m, task.first_partition)
+    partition = v.partition_at(m, p)
+    if p.route == f.ROUTE_CYCLE and most > p.channels:
+        count = _write_cycles(m, p, partition, emitted, stamp, most)
+        if has_run == 1:
+            ages.take_run(m, runs, count)
+    else:
+        is_same = p.route == f.ROUTE_FIRST or p.route == f.ROUTE_KEY
+        channel = peek_channel(m, p, stamp)
+        count = 0
+        if is_recorded(m, p, channel) == 0:
+            most = most if is_same else 1
+            count = write_whole_records(partition, channel, p.record_bytes, most)
+        if count > 0:
+            if has_run == 1:
+                ages.take_run(m, runs, count)  # what it leaves free is taken again at once
+            _note_written(m, p, channel, emitted, stamp, count)
+            count_routed(m, p, channel)
+    if count > 0:
+        p.emitted += count
+        task.emitted, task.stamp = emitted, stamp
+    return count
+
+
+def _write_cycles(
+    m: KernelMemory, p: f.KernelPartition, partition: Partition, emitted: int, stamp: int, most: int
+) -> int:
+    """Do it where records go to one channel after the other: each gets every n-th of them."""
+    channels, channel = p.channels, p.cursor
+    for i in range(channels):
+        own = partition.channels[channel]
+        room = 0
+        if own.is_open == 1 and is_recorded(m, p, channel) == 0:
+            room = (own.limit - 1 - own.filled) // p.record_bytes
+        most = min(most, i + max(0, room) * channels)
+        channel = channel + 1 if channel + 1 < channels else 0
+    channel = p.cursor
+    for i in range(min(most, channels)):
+        count = (most - i + channels - 1) // channels
+        write_whole_records(partition, channel, p.record_bytes, count)
+        _note_written(m, p, channel, emitted, stamp, count)
+        channel = channel + 1 if channel + 1 < channels else 0
+    p.cursor = (p.cursor + most) % channels
+    return most
+
+
+@part_of(WINDOWS)
+def expect_elements(m: KernelMemory, task: f.KernelTask, runs: f.RunList) -> None:
+    """Ask for the windows of the records in hand, which lie far apart in memory."""
+    held = v.kernel_window(m, task.window)
+    if held.own.batch.is_batched == 1:
+        return
+    windows, keys = v.windows_of(m, held), v.key_rows(m, held.keys, task.gates)[task.gate]
+    firsts, guide = row(m, keys.firsts, keys.first_count), row(m, keys.guide, keys.guide_count)
+    numbers = row(m, keys.numbers, keys.number_count)
+    settings, buckets = windows.settings, windows.buckets
+    expected, count, number = row(m, held.expected, AHEAD), 0, runs.head
+    while number > 0 and count < min(task.left, AHEAD):
+        run = ages.run_at(m, number - 1)
+        number = run.next
+        if run.kind > 0:  # a mark is in no window
+            continue
+        key = key_by_table(id_of(run.stamp), held.own.keys, firsts, guide, numbers)
+        start = first_start(settings, time_of(run.stamp))
+        bucket = bucket_of(settings, key, start, len(buckets))
+        if prefetch(buckets, bucket) == 0:
+            return
+        expected[count] = bucket
+        count += 1
+    for i in range(count):
+        place = buckets[expected[i]]
+        expected[i] = 0
+        if place != NONE:
+            prefetch(windows.entries, place - 1)
+
+
+def is_recorded(m: KernelMemory, p: f.KernelPartition, channel: int) -> int:
+    """Tell whether a checkpoint wants to know of each record that enters a channel: 1 if so."""
+    if m.may_fail == 0:
+        return 0
+    return 1 if v.in_row(m, v.out_row(m, p.first_channel + channel).input).recorded > 0 else 0
+
+
+def _note_written(
+    m: KernelMemory, p: f.KernelPartition, channel: int, emitted: int, stamp: int, count: int
+) -> None:
+    """Count records as routed to a channel, and have their ages follow them."""
+    v.set_bit(m, p.dirty, channel)
+    m[p.routed + channel] += count
+    ages.push_run(m, v.out_row(m, p.first_channel + channel).runs, emitted, count, stamp)
