@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -31,7 +32,7 @@ VIRTUAL = [
     "shared-producer",
     "two-jobs",
 ]
-VIRTUAL += ["two-phase-commit", "word-count", "daily-curve", "ds2-word-count"]
+VIRTUAL += ["two-phase-commit", "word-count", "daily-curve", "ds2-word-count", "payments"]
 """Those that only the virtual clock runs."""
 LIVE = [name for name in NAMES if name not in VIRTUAL]
 EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst", "skewed-sources"]
@@ -108,6 +109,22 @@ def test_it_loads_and_runs_on_the_virtual_clock(name: str) -> None:
     assert scenario.name == name
     assert check_clock(scenario, "virtual") == []
     assert window_warnings(build_physical_graph(scenario, round_us=choose_round_us(scenario))) == []
+
+
+@pytest.mark.skipif("FLOWCONTROL_LONG" not in os.environ, reason="72 million records")
+def test_payments_wait_for_a_database_and_catch_up() -> None:
+    tables = simulate(load_scenario(CONF / "payments.yaml")).tables
+    stages = tables["stages"].to_pandas()
+    topic = stages[stages.stage == "kafka"].groupby("t_s")[["records_out", "lag_records"]].sum()
+    assert topic.lag_records[180.0] < 10_000
+    assert 420 <= topic.lag_records.idxmax() <= 500
+    assert 9.5e6 < topic.lag_records.max() < 11e6
+    catching_up = topic.records_out[1000.0] - topic.records_out[600.0]
+    assert catching_up / 400 == pytest.approx(120_000 / 1.57, rel=0.03)
+    assert 0 < topic.lag_records[1200.0] < 100_000
+    checkpoints = tables["checkpoints"].to_pandas()
+    assert (checkpoints.status == "completed").all()
+    assert 100_000 < checkpoints.e2e_ms.max() < 180_000
 
 
 def test_partition_types_show_what_is_said() -> None:

@@ -12,7 +12,7 @@ import pytest
 from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, parse_scenario
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-ONLY_VIRTUAL = ["daily-curve", "ds2-word-count"]
+ONLY_VIRTUAL = ["daily-curve", "ds2-word-count", "payments"]
 CHOSEN_ROUND = ["cpu-bound", "head-of-line", "shared-producer", "two-jobs", "word-count"]
 """Their windows are not made for a round of the live clock, which runs them."""
 FINE = ["kafka-questions", "partition-types"]
