@@ -40,7 +40,7 @@ PARTITIONERS: list[dict[str, Any]] = [
 @st.composite
 def busy_jobs(draw: st.DrawFn) -> Job:
     """Jobs that move tens of records in a round, into buffers of a few or of many records."""
-    record_bytes = draw(st.sampled_from([24, 90, 700]))
+    record_bytes = draw(st.sampled_from([32, 90, 700]))
     widths = [draw(st.integers(1, 3)) for _ in range(3)]
     rate = draw(st.sampled_from([2_000, 9_000, 20_000]))
     has_event_time = draw(st.booleans())
@@ -51,7 +51,7 @@ def busy_jobs(draw: st.DrawFn) -> Job:
         source |= {"emit_rate": rate}
     if has_event_time:
         source |= {"event_time": {"out_of_orderness_s": 0.03}, "watermark": {"delay_s": 0.02}}
-    middle: dict[str, Any] = {"name": "b", "record_bytes": draw(st.sampled_from([24, 150]))}
+    middle: dict[str, Any] = {"name": "b", "record_bytes": draw(st.sampled_from([32, 150]))}
     if draw(st.booleans()):
         middle["service_rate"] = draw(st.sampled_from([rate // 3, 3 * rate]))
     if draw(st.integers(0, 4)) == 0:

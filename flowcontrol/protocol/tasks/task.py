@@ -169,20 +169,17 @@ def _emit_run(worker: Worker, task: StreamTask, most: int) -> int:
 
     Those that have a stamp are looked at one by one.
     """
-    emitted, before = 0, task.stamp
+    emitted = 0
     while emitted < most:
         count = most - emitted
         if task.has_stamps == 1:
             count = 1
-            before = task.stamp
             task.taken += 1
             begin_event(worker, task)
             task.taken -= 1
         count = worker.write_run(count)
         if count == 0:
-            if task.has_stamps == 1:
-                task.stamp = before  # it is drawn again when it is written
-            break
+            break  # it begins again where it is written by itself, in this round
         task.taken += count
         emitted += count
         if task.has_stamps == 1:
