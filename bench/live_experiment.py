@@ -4,9 +4,10 @@
 
 Each run is ``./spark-submit.sh pipelines/emulate.py`` and its peer, in turn: two queries of Spark
 that do as many micro-batches as the run has and only hand a number to each other
-(:mod:`handover`), in a process of its own, with the same settings of Spark. A short run before, not
-counted, leaves the archive of classes that both read (``scripts/classes.sh``). The goal for 100
-emulated seconds on two cores is a minute. Exits with 1 if it is missed.
+(:mod:`handover`), in a process of its own, with the same settings of Spark. The scenario runs as it
+stands, and with Flink's own buffers and no stated latency, where each round is a micro-batch. A
+short run before, not counted, leaves the archive of classes that both read (scripts/classes.sh).
+The goals for 100 emulated seconds on two cores are 60 and 100 s. Exits with 1 if one is missed.
 """
 
 from __future__ import annotations
@@ -28,8 +29,22 @@ from flowcontrol.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIO = "conf/experiment.yaml"
-GOAL_S = 60.0
 FOR_SECONDS = 100
+MEMORY = "options.taskmanager.network.memory"
+FORMS: dict[str, tuple[float, tuple[str, ...]]] = {
+    "": (60.0, ()),
+    ", Flink's buffers and no latency": (
+        100.0,
+        (
+            "cluster.network_latency_ms=0",
+            "options.taskmanager.memory.segment-size=32kb",
+            f"{MEMORY}.buffers-per-channel=2",
+            f"{MEMORY}.floating-buffers-per-gate=8",
+            f"{MEMORY}.max-buffers-per-channel=10",
+        ),
+    ),
+}
+"""The goal of each form of the scenario, and what it sets."""
 PEER = """# many short jobs
 import sys
 from pathlib import Path
@@ -72,35 +87,42 @@ def leave_archive(out: Path) -> None:
         time.sleep(1.0)
 
 
+def compare(form: str, overrides: tuple[str, ...], folder: Path, repeats: int) -> list[float]:
+    """Time a form of the scenario and its peer in turn; return the medians, and the batches."""
+    batches, peer = batches_of(overrides), folder / "peer.py"
+    peer.write_text(PEER, encoding="utf-8")
+    settings = [word for one in overrides for word in ("--set", one)]
+    ours, peers = list[float](), list[float]()
+    for repeat in range(repeats):
+        out, other = folder / f"ours-{batches}-{repeat}", folder / f"peer-{batches}-{repeat}"
+        words = ["pipelines/emulate.py", SCENARIO, *settings, "--out", str(out), "--quiet"]
+        ours.append(timed(words))
+        peers.append(timed([str(peer), str(other), str(batches)]))
+        print(f"{SCENARIO}{form}: {ours[-1]:.1f} s; {batches} bare batches: {peers[-1]:.1f} s")
+    return [statistics.median(ours), statistics.median(peers), batches]
+
+
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seconds", type=int, default=FOR_SECONDS, help="emulated")
     options = parser.parse_args()
-    overrides = (f"duration_s={options.seconds}",)
-    batches = batches_of(overrides)
-    ours: list[float] = []
-    peers: list[float] = []
+    is_missed = False
     with tempfile.TemporaryDirectory(prefix="flowcontrol-bench-") as name:
         folder = Path(name)
-        peer = folder / "peer.py"
-        peer.write_text(PEER, encoding="utf-8")
         leave_archive(folder / "first")
-        for repeat in range(options.repeats):
-            out = ["--out", str(folder / f"ours-{repeat}"), "--quiet"]
-            settings = [word for one in overrides for word in ("--set", one)]
-            ours.append(timed(["pipelines/emulate.py", SCENARIO, *settings, *out]))
-            peers.append(timed([str(peer), str(folder / f"peer-{repeat}"), str(batches)]))
-            print(f"{SCENARIO}: {ours[-1]:.1f} s; {batches} bare batches: {peers[-1]:.1f} s")
-    took, bare = statistics.median(ours), statistics.median(peers)
-    print(f"{options.seconds} emulated seconds in {took:.1f} s, {took / bare:.2f} times its peer")
-    goal = GOAL_S if options.seconds == FOR_SECONDS else None
-    what = f"{options.seconds} emulated seconds, from start to report"
-    note(what, took, "s", goal=goal, is_met="at most")
-    beside = f"{batches} bare micro-batches of two queries, {bare:.0f} s"
-    note("the same", took / bare, "times", beside=beside)
-    return int(goal is not None and took > goal)
+        for form, (most_s, own) in FORMS.items():
+            overrides = (f"duration_s={options.seconds}", *own)
+            took, bare, batches = compare(form, overrides, folder, options.repeats)
+            goal = most_s if options.seconds == FOR_SECONDS else None
+            what = f"{options.seconds} emulated seconds, from start to report{form}"
+            print(f"{what}: {took:.1f} s, {took / bare:.2f} times its peer")
+            note(what, took, "s", goal=goal, is_met="at most")
+            beside = f"{batches:.0f} bare micro-batches of two queries, {bare:.0f} s"
+            note("the same", took / bare, "times", beside=beside)
+            is_missed |= goal is not None and took > goal
+    return int(is_missed)
 
 
 if __name__ == "__main__":

@@ -293,9 +293,10 @@ class Job:
         of the last round, which is behind the end of the run where rounds do not divide it.
         """
         done = number = 0
+        interval_us = self.scenario.sample_interval_us
         while done < rounds:
             number += 1
-            upto = min(number * self.scenario.sample_interval_us // self.round_us, rounds)
+            upto = min(number * interval_us // self.round_us, rounds)
             if upto > done:
                 yield self.time_s(upto), done, upto - 1
                 done = upto
