@@ -26,14 +26,15 @@ from flowcontrol.state.windows import NONE
 def pass_runs(m: KernelMemory, task: f.KernelTask, runs: f.RunList, most: int) -> int:
     """Route and write the oldest records of a channel, at most ``most``; return how many.
 
-    They leave the channel's runs. It ends at a mark, which is a run of no records, and at the first
-    record that does not fit.
+    They leave the channel's runs. It ends at a mark, and at the first record that does not fit.
     """
     moved, emitted, stamp = 0, 0, task.stamp
     while moved < most:
         count, has_run = most - moved, 0
         if m.is_tracked == 1 and runs.head > 0:
             run = ages.first_run(m, runs)
+            if run.kind > 0:
+                break
             count, has_run, emitted = min(count, run.count), 1, run.round
             if task.is_timed == 1:
                 stamp = run.stamp

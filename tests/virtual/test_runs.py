@@ -78,6 +78,7 @@ def busy_jobs(draw: st.DrawFn) -> Job:
             "taskmanager.memory.segment-size": f"{draw(st.sampled_from([4096, 32768]))}b",
             "taskmanager.network.memory.buffer-debloat.enabled": draw(st.booleans()),
             "taskmanager.network.memory.buffer-debloat.period": "30ms",
+            "pipeline.auto-watermark-interval": draw(st.sampled_from(["10ms", "30ms"])),
             "execution.buffer-timeout": draw(st.sampled_from(["0ms", "20ms", "100ms"])),
         },
         "operators": [source, middle, end],
@@ -117,7 +118,7 @@ def test_runs_are_records_one_by_one(
     clocks: ModuleType, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     met = Counter[str]()
-    wanted = ("passed", "emitted", "over cycles", "cut short", "with stamps")
+    wanted = ("passed", "emitted", "over cycles", "cut short", "with stamps", "up to a mark")
 
     def count(kind: str, task: KernelTask, most: int, moved: int) -> int:
         met[kind] += int(moved > 1)
@@ -126,7 +127,10 @@ def test_runs_are_records_one_by_one(
         return moved
 
     def passed(m: Any, task: KernelTask, own: Any, most: int) -> int:
-        return count("passed", task, most, runs.pass_runs(m, task, own, most))
+        moved = runs.pass_runs(m, task, own, most)
+        if moved > 0 and own.head > 0 and run_at(m, own.head - 1).kind > 0:
+            met["up to a mark"] += 1
+        return count("passed", task, most, moved)
 
     def emitted(m: Any, task: KernelTask, most: int) -> int:
         return count("emitted", task, most, runs.write_run(m, task, most))
