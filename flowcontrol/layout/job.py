@@ -107,10 +107,15 @@ def is_forced(plan: JobVertex) -> bool:
 
 
 def event_slots(settings: CheckpointSettings | None) -> int:
-    """Return how many events a queue of a channel has room for beside its data."""
-    return (
-        EVENT_SLOTS if settings is None else EVENT_SLOTS + MOST_BARRIERS + 1
-    )  # the end of the data
+    """Return how many events a queue of a channel has room for beside its data.
+
+    Notes
+    -----
+    A checkpoint puts up to two in a channel: a barrier and a cancel marker, or two cancel markers
+    of a task that was notified of the abort before the first barrier came, and hears of it from a
+    channel too (``checkpointState`` and ``abortCheckpointOnBarrier``). One more ends the data.
+    """
+    return EVENT_SLOTS if settings is None else EVENT_SLOTS + 2 * MOST_BARRIERS + 1
 
 
 # --- What fails in a run, how that is noticed, and when the job restarts

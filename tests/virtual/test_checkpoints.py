@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -10,7 +11,14 @@ import flowcontrol
 from flowcontrol.memory import log_sizes
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.state.queues import ALIGNED_BARRIER, DATA, SPANNING_DATA, UNALIGNED_BARRIER
+from flowcontrol.state.queues import (
+    ALIGNED_BARRIER,
+    CANCEL_MARKER,
+    DATA,
+    MOST_BARRIERS,
+    SPANNING_DATA,
+    UNALIGNED_BARRIER,
+)
 from flowcontrol.trace.channel_state import AddCredit, ResumeConsumption
 from flowcontrol.virtual import simulate
 
@@ -133,3 +141,47 @@ def test_a_full_log_of_reports_begins_the_run_again(monkeypatch: pytest.MonkeyPa
     assert [one.reports for one in sizes] == [8]
     for name, table in simulate(scenario({})).tables.items():
         assert table.equals(expected[name]), name
+
+
+def test_all_that_a_task_puts_out_after_a_long_record_finds_room() -> None:
+    """A record of 0.6 s, in which checkpoints expire: two markers of each at once.
+
+    Flink puts one out in place of the barrier, and one for a marker that comes from another input.
+    """
+    receiver = {"parallelism": 2, "service_rate": 1.6, "record_bytes": 6000}
+    slow = parse_scenario(
+        {
+            "schema": 1,
+            "name": "long",
+            "duration_s": 0.7,
+            "round_ms": 7,
+            "options": {
+                "taskmanager.memory.segment-size": "4kb",
+                NETMEM + "buffers-per-channel": 1,
+                NETMEM + "floating-buffers-per-gate": 1,
+                "execution.buffer-timeout.interval": "-1",
+                CHECKPOINT + "interval": "28ms",
+                CHECKPOINT + "timeout": "42ms",
+                CHECKPOINT + "unaligned.enabled": True,
+                CHECKPOINT + "aligned-checkpoint-timeout": "21ms",
+                CHECKPOINT + "tolerable-failed-checkpoints": 1000,
+            },
+            "stages": [
+                {"name": "source", "parallelism": 3, "emit_rate": 2143, "record_bytes": 293},
+                {"name": "middle", **receiver},
+                {"name": "sink", "service_rate": 100},
+            ],
+            "edges": [
+                {"from": "source", "to": "middle", "partitioner": "rebalance"},
+                {"from": "middle", "to": "sink", "partitioner": "rebalance"},
+            ],
+        }
+    )
+    most = 0
+    for state in flowcontrol.rounds(slow):
+        out, _ = state.channel("middle->sink")
+        kinds = (one.message for one in out.under_way)
+        markers = Counter(one.checkpoint for one in kinds if one.kind == CANCEL_MARKER)
+        assert max(markers.values(), default=0) <= 2
+        most = max(most, markers.total())
+    assert most > MOST_BARRIERS + 4
