@@ -1,28 +1,32 @@
-"""Runs of records that differ in nothing a channel looks at: routed, written and counted at once.
+"""Records moved in runs: routed, written and counted at once, while nothing but counters changes.
 
-It is what :func:`~flowcontrol.kernel.writing.write_to` and ``put_out`` do once for each record, as
-long as each fits into the open buffer of its channel without filling it: then no pool, no queue and
-no credit changes, and nothing that a task looks at between two records. A record that does not fit
-is left to them.
+It is what :func:`~flowcontrol.kernel.writing.write_to` and ``put_out`` do once for each record.
+Each must fit into the open buffer of its channel without filling it, or into what its transport
+lets it write: then no pool, no queue and no credit changes, and nothing that a task looks at
+between two records. A record that does not fit is left to them.
 """
 
 from flowcontrol.kernel import ages
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.writing import count_routed, peek_channel
+from flowcontrol.kernel.writing import (
+    add_counted,
+    add_together,
+    count_routed,
+    peek_channel,
+    room_counted,
+    room_together,
+)
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, prefetch, row
 from flowcontrol.memory.part_fields import AHEAD
-from flowcontrol.memory.parts import BUFFERS, WINDOWS
+from flowcontrol.memory.parts import WINDOWS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.protocol.event_time.watermarks import id_of, time_of
-from flowcontrol.protocol.network.rounds import write_whole_records
 from flowcontrol.protocol.windows.contents import first_start, key_by_table
 from flowcontrol.protocol.windows.firing import bucket_of
-from flowcontrol.state.rows import Partition
 from flowcontrol.state.windows import NONE
 
 
-@part_of(BUFFERS)
 def pass_runs(m: KernelMemory, task: f.KernelTask, runs: f.RunList, most: int) -> int:
     """Route and write the oldest records of a channel, at most ``most``; return how many.
 
@@ -38,34 +42,31 @@ def pass_runs(m: KernelMemory, task: f.KernelTask, runs: f.RunList, most: int) -
             count, has_run, emitted = min(count, run.count), 1, run.round
             if task.is_timed == 1:
                 stamp = run.stamp
-        count = _write_some(m, task, emitted, stamp, count, runs, has_run)
+        count = write_some(m, task, emitted, stamp, count)
         if count == 0:
             break
+        if has_run == 1:
+            ages.take_run(m, runs, count)
         moved += count
     return moved
 
 
-@part_of(BUFFERS)
 def write_run(m: KernelMemory, task: f.KernelTask, most: int) -> int:
-    """Route and write records like the one that a source has in hand; return how many fitted."""
-    moved, unused = 0, v.out_row(m, v.partition_row(m, task.first_partition).first_channel).runs
-    while moved < most:
-        count = _write_some(m, task, task.emitted, task.stamp, most - moved, unused, 0)
+    """Route and write records like the one that a source has in hand; return how many fitted.
+
+    A journal has no order of the records that go to several channels, so then it writes none.
+    """
+    p, moved = v.partition_row(m, task.first_partition), 0
+    while moved < most and (p.channels == 1 or ages.keeps_journal(m) == 0):
+        count = write_some(m, task, task.emitted, task.stamp, most - moved)
         if count == 0:
             break
         moved += count
+        ages.note_move(m, p.task, ages.ROUTED, p.first_channel, task.taken + moved, count)
     return moved
 
 
-def _write_some(
-    m: KernelMemory,
-    task: f.KernelTask,
-    emitted: int,
-    stamp: int,
-    most: int,
-    runs: f.RunList,
-    has_run: int,
-) -> int:
+def write_some(m: KernelMemory, task: f.KernelTask, emitted: int, stamp: int, most: int) -> int:
     """Route and write records of one round and stamp, some or all that fit; return how many.
 
     Parameters
@@ -76,26 +77,16 @@ def _write_some(
         What their channel follows from, if it follows from a stamp.
     most : int
         How many there are, at least 1.
-    runs, has_run : RunList, int
-        1: they leave this channel.
     """
     p = v.partition_row(m, task.first_partition)
-    partition = v.partition_at(m, p)
     if p.route == f.ROUTE_CYCLE and most > p.channels:
-        count = _write_cycles(m, p, partition, emitted, stamp, most)
-        if has_run == 1:
-            ages.take_run(m, runs, count)
+        count = _write_cycles(m, p, emitted, stamp, most)
     else:
         is_same = p.route == f.ROUTE_FIRST or p.route == f.ROUTE_KEY
         channel = peek_channel(m, p, stamp)
-        count = 0
-        if is_recorded(m, p, channel) == 0:
-            most = most if is_same else 1
-            count = write_whole_records(partition, channel, p.record_bytes, most)
+        count = room_for(m, p, channel, most if is_same else 1)
         if count > 0:
-            if has_run == 1:
-                ages.take_run(m, runs, count)  # what it leaves free is taken again at once
-            _note_written(m, p, channel, emitted, stamp, count)
+            _write(m, p, channel, emitted, stamp, count)
             count_routed(m, p, channel)
     if count > 0:
         p.emitted += count
@@ -104,25 +95,48 @@ def _write_some(
 
 
 def _write_cycles(
-    m: KernelMemory, p: f.KernelPartition, partition: Partition, emitted: int, stamp: int, most: int
+    m: KernelMemory, p: f.KernelPartition, emitted: int, stamp: int, most: int
 ) -> int:
     """Do it where records go to one channel after the other: each gets every n-th of them."""
     channels, channel = p.channels, p.cursor
     for i in range(channels):
-        own = partition.channels[channel]
-        room = 0
-        if own.is_open == 1 and is_recorded(m, p, channel) == 0:
-            room = (own.limit - 1 - own.filled) // p.record_bytes
-        most = min(most, i + max(0, room) * channels)
+        due = (most - i + channels - 1) // channels
+        if due > 0:
+            most = min(most, i + room_for(m, p, channel, due) * channels)
         channel = channel + 1 if channel + 1 < channels else 0
     channel = p.cursor
     for i in range(min(most, channels)):
-        count = (most - i + channels - 1) // channels
-        write_whole_records(partition, channel, p.record_bytes, count)
-        _note_written(m, p, channel, emitted, stamp, count)
+        _write(m, p, channel, emitted, stamp, (most - i + channels - 1) // channels)
         channel = channel + 1 if channel + 1 < channels else 0
     p.cursor = (p.cursor + most) % channels
     return most
+
+
+def room_for(m: KernelMemory, p: f.KernelPartition, channel: int, most: int) -> int:
+    """Return how many records, at most ``most``, a channel takes while only counters change.
+
+    None while a checkpoint wants to know of each record that enters it.
+    """
+    out = v.out_row(m, p.first_channel + channel)
+    if m.may_fail == 1 and v.in_row(m, out.input).recorded > 0:
+        return 0
+    if m.counts_records == 1:
+        return room_counted(m, out, p.record_bytes, most)
+    return room_together(m, out, p.record_bytes, most)
+
+
+def _write(
+    m: KernelMemory, p: f.KernelPartition, channel: int, emitted: int, stamp: int, count: int
+) -> None:
+    """Write records for which there is room, and have their ages follow them."""
+    out = v.out_row(m, p.first_channel + channel)
+    if m.counts_records == 1:
+        add_counted(m, out, count)
+    else:
+        add_together(m, out, p.record_bytes, count)
+    v.set_bit(m, p.dirty, channel)
+    m[p.routed + channel] += count
+    ages.push_run(m, out.runs, emitted, count, stamp)
 
 
 @part_of(WINDOWS)
@@ -153,19 +167,3 @@ def expect_elements(m: KernelMemory, task: f.KernelTask, runs: f.RunList) -> Non
         expected[i] = 0
         if place != NONE:
             prefetch(windows.entries, place - 1)
-
-
-def is_recorded(m: KernelMemory, p: f.KernelPartition, channel: int) -> int:
-    """Tell whether a checkpoint wants to know of each record that enters a channel: 1 if so."""
-    if m.may_fail == 0:
-        return 0
-    return 1 if v.in_row(m, v.out_row(m, p.first_channel + channel).input).recorded > 0 else 0
-
-
-def _note_written(
-    m: KernelMemory, p: f.KernelPartition, channel: int, emitted: int, stamp: int, count: int
-) -> None:
-    """Count records as routed to a channel, and have their ages follow them."""
-    v.set_bit(m, p.dirty, channel)
-    m[p.routed + channel] += count
-    ages.push_run(m, v.out_row(m, p.first_channel + channel).runs, emitted, count, stamp)

@@ -82,18 +82,6 @@ class KernelWorker:
         """Write bytes of a watermark, a status or a latency marker likewise."""
         return w.write_to(self.m, writer, channel, nbytes, 1)
 
-    def write_whole(self, writer: f.KernelPartition, most: int) -> int:
-        """Write all that fit into the one open buffer without filling it; return how many."""
-        m = self.m
-        partition = v.partition_at(m, writer)
-        if m.counts_records == 1:
-            count = w.write_counted(m, partition, 0, writer.record_bytes, most)
-        else:
-            count = w.write_together(m, partition, writer.record_bytes, most)
-        if count > 0:
-            v.set_bit(m, writer.dirty, 0)
-        return count
-
     def next_channel(self, writer: f.KernelPartition) -> int:
         """Return the channel of the next record, which is routed."""
         channel = w.peek_channel(self.m, writer, self.task.stamp)
@@ -101,15 +89,13 @@ class KernelWorker:
         return channel
 
     def pass_runs(self, most: int) -> int:
-        """Route and write records of the buffer in hand that fit, one by one for a journal."""
+        """Route and write records of the buffer in hand that fit; none for a journal."""
         if keeps_journal(self.m) == 1:
             return 0
         return pass_runs(self.m, self.task, self.runs_in_hand(), most)
 
     def write_run(self, most: int) -> int:
-        """Route and write records like the one that a source has in hand that fit; likewise."""
-        if keeps_journal(self.m) == 1:
-            return 0
+        """Route and write records like the one that a source has in hand that fit."""
         return write_run(self.m, self.task, most)
 
     def count_bytes_taken(self, count: int) -> None:

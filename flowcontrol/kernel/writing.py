@@ -13,10 +13,21 @@ from flowcontrol.memory.places import KernelMemory
 from flowcontrol.protocol.event_time.watermarks import id_of
 from flowcontrol.protocol.network.partition_kinds import SORTED
 from flowcontrol.protocol.network.partitioners import count_share
-from flowcontrol.protocol.network.rounds import write_broadcast, write_bytes, write_whole_records
+from flowcontrol.protocol.network.rounds import (
+    append_whole_records,
+    whole_records,
+    write_broadcast,
+    write_bytes,
+)
 from flowcontrol.protocol.windows.contents import key_of
 from flowcontrol.state.rows import Partition
-from flowcontrol.systems.transports.record_rounds import close_records, note_barriers, write_records
+from flowcontrol.systems.transports.record_rounds import (
+    add_records,
+    close_records,
+    note_barriers,
+    write_records,
+)
+from flowcontrol.systems.transports.rules import room
 
 
 def write_to(
@@ -54,9 +65,27 @@ def write_buffers(
 
 
 @part_of(BUFFERS)
-def write_together(m: KernelMemory, partition: Partition, nbytes: int, most: int) -> int:
-    """Write records of so many bytes to the one open buffer without filling it; return how many."""
-    return write_whole_records(partition, 0, nbytes, most)
+def room_together(m: KernelMemory, out: f.KernelSubpartition, nbytes: int, most: int) -> int:
+    """Return how many records fit into the open buffer of a channel without filling it."""
+    return whole_records(out, nbytes, most)
+
+
+@part_of(BUFFERS)
+def add_together(m: KernelMemory, out: f.KernelSubpartition, nbytes: int, count: int) -> None:
+    """Write records that do."""
+    append_whole_records(out, nbytes, count)
+
+
+@part_of(RECORDS)
+def room_counted(m: KernelMemory, out: f.KernelSubpartition, nbytes: int, most: int) -> int:
+    """Return how many records a channel has room for."""
+    return min(most, room(v.transport_of(m), out, nbytes))
+
+
+@part_of(RECORDS)
+def add_counted(m: KernelMemory, out: f.KernelSubpartition, count: int) -> None:
+    """Write records for which there is room."""
+    add_records(out, count)
 
 
 @part_of(RECORDS)

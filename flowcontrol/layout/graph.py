@@ -250,13 +250,6 @@ class JobVertex:
         """Return the operators of one subtask, before the first record."""
         return [replace(operator) for operator in self.operators]
 
-    def is_single(self, subtask: int) -> bool:
-        """Whether all that a subtask's task takes up goes one for one into one channel."""
-        if len(self.outputs) != 1:
-            return False
-        link = self.outputs[0]
-        return len(link.places("sender", subtask)) == 1 and self.member(link).output == TASK_INPUT
-
     def member(self, link: JobEdge) -> Member:
         """Return the stage whose output goes to a link."""
         return next(member for member in self.members if member.stage.name == link.edge.sender)

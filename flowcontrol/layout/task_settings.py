@@ -55,11 +55,6 @@ def is_punctuated(job: Job, plan: JobVertex) -> bool:
     return source is not None and source.watermark is not None and source.watermark.is_punctuated
 
 
-def writes_together(job: Job, plan: JobVertex, index: int) -> bool:
-    """Tell whether a task may write many records at once; with event time each has its own."""
-    return plan.is_single(index) and not job.scenario.has_stamps
-
-
 def pending_marks(job: Job, channels: int) -> int:
     """Return how many marks a result partition of so many channels may have pending."""
     return MOST_PENDING_MARKS * channels if is_timed(job) else 0

@@ -9,7 +9,7 @@ import numpy as np
 from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS, Replayed
-from flowcontrol.layout.task_settings import is_punctuated, is_timed, writes_together
+from flowcontrol.layout.task_settings import is_punctuated, is_timed
 from flowcontrol.layout.work import Arrivals, ServiceCurve, emission_cost_ns, has_log
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import LARGE_CELLS, cells_of, will_touch, zeros
@@ -214,14 +214,13 @@ def _link(build: Builder) -> None:
 def _mark_plain(build: Builder) -> None:
     """Say which tasks may move records in runs (``StreamTask.is_plain``)."""
     job, partitions = build.job, build.blocks["partitions_at"]
-    if build.head.counts_records == 1:
-        return
     for task, (plan, _) in zip(build.blocks["tasks_at"], job.subtasks, strict=False):
-        is_alone = task["partitions"] == 1 and task["operators"] + task["sinks"] == 0
-        if not is_alone or task["distribution"] != CONSTANT or is_punctuated(job, plan):
+        if task["partitions"] != 1 or task["operators"] + task["sinks"] > 0:
             continue
+        is_even = plan.is_source or task["distribution"] == CONSTANT
         p = partitions[task["first_partition"]]
-        task["is_plain"] = int(p["is_broadcast"] == 0 and p["kind"] <= PIPELINED)
+        is_open = p["is_broadcast"] == 0 and p["kind"] <= PIPELINED
+        task["is_plain"] = int(is_even and is_open and not is_punctuated(job, plan))
 
 
 def _fill_task(build: Builder, task: Any, plan: JobVertex, index: int) -> None:
@@ -237,7 +236,6 @@ def _fill_task(build: Builder, task: Any, plan: JobVertex, index: int) -> None:
     places_of_operators = [build.put(cells_of(own)) for own in plan.new_operators()]
     task["operators"] = len(places_of_operators)
     task["operators_at"] = build.put(np.array(places_of_operators, np.int64))
-    task["is_single"] = int(writes_together(job, plan, index))
     task["union"] = build.take(w.FIFO_SLOTS + max(1, len(plan.inputs)))
     task["open_inputs"] = max(1, sum(len(link.places("receiver", index)) for link in plan.inputs))
     task["limit"], task["last"] = limit, -1

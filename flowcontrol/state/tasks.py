@@ -79,11 +79,9 @@ class StreamTask(Task):
     """Operators of its chain, constant; one that passes every record on is left out."""
     partitions: int = 0
     """Result partitions, constant."""
-    is_single: int = 0
-    """1: all that it takes up goes one for one into one channel; constant."""
     is_plain: int = 0
-    """1: that goes one for one into the pipelined buffers of one result partition, each record in
-    the same time, and nobody asks for a record by itself; constant."""
+    """1: all that it takes up goes one for one into one pipelined result partition, each record in
+    the same time; constant."""
     unit: int = 0
     """Work of a mean record, units; constant."""
     distribution: int = 0

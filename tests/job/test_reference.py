@@ -10,7 +10,8 @@ from unittest import mock
 import pytest
 
 from flowcontrol.errors import ProtocolError
-from flowcontrol.kernel import loop, writing
+from flowcontrol.kernel import loop
+from flowcontrol.kernel import task as worker
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.credits import free_lent
 from flowcontrol.kernel.views import wake
@@ -247,7 +248,7 @@ def test_emitting_at_once_is_emitting_one_by_one(
         calls.append(1)
         return 0
 
-    monkeypatch.setattr(writing, "write_together", never)
+    monkeypatch.setattr(worker, "write_run", never)
     assert jobs.run(made) == quick
     assert calls
 

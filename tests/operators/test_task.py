@@ -97,9 +97,6 @@ class ByHand:
             self.written.append((place, channel))
         return nbytes - part
 
-    def write_whole(self, writer: RecordWriter, most: int) -> int:
-        return 0
-
     def next_channel(self, writer: RecordWriter) -> int:
         return writer.emitted % 2
 

@@ -170,7 +170,8 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
 }  # fmt: skip
 
 BY_HAND = {
-    rounds.write_whole_records, service.work_by, service.first_us_at, service.service_work,
+    rounds.whole_records, rounds.append_whole_records,
+    service.work_by, service.first_us_at, service.service_work,
     partition_kinds.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp.close_buffer,
     record_rounds.send_records, record_rounds._fill, barrier_buffer.use_disk,
@@ -420,9 +421,11 @@ def test_sizes_of_buffers_fit(narrow: type[int]) -> None:
     part = rounds.Partition(LocalPool(), GlobalPool(), [row], [new_queue(8, Message)], [], [], 0)
     for size in ends("record_bytes"):
         row.filled = narrow(0)
-        assert (
-            rounds.write_whole_records(part, 0, narrow(size), narrow(MOST_RECORDS)) * size < 2**30
-        )
+        for most in (1, MOST_RECORDS):
+            count = rounds.whole_records(row, narrow(size), narrow(most))
+            assert count * size < 2**30
+            rounds.append_whole_records(row, narrow(size), count)
+            assert row.filled < 2**30
     values, message = fresh(RecordTransport, narrow), Message()
     for size in ends("record_bytes"):
         row.buffers = narrow(MOST_BYTES // size)

@@ -17,10 +17,17 @@ from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import run_at
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.memory.fields import KernelSubpartition, KernelTask, Run, RunList
+from flowcontrol.memory.fields import (
+    ROUTE_CYCLE,
+    ROUTE_TABLE,
+    KernelSubpartition,
+    KernelTask,
+    Run,
+    RunList,
+)
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import KernelMemory
-from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.state.declared import cell, width
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
@@ -28,6 +35,16 @@ pytestmark = pytest.mark.usefixtures("whole_kernel")
 EXAMPLES = max(20, settings.default.max_examples // 2)
 MOST_RUNS = 12
 ROUND_MS, ROUNDS = 10, 15
+SYSTEMS = [
+    "flink",
+    "flink",
+    "flink",
+    "flink-1.4",
+    "storm-2",
+    "hazelcast-jet",
+    "risingwave",
+    "unbounded",
+]
 KEYS = {"kind": "zipf", "keys": 40, "exponent": 0.8}
 PARTITIONERS: list[dict[str, Any]] = [
     {"partitioner": "rebalance"},
@@ -43,7 +60,9 @@ def busy_jobs(draw: st.DrawFn) -> Job:
     record_bytes = draw(st.sampled_from([32, 90, 700]))
     widths = [draw(st.integers(1, 3)) for _ in range(3)]
     rate = draw(st.sampled_from([2_000, 9_000, 20_000]))
-    has_event_time = draw(st.booleans())
+    system = draw(st.sampled_from(SYSTEMS))
+    has_event_time = system == "flink" and draw(st.booleans())
+    has_debloating = system == "flink" and draw(st.booleans())
     source: dict[str, Any] = {"name": "a", "record_bytes": record_bytes}
     if draw(st.booleans()):
         source |= {"arrival_rate": rate, "emit_rate": 2 * rate}
@@ -72,11 +91,11 @@ def busy_jobs(draw: st.DrawFn) -> Job:
         "duration_s": ROUND_MS * ROUNDS / 1000,
         "round_ms": ROUND_MS,
         "seed": draw(st.integers(0, 99)),
-        "system": draw(st.sampled_from(["flink", "flink", "flink-1.4"])),
+        "system": system,
         "cluster": {"network_latency_ms": draw(st.sampled_from([0, 15]))},
         "options": {
             "taskmanager.memory.segment-size": f"{draw(st.sampled_from([4096, 32768]))}b",
-            "taskmanager.network.memory.buffer-debloat.enabled": draw(st.booleans()),
+            "taskmanager.network.memory.buffer-debloat.enabled": has_debloating,
             "taskmanager.network.memory.buffer-debloat.period": "30ms",
             "pipeline.auto-watermark-interval": draw(st.sampled_from(["10ms", "30ms"])),
             "execution.buffer-timeout": draw(st.sampled_from(["0ms", "20ms", "100ms"])),
@@ -84,7 +103,9 @@ def busy_jobs(draw: st.DrawFn) -> Job:
         "operators": [source, middle, end],
         "edges": edges,
     }
-    return build_physical_graph(parse_scenario(mapping))
+    scenario = parse_scenario(mapping)
+    assert check_clock(scenario, "virtual") == []
+    return build_physical_graph(scenario)
 
 
 def runs_of(memory: Memory) -> list[list[tuple[int, ...]]]:
@@ -118,26 +139,30 @@ def test_runs_are_records_one_by_one(
     clocks: ModuleType, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     met = Counter[str]()
-    wanted = ("passed", "emitted", "over cycles", "cut short", "with stamps", "up to a mark")
+    wanted = ("passed", "emitted", "over cycles, cut short", "counted", "cut short", "with stamps")
+    wanted = (*wanted, "up to a mark", "up to its rate")
 
-    def count(kind: str, task: KernelTask, most: int, moved: int) -> int:
+    def count(kind: str, m: Any, task: KernelTask, most: int, moved: int) -> int:
         met[kind] += int(moved > 1)
+        met["counted"] += int(moved > 1 and m.counts_records == 1)
         met["cut short"] += int(0 < moved < most)
         met["with stamps"] += int(moved > 0 and task.has_stamps == 1)
         return moved
 
     def passed(m: Any, task: KernelTask, own: Any, most: int) -> int:
         moved = runs.pass_runs(m, task, own, most)
-        if moved > 0 and own.head > 0 and run_at(m, own.head - 1).kind > 0:
-            met["up to a mark"] += 1
-        return count("passed", task, most, moved)
+        is_at_mark = moved > 0 and own.head > 0 and run_at(m, own.head - 1).kind > 0
+        in_turn = v.partition_row(m, task.first_partition).route in (ROUTE_CYCLE, ROUTE_TABLE)
+        met["up to a mark"] += int(is_at_mark and in_turn)
+        met["up to its rate"] += int(0 < moved == most < task.left)
+        return count("passed", m, task, most, moved)
 
     def emitted(m: Any, task: KernelTask, most: int) -> int:
-        return count("emitted", task, most, runs.write_run(m, task, most))
+        return count("emitted", m, task, most, runs.write_run(m, task, most))
 
     def over_cycles(*given: Any) -> int:
         moved = write_cycles(*given)
-        met["over cycles"] += int(moved > 0)
+        met["over cycles, cut short"] += int(0 < moved < given[-1])
         return moved
 
     write_cycles = runs._write_cycles

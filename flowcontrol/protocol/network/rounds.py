@@ -328,21 +328,25 @@ def _room(pool: LocalPool, own: Subpartition, nbytes: int, segment_bytes: int) -
     return min(nbytes, room)
 
 
-def write_whole_records(partition: Partition, channel: int, record_bytes: int, most: int) -> int:
-    """Append the records that fit into the open buffer without filling it; return how many.
+def whole_records(own: Subpartition, record_bytes: int, most: int) -> int:
+    """Return how many records fit into a subpartition's open buffer without filling it.
 
-    The same as :func:`write_bytes` once for each: no buffer is requested or finished, so
-    nothing that a task looks at between two records changes.
+    To append them is the same as :func:`write_bytes` once for each: no buffer is requested or
+    finished, so nothing that a task looks at between two records changes.
     """
-    own = partition.channels[channel]
     if own.is_open == 0:
         return 0
-    count = min(most, (own.limit - 1 - own.filled) // record_bytes)
+    if most == 1:  # most often, and without a division
+        return 1 if own.filled + record_bytes < own.limit else 0
+    return max(0, min(most, (own.limit - 1 - own.filled) // record_bytes))
+
+
+def append_whole_records(own: Subpartition, record_bytes: int, count: int) -> None:
+    """Append records that fit into a subpartition's open buffer without filling it."""
     own.filled += count * record_bytes
     own.unread += count * record_bytes
     own.tail += count
     own.written += count
-    return count
 
 
 def flush(partition: Partition, channel: int) -> None:

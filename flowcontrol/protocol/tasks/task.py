@@ -11,12 +11,7 @@ from flowcontrol.protocol import service
 from flowcontrol.protocol.network.rounds import EVENT_POLLED, NO_INPUT, read_records, read_to_end
 from flowcontrol.protocol.service import CONSTANT
 from flowcontrol.protocol.tasks.event_time import begin_event, end_event, is_paused, on_mark
-from flowcontrol.protocol.tasks.output import (
-    outputs_available,
-    put_out,
-    run_operators,
-    write_pending,
-)
+from flowcontrol.protocol.tasks.output import outputs_available, put_out, write_pending
 from flowcontrol.protocol.tasks.windowing import fire_next
 from flowcontrol.state.rows import Gate, Row
 from flowcontrol.state.tasks import READER, RELAY, SERVER, SOURCE, StreamTask, Worker
@@ -143,32 +138,17 @@ def _may_emit(task: StreamTask, end: int) -> int:
 
 def emit_some(worker: Worker, task: StreamTask, most: int) -> int:
     """Emit one record, or all that can be written at once, at most ``most``; return how many."""
-    if task.is_plain == 1:
-        count = _emit_run(worker, task, most)
-        if count > 0:
-            return count
-    count = 0
-    if task.is_single == 1:
-        writer = worker.writer(0)
-        count = worker.write_whole(writer, most)
-    if count > 0:
-        task.taken += count
-        writer.emitted += count
-        worker.note_routed(writer, 0, count)
-        run_operators(worker, task)
-    else:
+    count = _emit_run(worker, task, most) if task.is_plain == 1 else 0
+    if count == 0:
         count = 1
         task.taken += 1
         put_out_event(worker, task)
-    worker.note_emitted(count)
+        worker.note_emitted(1)
     return count
 
 
 def _emit_run(worker: Worker, task: StreamTask, most: int) -> int:
-    """Emit records that fit into the open buffers of their channels without filling them.
-
-    Those that have a stamp are looked at one by one.
-    """
+    """Emit records that fit (:mod:`flowcontrol.kernel.runs`); those with stamps one by one."""
     emitted = 0
     while emitted < most:
         count = most - emitted

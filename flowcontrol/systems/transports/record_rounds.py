@@ -8,7 +8,7 @@ records matters there. Nothing is merged across an event.
 
 from flowcontrol.protocol.checkpoints.barriers import is_barrier
 from flowcontrol.protocol.network.rounds import enqueue_message
-from flowcontrol.state.network import Message, Task
+from flowcontrol.state.network import Message, Subpartition, Task
 from flowcontrol.state.queues import (
     DATA,
     Queue,
@@ -49,9 +49,14 @@ def write_records(
     for other in range(first, last):
         count = min(count, room(transport, partition.channels[other], record_bytes))
     for other in range(first, last):
-        partition.channels[other].buffers += count
-        partition.channels[other].written += count
+        add_records(partition.channels[other], count)
     return count
+
+
+def add_records(own: Subpartition, count: int) -> None:
+    """Write records to a channel that has room for them."""
+    own.buffers += count
+    own.written += count
 
 
 def close_records(partition: Partition, record_bytes: int) -> None:
