@@ -87,7 +87,9 @@ def leave_archive(out: Path) -> None:
         time.sleep(1.0)
 
 
-def compare(form: str, overrides: tuple[str, ...], folder: Path, repeats: int) -> list[float]:
+def compare(
+    form: str, overrides: tuple[str, ...], folder: Path, repeats: int
+) -> tuple[float, float, int]:
     """Time a form of the scenario and its peer in turn; return the medians, and the batches."""
     batches, peer = batches_of(overrides), folder / "peer.py"
     peer.write_text(PEER, encoding="utf-8")
@@ -99,7 +101,7 @@ def compare(form: str, overrides: tuple[str, ...], folder: Path, repeats: int) -
         ours.append(timed(words))
         peers.append(timed([str(peer), str(other), str(batches)]))
         print(f"{SCENARIO}{form}: {ours[-1]:.1f} s; {batches} bare batches: {peers[-1]:.1f} s")
-    return [statistics.median(ours), statistics.median(peers), batches]
+    return statistics.median(ours), statistics.median(peers), batches
 
 
 def main() -> int:
@@ -119,7 +121,7 @@ def main() -> int:
             what = f"{options.seconds} emulated seconds, from start to report{form}"
             print(f"{what}: {took:.1f} s, {took / bare:.2f} times its peer")
             note(what, took, "s", goal=goal, is_met="at most")
-            beside = f"{batches:.0f} bare micro-batches of two queries, {bare:.0f} s"
+            beside = f"{batches} bare micro-batches of two queries, {bare:.0f} s"
             note("the same", took / bare, "times", beside=beside)
             is_missed |= goal is not None and took > goal
     return int(is_missed)

@@ -213,14 +213,16 @@ def _link(build: Builder) -> None:
 
 def _mark_plain(build: Builder) -> None:
     """Say which tasks may move records in runs (``StreamTask.is_plain``)."""
-    job, partitions = build.job, build.blocks["partitions_at"]
+    job, partitions, most = build.job, build.blocks["partitions_at"], build.head.segment_bytes
     for task, (plan, _) in zip(build.blocks["tasks_at"], job.subtasks, strict=False):
         if task["partitions"] != 1 or task["operators"] + task["sinks"] > 0:
             continue
         is_even = plan.is_source or task["distribution"] == CONSTANT
         p = partitions[task["first_partition"]]
         is_open = p["is_broadcast"] == 0 and p["kind"] <= PIPELINED
-        task["is_plain"] = int(is_even and is_open and not is_punctuated(job, plan))
+        is_small = job.record_transport is not None or 2 * p["record_bytes"] <= most
+        is_plain = is_even and is_open and is_small and not is_punctuated(job, plan)
+        task["is_plain"] = int(is_plain)
 
 
 def _fill_task(build: Builder, task: Any, plan: JobVertex, index: int) -> None:
