@@ -3,7 +3,8 @@
 #
 #     ./spark-submit.sh [spark-submit options] pipelines/NAME.py [its arguments]
 #
-# The first start makes the environment (.venv, or FLOWCONTROL_VENV) and fetches Delta's JARs.
+# The first start makes the environment (.venv, or FLOWCONTROL_VENV) and fetches Delta's JARs. What
+# runs on the virtual clock gets a light one, without Spark; the first start that needs Spark adds it.
 #
 # The pipeline is started as pyspark's own shell is: Python first, and Spark's spark-submit, with
 # the options, at the moment the pipeline asks for a session. So the terminal, both streams, Ctrl-C
@@ -118,7 +119,7 @@ needs_no_java() {
 export PYTHONUNBUFFERED=1 PYTHONHASHSEED=${PYTHONHASHSEED:-0}
 
 if needs_no_java "$@"; then
-    ensure_environment ready-run "$FC_EXTRAS"
+    ensure_light_environment
     exec "$FC_PYTHON" "$pipeline" "$@"
 fi
 require_java

@@ -10,6 +10,7 @@ case $FC_VENV in /*) ;; *) FC_VENV=$PWD/$FC_VENV ;; esac
 FC_PYTHON=$FC_VENV/bin/python
 FC_STATE=$FC_VENV/flowcontrol
 FC_EXTRAS=spark,report,flights,virtual,tune
+FC_LIGHT_EXTRAS=virtual,tune # all that the virtual clock needs: no Spark, which is 400 MB
 FC_CONSTRAINTS=requirements/constraints.txt # scripts/matrix.sh installs other versions
 
 # The artifact's name holds the Spark version; both belong to the pins of setup.cfg.
@@ -78,6 +79,15 @@ require_java() {
 environment_key() {
     printf '%s\n%s\n%s\n' "$1" "$FC_ROOT" "$("$FC_PYTHON" -V 2>&1)"
     (cd "$FC_ROOT" && cksum setup.cfg pyproject.toml "$FC_CONSTRAINTS" scripts/env.sh)
+}
+
+# Have what runs without Spark: the whole environment if it is there, else the light one.
+ensure_light_environment() {
+    if is_ready ready-run "$(environment_key "$FC_EXTRAS")"; then
+        ensure_environment ready-run "$FC_EXTRAS"
+    else
+        ensure_environment ready-light "$FC_LIGHT_EXTRAS"
+    fi
 }
 
 is_ready() { # STAMP KEY

@@ -281,10 +281,11 @@ def _rows(job: Job, clock: Clock) -> Replayed:
 
 def _live(job: Job, spark: SparkSession | None, _: Replayed) -> Begin:
     """Start Spark, so that its time is not the rounds'."""
-    from flowcontrol.live.queries import run_live
     from flowcontrol.spark.session import get_session
 
     session = spark or get_session(f"flowcontrol {job.scenario.name}", short_jobs=True)
+    from flowcontrol.live.queries import run_live  # imports pyspark, which is there by now
+
     return lambda folder, watch: run_live(session, job, folder, watch)
 
 

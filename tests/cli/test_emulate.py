@@ -421,3 +421,14 @@ def test_the_table_may_have_a_row_a_subtask(here: Path, capsys: pytest.CaptureFi
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert rows[0][:3] == ["Stage", "Subtask", "In"]
     assert [row[:2] for row in rows[1:4]] == [["source", "0"], ["1", "0"], ["sink", "0"]]
+
+
+def test_the_live_clock_without_pyspark_is_one_sentence(tmp_path: Path) -> None:
+    """As in the environment that the virtual clock needs, which has no Spark."""
+    code = "import sys; sys.modules['pyspark'] = None\nfrom flowcontrol.cli.main import main\n"
+    command = [sys.executable, "-c", f"{code}sys.exit(main())", "emulate"]
+    command += [str(ROOT / "conf" / "three-stages.yaml"), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("flowcontrol: the run failed: Spark is needed and pyspark is not")
+    assert "or use the virtual clock" in done.stderr

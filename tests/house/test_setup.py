@@ -47,13 +47,17 @@ def test_packages_are_pinned_by_the_constraints(bare_checkout):
     assert words[-2:] == ["--editable", ".[spark,report,flights,virtual,tune]"]
 
 
-def test_virtual_clock_first_fetches_jars_when_a_live_one_comes(bare_checkout):
-    assert tools(bare_checkout.start("pipeline.py", "--clock=virtual")) == [
-        "venv",
-        "pip",
-        "pipeline",
-    ]
-    assert tools(bare_checkout.start("pipeline.py")) == ["resolve", "pipeline"]
+def test_the_virtual_clock_installs_no_spark_until_a_live_one_comes(bare_checkout):
+    first = bare_checkout.start("pipeline.py", "--clock=virtual")
+    assert tools(first) == ["venv", "pip", "pipeline"]
+    (call,) = first.named("pip")
+    assert call["argv"][-1] == ".[virtual,tune]"
+    assert tools(bare_checkout.start("pipeline.py", "--clock=virtual")) == ["pipeline"]
+    live = bare_checkout.start("pipeline.py")
+    assert tools(live) == ["pip", "resolve", "pipeline"]
+    (call,) = live.named("pip")
+    assert call["argv"][-1] == ".[spark,report,flights,virtual,tune]"
+    assert tools(bare_checkout.start("pipeline.py", "--clock=virtual")) == ["pipeline"]
 
 
 @pytest.mark.parametrize("changed", ["setup.cfg", "pyproject.toml", "requirements/constraints.txt"])
