@@ -19,7 +19,8 @@ else:
             self._name = name
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(import_module(self._name), name)
+            found = self.__dict__[name] = getattr(import_module(self._name), name)
+            return found
 
     pa, pc = _Late("pyarrow"), _Late("pyarrow.compute")
 

@@ -160,22 +160,20 @@ class Tables:
         self._ages.append(self._memory.ages[:count].copy())
         head.ages_count = 0
         if len(self._ages) > 1 and sum(map(len, self._ages)) > _MOST_CELLS:
-            self._ages = [_added_up(np.concatenate(self._ages))]
+            self._ages = [_added_up(_joined(self._ages))]
 
     def _take_ages(self) -> Log:
         """Return the ages that tasks have logged since the sample before, and forget them."""
         self.drain()
         logs, self._ages = self._ages, []
-        return logs[0] if len(logs) == 1 else np.concatenate([np.zeros(0, dtype(f.Age)), *logs])
+        return logs[0] if len(logs) == 1 else _joined(logs)
 
     def _latency(self, samples: list[Sample]) -> Columns:
         """Figures of the ages that tasks have logged before each of some samples."""
-        whole, logs = self._seers.count, []
-        for number, sample in enumerate(samples):
-            log = sample.ages.copy() if number else sample.ages
-            log["task"] += number * whole
-            logs.append(log)
-        log = _added_up(np.concatenate(logs))
+        whole, logs = self._seers.count, [sample.ages for sample in samples]
+        log = _joined(logs)
+        log["task"] += np.repeat(whole * np.arange(len(logs)), [len(own) for own in logs])
+        log = _added_up(log)
         if not len(log):
             return {name: [] for name in LATENCY.names}
         starts = _starts(log["task"])
@@ -214,6 +212,12 @@ class _Seers:
         return groups, {"stage": stages, "subtask": subtasks, "kind": kinds}
 
 
+def _joined(logs: list[Log]) -> Log:
+    """Return logs one behind the other: as plain cells, for entries are compared field by field."""
+    cells = [np.zeros(0, np.int64), *(log.view(np.int64) for log in logs)]
+    return np.concatenate(cells).view(dtype(f.Age))
+
+
 def _added_up(log: Log) -> Log:
     """Return a log in the order of task and age, with one entry of each age."""
     if not len(log):
@@ -244,6 +248,8 @@ def _behind_each_other(parts: list[Columns]) -> Columns:
     """Return the columns of all parts, sample by sample."""
     if not parts:
         return {}
+    if len(parts) == 1:  # as of a short run
+        return {name: np.ravel(values) for name, values in parts[0].items()}
     return {name: np.concatenate([np.ravel(part[name]) for part in parts]) for name in parts[0]}
 
 
