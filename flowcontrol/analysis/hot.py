@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from flowcontrol.analysis.frames import Tables, end_of, panels_of
+from flowcontrol.analysis.frames import Panels, Tables, end_of, panels_of
+from flowcontrol.analysis.panel import Panel
 from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
 from flowcontrol.scenario import Scenario
 
@@ -67,15 +68,16 @@ def find_hot(tables: Tables, scenario: Scenario) -> list[Hot]:
     scenario : Scenario
         What was run.
     """
-    found = (
-        _hot(stage, subtasks)
-        for stage, subtasks in by_subtask(tables, scenario).items()
-        if len(subtasks) > 1
-    )
+    panels = panels_of(tables)
+    found = (_hot(stage.name, panels) for stage in scenario.stages)
     return [hot for hot in found if hot is not None and hot.of_even >= HOT]
 
 
-def _hot(stage: str, subtasks: list[SubtaskFigures]) -> Hot | None:
+def _hot(stage: str, panels: Panels) -> Hot | None:
+    has_others = _rows(panels, stage)["subtask"].any()  # one alone has all there is
+    subtasks = _whole(panels, stage) if has_others else []
+    if len(subtasks) < 2:
+        return None
     most = max(subtasks, key=lambda subtask: subtask.records_in)
     of_even = times_even(most, subtasks)
     if of_even is None:
@@ -99,8 +101,12 @@ def times_even(one: SubtaskFigures, subtasks: list[SubtaskFigures]) -> float | N
 def by_subtask(tables: Tables, scenario: Scenario) -> dict[str, list[SubtaskFigures]]:
     """Return the figures of each subtask over the whole run, by stage."""
     panels = panels_of(tables)
-    samples, window = panels.panel("stages"), (0.0, end_of(panels))
-    return {
-        stage.name: subtask_figures(samples.of("stage", stage.name), window)
-        for stage in scenario.stages
-    }
+    return {stage.name: _whole(panels, stage.name) for stage in scenario.stages}
+
+
+def _rows(panels: Panels, stage: str) -> Panel:
+    return panels.panel("stages").of("stage", stage)
+
+
+def _whole(panels: Panels, stage: str) -> list[SubtaskFigures]:
+    return subtask_figures(_rows(panels, stage), (0.0, end_of(panels)))
