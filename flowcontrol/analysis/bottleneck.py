@@ -31,6 +31,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from math import inf
 from typing import Any
 
 from flowcontrol.analysis.frames import Tables, end_of, panel_of, panels_of
@@ -179,9 +181,9 @@ def _not_of_a_backlog(
     What limits only afterwards may but work off what waits since then.
     """
     slowed = {
-        stage.name: [one for one in limits[stage.name] if _is_slowed(stage, one)]
+        stage.name: [one for one in limits[stage.name] if _is_within(one, spans)]
         for stage in scenario.stages
-        if stage.name in limits
+        if stage.name in limits and (spans := _slowed(stage))
     }
     lasting = {
         name: min(one.t_s for one in found)
@@ -196,10 +198,18 @@ def _not_of_a_backlog(
     ]
 
 
-def _is_slowed(stage: Stage, interval: Interval) -> bool:
-    """Tell whether a stage stalls in the middle of an interval, or is slower than it was before."""
+def _slowed(stage: Stage) -> list[tuple[float, float]]:
+    """Return when a stage stalls, or a subtask of it is slower than it was before, microseconds."""
+    spans: list[tuple[float, float]] = [stall.span for stall in stage.stalls]
+    for rate in stage.service_rate or ():
+        most = accumulate((phase.rate for phase in rate.phases), max)
+        ends = [*(phase.at_us for phase in rate.phases[1:]), inf]
+        phases = zip(rate.phases, ends, most, strict=True)
+        spans += [(phase.at_us, end) for phase, end, top in phases if phase.rate < top]
+    return spans
+
+
+def _is_within(interval: Interval, spans: list[tuple[float, float]]) -> bool:
+    """Tell whether the middle of an interval is in one of some times."""
     us = round(1e6 * (interval.t_s - interval.length_s / 2))
-    return any(start <= us < end for start, end in (stall.span for stall in stage.stalls)) or any(
-        rate.rate_at(us) < max(phase.rate for phase in rate.phases if phase.at_us <= us)
-        for rate in stage.service_rate or ()
-    )
+    return any(start <= us < end for start, end in spans)
