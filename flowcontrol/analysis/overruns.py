@@ -62,10 +62,8 @@ def _behind(rows: Panel, into: Panel, least_s: float) -> Iterator[float]:
     """Yield the samples in which a subtask falls behind."""
     times = rows["t_s"]
     totals = into.per_sample(["in_flight_records"])
-    waiting = np.zeros(len(times))
-    waiting[np.isin(times, totals["t_s"])] = totals["in_flight_records"][
-        np.isin(totals["t_s"], times)
-    ]
+    at = dict(zip(totals["t_s"].tolist(), totals["in_flight_records"].tolist(), strict=True))
+    waiting = np.array([at.get(t_s, 0) for t_s in times.tolist()], np.float64)
     before = np.concatenate([[0.0], waiting[:-1]])
     taken = rows["rate_in"] * rows["interval_s"]
     for first, last in _stretches(rows["busy_ms_per_s"] >= 1000 * NEVER_IDLE):

@@ -131,8 +131,9 @@ class Panel:
         return found
 
     def take(self, rows: Array | slice) -> Panel:
-        """Return some of the rows: a mask, a slice, or numbers that rise."""
-        return Panel(lambda name: self[name][rows], self["t_s"][rows])
+        """Return some of the rows: a mask, a slice, or numbers that rise; itself if it is all."""
+        times = self["t_s"][rows]
+        return self if len(times) == len(self) else Panel(lambda name: self[name][rows], times)
 
     def of(self, column: str, value: Any) -> Panel:
         """Return the rows that have a value in a column; made once."""
@@ -144,12 +145,16 @@ class Panel:
 
     def among(self, column: str, values: Collection[Any]) -> Panel:
         """Return the rows that have one of some values in a column."""
-        return self.take(np.isin(self[column], list(values)))
+        is_one = set(values).__contains__
+        return self.take(np.fromiter(map(is_one, self[column].tolist()), bool, len(self)))
 
     def within(self, window: Window) -> Panel:
-        """Return the samples whose interval lies in a window."""
-        first, last = self["t_s"].searchsorted(window, "right")
-        return self.take(slice(first, last))
+        """Return the samples whose interval lies in a window; made once."""
+        found = self._parts.get(("t_s", window))
+        if found is None:
+            first, last = self["t_s"].searchsorted(window, "right")
+            found = self._parts["t_s", window] = self.take(slice(first, last))
+        return found
 
     @cached_property
     def samples(self) -> Groups:
