@@ -54,22 +54,12 @@ class Counted:
 
 # --- What is taken of the memory at a sample: the cells of some fields, in one operation.
 #
-# A field of states that stand one behind the other is a view of the memory, so where its
-# cells are follows from the view, however the states are laid out. Taking all of them at once
-# costs two microseconds; a column of its own for each, with what is worked out of it, cost a
-# run of a minute twenty times what its rounds did. So columns are worked out later, of many
-# samples at a time.
+# Taking all of them at once costs two microseconds; a column of its own for each, with what is
+# worked out of it, cost a run of a minute twenty times what its rounds did. So columns are worked
+# out later, of many samples at a time.
 
 
 Ints = npt.NDArray[np.int64]
-
-
-def places_in(cells: Ints, view: Any) -> Ints:
-    """Return which cells of the memory a view of one of its fields shows, shape (states,)."""
-    first = view.__array_interface__["data"][0] - cells.__array_interface__["data"][0]
-    step = view.strides[0] if len(view) else 0
-    found: Ints = first // cells.itemsize + np.arange(len(view)) * (step // cells.itemsize)
-    return found
 
 
 class Gathered:

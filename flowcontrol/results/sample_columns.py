@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from flowcontrol.memory import fields as f
 from flowcontrol.memory.memory import Memory
 from flowcontrol.protocol.network.credit_rules import credit_of, reported_backlog
 from flowcontrol.protocol.network.partition_kinds import PIPELINED
-from flowcontrol.results.figures import Gathered, Ints, places_in
+from flowcontrol.results.figures import Gathered, Ints
 from flowcontrol.results.run import input_usages, put_out_and_pending, usage
 from flowcontrol.state.declared import cell, width
+from flowcontrol.state.network import LocalPool
 from flowcontrol.state.rows import FIFO_COUNT, KIND_RESTORED, fifo_values
 from flowcontrol.state.tasks import TASK_INPUT, Operator
 
@@ -50,8 +51,7 @@ class Row:
     member: Member
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """What was taken of a run at a sample.
 
     Attributes
@@ -60,8 +60,8 @@ class Sample:
         When.
     cells : ndarray of int64
         What is shown of the memory (:class:`flowcontrol.results.figures.Gathered`).
-    ages : ndarray of Age
-        What tasks have logged since the sample before.
+    ages : ndarray of int64
+        What tasks, as plain cells, have logged since the sample before.
     seconds : float, s
         Since the sample before.
     carried : ndarray of int, shape (5, rows)
@@ -74,7 +74,7 @@ class Sample:
 
     t_s: float
     cells: Ints
-    ages: Any
+    ages: Ints
     seconds: float
     carried: Ints
     absent: frozenset[str]
@@ -195,19 +195,30 @@ class SampleColumns:
         self._is_broadcast = memory.partitions["is_broadcast"] == 1
 
     def _gathered(self, memory: Memory, outs: Ints, ins: Ints) -> Gathered:
-        cells, tasks, out, into = memory.cells, memory.tasks, memory.outs, memory.ins
-        places = {f"task {name}": places_in(cells, tasks[name]) for name in _OF_TASKS}
-        places |= {f"out {name}": places_in(cells, out[name])[outs] for name in _OF_OUTS}
-        places |= {f"in {name}": places_in(cells, into[name])[ins] for name in _OF_INS}
-        for name in _OF_POOLS:
-            places[f"gate {name}"] = places_in(cells, memory.gates["pool"][name])
-            places[f"partition {name}"] = places_in(cells, memory.partitions["pool"][name])
+        head = memory.head
+        states = {
+            "task": (f.KernelTask, head.tasks_at, np.arange(head.tasks), _OF_TASKS),
+            "out": (f.KernelSubpartition, head.outputs_at, outs, _OF_OUTS),
+            "in": (f.KernelInputChannel, head.inputs_at, ins, _OF_INS),
+        }
+        places = {
+            f"{kind} {name}": at + width(cls) * numbers + cell(cls, name)
+            for kind, (cls, at, numbers, names) in states.items()
+            for name in names
+        }
+        pools = {
+            "gate": (f.KernelGate, head.gates_at, head.gates),
+            "partition": (f.KernelPartition, head.partitions_at, head.partitions),
+        }
+        for kind, (cls, at, count) in pools.items():
+            first = at + width(cls) * np.arange(count) + cell(cls, "pool")
+            places |= {f"{kind} {name}": first + cell(LocalPool, name) for name in _OF_POOLS}
         for number in {*self._later, *self._later.values()}:
             part = memory.partitions[number]
             places[f"pending {number}"] = part["pending"] + np.arange(part["pending_width"])
         places["records in"] = self._counters(memory, [row.member.input for row in self.rows])
         places["records out"] = self._counters(memory, [row.member.output for row in self.rows])
-        return Gathered(cells, places)
+        return Gathered(memory.cells, places)
 
     def _counters(self, memory: Memory, operators: Sequence[int]) -> Ints:
         """Return where the records are counted that an operator of each row's task puts out."""

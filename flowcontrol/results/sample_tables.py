@@ -19,12 +19,15 @@ from flowcontrol.results.figures import Counted, Ints
 from flowcontrol.results.run import latency_figures
 from flowcontrol.results.sample_columns import Columns, Sample, SampleColumns
 from flowcontrol.results.windows import WindowResults
+from flowcontrol.state.declared import width
 
 Log = npt.NDArray[np.void]
-"""Entries of the log of ages."""
+"""Entries of the log of ages; as long as they wait for it they are plain cells."""
 
 _MOST_CELLS: Final = 1 << 18
 """Cells of samples, and of logs of ages, that are kept until they are worked off: 2 MB."""
+
+_NO_AGES: Final = np.zeros(0, np.int64)
 
 
 class Tables:
@@ -61,7 +64,7 @@ class Tables:
         self._no_log = np.zeros(len(rows), np.int64), np.zeros(len(rows))
         self.counted = Counted(self._cumulative)
         self._before = self.counted()
-        self._ages: list[Log] = []
+        self._ages: list[Ints] = []
         self._seers = _Seers(self._shown, memory)
         self.results = WindowResults(memory)
         self._pending: list[Sample] = []
@@ -157,22 +160,24 @@ class Tables:
         count = head.ages_count
         if count == 0:
             return
-        self._ages.append(self._memory.ages[:count].copy())
+        cells = self._memory.cells[head.ages : head.ages + width(f.Age) * count]
+        self._ages.append(cells.copy())
         head.ages_count = 0
         if len(self._ages) > 1 and sum(map(len, self._ages)) > _MOST_CELLS:
-            self._ages = [_added_up(_joined(self._ages))]
+            self._ages = [_added_up(_joined(self._ages)).view(np.int64)]
 
-    def _take_ages(self) -> Log:
+    def _take_ages(self) -> Ints:
         """Return the ages that tasks have logged since the sample before, and forget them."""
         self.drain()
         logs, self._ages = self._ages, []
-        return logs[0] if len(logs) == 1 else _joined(logs)
+        return logs[0] if len(logs) == 1 else np.concatenate([_NO_AGES, *logs])
 
     def _latency(self, samples: list[Sample]) -> Columns:
         """Figures of the ages that tasks have logged before each of some samples."""
         whole, logs = self._seers.count, [sample.ages for sample in samples]
         log = _joined(logs)
-        log["task"] += np.repeat(whole * np.arange(len(logs)), [len(own) for own in logs])
+        counts = [len(own) // width(f.Age) for own in logs]
+        log["task"] += np.repeat(whole * np.arange(len(logs)), counts)
         log = _added_up(log)
         if not len(log):
             return {name: [] for name in LATENCY.names}
@@ -212,10 +217,9 @@ class _Seers:
         return groups, {"stage": stages, "subtask": subtasks, "kind": kinds}
 
 
-def _joined(logs: list[Log]) -> Log:
-    """Return logs one behind the other: as plain cells, for entries are compared field by field."""
-    cells = [np.zeros(0, np.int64), *(log.view(np.int64) for log in logs)]
-    return np.concatenate(cells).view(dtype(f.Age))
+def _joined(logs: list[Ints]) -> Log:
+    """Return the entries of logs one behind the other."""
+    return np.concatenate([_NO_AGES, *logs]).view(dtype(f.Age))
 
 
 def _added_up(log: Log) -> Log:
