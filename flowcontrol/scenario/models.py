@@ -10,6 +10,7 @@ A run depends on a :class:`Scenario` and on nothing else of the file: two files 
 scenarios are the same scenario, and :meth:`Scenario.canonical` is equal for both.
 """
 
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, Literal
 
@@ -61,7 +62,7 @@ PartitionType = Literal[
 
 def _us(number: float, unit_us: int) -> int:
     """Return a number of the file in microseconds, given the unit in microseconds."""
-    return int(Fraction(repr(number)) * unit_us)
+    return int(Decimal(repr(number)) * unit_us)
 
 
 class Cluster(_Model):
@@ -422,13 +423,11 @@ class Scenario(ScenarioHead):
 
     def topological(self) -> tuple[Stage, ...]:
         """Return the stages, senders before receivers, else in the order of the file."""
-        done: list[Stage] = []
-        left = list(self.stages)
+        done, left = list[Stage](), {stage.name: stage for stage in self.stages}
+        senders = {name: {edge.sender for edge in self.inputs(name)} for name in left}
         while left:
-            names = {stage.name for stage in left}
-            free = [s for s in left if not any(e.sender in names for e in self.inputs(s.name))]
-            done.append(free[0])
-            left.remove(free[0])
+            free = next(name for name in left if left.keys().isdisjoint(senders[name]))
+            done.append(left.pop(free))
         return tuple(done)
 
     def downstream(self, name: str) -> tuple[str, ...]:
