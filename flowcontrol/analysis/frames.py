@@ -131,7 +131,9 @@ def complete_table(tables: Tables, name: str) -> pa.Table:
     table = tables.get(name)
     if table is None:
         table = expected.arrow_schema().empty_table()
-    names = set(table.column_names)
+    names = table.column_names
+    if names == list(expected.names):
+        return table
     missing = [column for column in expected.names if column not in names]
     if missing:
         raise ValueError(f"result table {name} lacks {', '.join(missing)}")

@@ -221,12 +221,9 @@ class Panel:
         """
         groups = self.by(*owner)
         seen = [groups.reduced((self["t_s"] <= at).astype(np.int64)) for at in window]
-        found = []
-        for name in names:
-            values = self[name][groups.order]
-            start, end = (
-                np.where(count > 0, values[groups.starts + np.maximum(count, 1) - 1], 0)
-                for count in seen
-            )
-            found.append(end - start)
-        return groups, found
+        values = np.array([self[name] for name in names])[:, groups.order]
+        start, end = (
+            np.where(count > 0, values[:, groups.starts + np.maximum(count, 1) - 1], 0)
+            for count in seen
+        )
+        return groups, list(end - start)
