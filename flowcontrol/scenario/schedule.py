@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from math import ceil
+from math import ceil, lcm
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import (
@@ -137,13 +137,15 @@ class Schedule(BaseModel):
         """
         if us < 0:
             raise ValueError(f"a schedule starts at 0; {us} us is before it")
-        total = Fraction(0)
         ends = [*(phase.at_us for phase in self.phases[1:]), us]
-        for phase, end in zip(self.phases, ends, strict=True):
-            if phase.at_us >= us:
-                break
-            total += phase.rate * (min(end, us) - phase.at_us)
-        return total / MICROSECONDS
+        parts = [
+            (phase.rate, min(end, us) - phase.at_us)
+            for phase, end in zip(self.phases, ends, strict=True)
+            if phase.at_us < us
+        ]
+        unit = lcm(*(rate.denominator for rate, _ in parts))
+        total = sum(rate.numerator * (unit // rate.denominator) * length for rate, length in parts)
+        return Fraction(total, unit * MICROSECONDS)
 
     def records_until(self, us: int) -> int:
         """Return the whole records due by a moment: the floor of :meth:`integral`.
