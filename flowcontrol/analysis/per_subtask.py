@@ -7,8 +7,7 @@ largest figure of a subtask stands beside it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 from flowcontrol.analysis.panel import Panel, Window
 from flowcontrol.protocol.monitoring import data_skew
@@ -22,8 +21,7 @@ _MEANS: Final = (
 """In the order of the fields of :class:`SubtaskFigures`, behind counters and rates."""
 
 
-@dataclass(frozen=True)
-class SubtaskFigures:
+class SubtaskFigures(NamedTuple):
     """The figures of one subtask in a window, named as the columns they come from.
 
     Attributes
@@ -64,7 +62,7 @@ class SubtaskFigures:
     lag_s: float
 
 
-FIGURES: Final = tuple(field.name for field in fields(SubtaskFigures) if field.name != "subtask")
+FIGURES: Final = SubtaskFigures._fields[1:]
 """Names of the figures of a subtask."""
 
 
@@ -98,9 +96,10 @@ def subtask_figures(samples: Panel, window: Window) -> list[SubtaskFigures]:
 
 def largest(subtasks: Sequence[SubtaskFigures]) -> dict[str, float]:
     """Return for each figure that of the subtask with the most; 0 without subtasks."""
-    return {
-        name: max((getattr(subtask, name) for subtask in subtasks), default=0) for name in FIGURES
-    }
+    if not subtasks:
+        return dict.fromkeys(FIGURES, 0)
+    _, *columns = zip(*subtasks, strict=True)
+    return dict(zip(FIGURES, map(max, columns), strict=True))
 
 
 def spread(subtasks: Sequence[SubtaskFigures]) -> Mapping[str, float]:
