@@ -8,9 +8,8 @@ Of several independent parts of a job, as two branches before they meet, each ma
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -36,8 +35,7 @@ _S_PER_MS = 1 / 1000.0
 _SHARES: Final = ("backpressured_ms_per_s", "busy_ms_per_s")
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """One sample interval, figures by stage as ratios.
 
     Attributes
@@ -46,17 +44,18 @@ class Interval:
         Its end and its length.
     blocked, busy : mapping of str to float, ratio
         Shares of time of the worst subtask of a stage.
-    hungry : frozenset of str
+    hungry : set of str
         Edges with a channel whose sender has a backlog while its receiver has nothing queued.
-    growing : frozenset of str
-        Edges with more records in flight than at the sample before.
-    behind : frozenset of str
+    growing : set of str
+        Edges with more records in flight than at the sample before, under a transport that counts
+        records.
+    behind : set of str
         Sources with a subtask that is never idle while records wait in its log.
     stretched : mapping of str to float
         By edge with channels that wait for a round trip: how much longer that is than in the job.
-    at_work : frozenset of str
+    at_work : set of str
         Stages with a subtask behind full inputs that has room for output and is mostly busy.
-    overrun : frozenset of str
+    overrun : set of str
         Stages that fall behind while buffers still hold what waits for them.
     """
 
@@ -64,12 +63,12 @@ class Interval:
     length_s: float
     blocked: Mapping[str, float]
     busy: Mapping[str, float]
-    hungry: frozenset[str]
-    growing: frozenset[str]
-    behind: frozenset[str] = frozenset()
-    stretched: Mapping[str, float] = field(default_factory=dict)
-    at_work: frozenset[str] = frozenset()
-    overrun: frozenset[str] = frozenset()
+    hungry: Set[str]
+    growing: Set[str]
+    behind: Set[str]
+    stretched: Mapping[str, float]
+    at_work: Set[str]
+    overrun: Set[str]
 
 
 Limits = Sequence[tuple[Interval, Sequence[str]]]
@@ -97,16 +96,20 @@ def find_limits(tables: Tables, scenario: Scenario, round_us: int | None = None)
     """
     panels = panels_of(tables)
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}
-    channels = panels.panel("channels")
-    stretched = stretches(channels, scenario, round_us_of(scenario, round_us))
-    samples = panels.panel("stages")
-    intervals = _intervals(samples, channels, stretched, overruns(samples, channels, scenario))
+    outputs = {name: scenario.outputs(name) for name in order}
+    samples, channels = panels.panel("stages"), panels.panel("channels")
+    intervals = _intervals(samples, channels, scenario, round_us_of(scenario, round_us))
     in_time = in_time_with_triggers(samples, scenario)
     intervals = [_without(one, in_time.get(one.t_s, frozenset()), scenario) for one in intervals]
-    return [(interval, _limits(interval, scenario, order)) for interval in intervals]
+    return [(interval, _limits(interval, scenario, order, outputs)) for interval in intervals]
 
 
-def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) -> list[str]:
+def _limits(
+    interval: Interval,
+    scenario: Scenario,
+    order: Mapping[str, int],
+    outputs: Mapping[str, Sequence[Edge]],
+) -> list[str]:
     """Return the limits of an interval: that of the job, then those of its other parts.
 
     A stage that limits and is blocked has subtasks that are at work and others that are not: these
@@ -115,12 +118,11 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
     first = _limit(interval, scenario, order) or _slow_reader(interval, order)
     if first is None:
         return []
-    held = [name for name, share in interval.blocked.items() if share > LOW_ABOVE]
-    found = dict.fromkeys([first])
-    for sender in sorted(held, key=lambda name: order[name]):
-        edges = scenario.outputs(sender)
-        passed_on = any(interval.blocked.get(edge.receiver, 0.0) > NOTICEABLE for edge in edges)
-        if sender != first and not passed_on:
+    blocked, found = interval.blocked, dict.fromkeys([first])
+    for sender, edges in outputs.items():
+        if sender == first or blocked.get(sender, 0.0) <= LOW_ABOVE:
+            continue
+        if not any(blocked.get(edge.receiver, 0.0) > NOTICEABLE for edge in edges):
             limit = _limit(interval, scenario, order, edges)
             if limit is not None:
                 found[limit] = None
@@ -130,25 +132,23 @@ def _limits(interval: Interval, scenario: Scenario, order: Mapping[str, int]) ->
 
 
 def _intervals(
-    samples: Panel,
-    channels: Panel,
-    stretched: Mapping[float, Mapping[str, float]],
-    overrun: Mapping[float, Collection[str]],
+    samples: Panel, channels: Panel, scenario: Scenario, round_us: int | None
 ) -> list[Interval]:
     """Return the intervals of a run; of a stage the worst subtask counts, as in Flink."""
-    hungry = _by_sample(channels, "edge", _is_hungry)
-    growing = _by_sample(channels, "edge", _is_growing)
-    behind = _by_sample(samples, "stage", _is_behind)
-    at_work = _by_sample(samples, "stage", _is_at_work)
+    stretched = stretches(channels, scenario, round_us)
+    overrun = overruns(samples, channels, scenario)
+    hungry = _by_sample(channels, "edge", _is_hungry(channels))
+    growing = _growing(channels) if scenario.system.counts_records else {}
+    behind = _by_sample(samples, "stage", _is_behind(samples))
+    at_work = _by_sample(samples, "stage", _is_at_work(samples))
     blocked: dict[float, dict[str, float]] = defaultdict(dict)
     busy: dict[float, dict[str, float]] = defaultdict(dict)
     for stage in sorted(set(samples["stage"].tolist())):
         worst = samples.of("stage", stage).per_sample(_SHARES, "max")
-        for found, column in zip((blocked, busy), _SHARES, strict=True):
-            shares = (worst[column] * _S_PER_MS).tolist()
-            for t_s, share in zip(worst["t_s"].tolist(), shares, strict=True):
-                found[t_s][stage] = share
-    nothing: frozenset[str] = frozenset()
+        shares = ((worst[column] * _S_PER_MS).tolist() for column in _SHARES)
+        for t_s, held, at_it in zip(worst["t_s"].tolist(), *shares, strict=True):
+            blocked[t_s][stage], busy[t_s][stage] = held, at_it
+    nothing: set[str] = set()
     each = samples.per_sample([])
     return [
         Interval(
@@ -161,7 +161,7 @@ def _intervals(
             behind=behind.get(t_s, nothing),
             stretched=stretched.get(t_s, {}),
             at_work=at_work.get(t_s, nothing),
-            overrun=frozenset(overrun.get(t_s, nothing)),
+            overrun=overrun.get(t_s, nothing),
         )
         for t_s, length_s in zip(each["t_s"].tolist(), each["interval_s"].tolist(), strict=True)
     ]
@@ -172,55 +172,54 @@ def _without(interval: Interval, in_time: frozenset[str], scenario: Scenario) ->
     if not in_time:
         return interval
     edges = {edge.name for edge in scenario.edges if edge.receiver in in_time}
-    return replace(
-        interval,
+    return interval._replace(
         blocked={name: share * (name not in in_time) for name, share in interval.blocked.items()},
         growing=interval.growing - edges,
         behind=interval.behind - in_time,
     )
 
 
-def _by_sample(
-    rows: Panel, column: str, tell: Callable[[Panel], tuple[Array, Array]]
-) -> dict[float, frozenset[str]]:
-    """Return by sample the stages, or edges, of which something is true then.
-
-    ``tell`` is given the rows of each, and returns times and whether it is true at them.
-    """
+def _by_sample(rows: Panel, column: str, is_true: Array) -> Mapping[float, Set[str]]:
+    """Return by sample the stages, or edges, with a row of which something is true."""
     found: dict[float, set[str]] = defaultdict(set)
-    for name in sorted(set(rows[column].tolist())):
-        times, is_true = tell(rows.of(column, name))
-        for t_s in times[is_true].tolist():
-            found[t_s].add(name)
-    return {t_s: frozenset(names) for t_s, names in found.items()}
+    times, names = rows["t_s"][is_true].tolist(), rows[column][is_true].tolist()
+    for t_s, name in zip(times, names, strict=True):
+        found[t_s].add(name)
+    return found
 
 
-def _is_behind(rows: Panel) -> tuple[Array, Array]:
+def _is_behind(rows: Panel) -> Array:
     """Tell when a source is never idle while records wait in its log."""
-    is_busy = rows["busy_ms_per_s"] * _S_PER_MS >= NEVER_IDLE
-    return rows["t_s"], is_busy & (rows["lag_records"] > 0)
+    is_behind: Array = rows["busy_ms_per_s"] * _S_PER_MS >= NEVER_IDLE
+    return is_behind & (rows["lag_records"] > 0)
 
 
-def _is_at_work(rows: Panel) -> tuple[Array, Array]:
+def _is_at_work(rows: Panel) -> Array:
     """Tell when a subtask holds its senders up itself, however long it is blocked.
 
     Its inputs are full, its output has room, and it is busy whenever it is not blocked, which is
     most of the time: what :func:`~flowcontrol.analysis.causes.root_cause.root_cause` goes by.
     """
     busy, blocked = (rows[name] * _S_PER_MS for name in ("busy_ms_per_s", "backpressured_ms_per_s"))
-    has_room = (rows["in_pool_usage"] >= POOL_HIGH) & (rows["out_pool_usage"] < POOL_HIGH)
-    return rows["t_s"], has_room & (busy > blocked) & (busy + blocked >= SATURATED)
+    has_room: Array = (rows["in_pool_usage"] >= POOL_HIGH) & (rows["out_pool_usage"] < POOL_HIGH)
+    return has_room & (busy > blocked) & (busy + blocked >= SATURATED)
 
 
-def _is_hungry(rows: Panel) -> tuple[Array, Array]:
+def _is_hungry(rows: Panel) -> Array:
     """Tell when a sender of an edge waits for a receiver that has nothing."""
-    return rows["t_s"], (rows["backlog"] > 0) & (rows["queued"] == 0)
+    is_hungry: Array = (rows["backlog"] > 0) & (rows["queued"] == 0)
+    return is_hungry
 
 
-def _is_growing(rows: Panel) -> tuple[Array, Array]:
-    """Tell when more records are in flight on an edge than at the sample before."""
-    totals = rows.per_sample(["in_flight_records"])
-    return totals["t_s"], np.diff(totals["in_flight_records"], prepend=np.int64(2**62)) > 0
+def _growing(channels: Panel) -> Mapping[float, Set[str]]:
+    """Return by sample the edges with more records in flight than at the sample before."""
+    found: dict[float, set[str]] = defaultdict(set)
+    for edge in set(channels["edge"].tolist()):
+        totals = channels.of("edge", edge).per_sample(["in_flight_records"])
+        grows = np.diff(totals["in_flight_records"], prepend=np.int64(2**62)) > 0
+        for t_s in totals["t_s"][grows].tolist():
+            found[t_s].add(edge)
+    return found
 
 
 def _slow_reader(interval: Interval, order: Mapping[str, int]) -> str | None:

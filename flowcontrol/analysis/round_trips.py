@@ -56,6 +56,8 @@ def stretches(
     for edge in scenario.edges:
         rows = channels.of("edge", edge.name)
         waits = _waits(rows, scenario)
+        if not waits.any():
+            continue
         factors = _factors(rows, edge, scenario, round_us)[waits]
         for t_s, factor in zip(rows["t_s"][waits].tolist(), factors.tolist(), strict=True):
             found[t_s][edge.name] = min(factor, found[t_s].get(edge.name, inf))
