@@ -105,9 +105,11 @@ def _spark_time(scenario: Scenario) -> Iterator[Refusal]:
 def _spark_windows_in_a_row(scenario: Scenario) -> Iterator[Refusal]:
     """A batch of one would have to end where that of the other does."""
     for index, stage in enumerate(scenario.stages):
+        if scenario.time_model != "spark" or stage.window is None:
+            continue
         above = map(scenario.stage, scenario.upstream(stage.name))
         first = next((one.name for one in above if one.window is not None), None)
-        if scenario.time_model == "spark" and stage.window is not None and first is not None:
+        if first is not None:
             what = f"{stage.name!r} behind that of {first!r}: Spark's windows in a row are"
             yield f"stages[{index}].window", what, "keep one of them, or use time_model: flink"
 
@@ -177,8 +179,9 @@ def _markers_and(scenario: Scenario) -> Iterator[Refusal]:
 def _readers_of_windows(scenario: Scenario) -> Iterator[Refusal]:
     """After a restart windows may put out other results: which come again is not known."""
     for index, stage in enumerate(scenario.stages):
-        above = [scenario.stage(name).window for name in scenario.upstream(stage.name)]
-        if scenario.failures and stage.guarantee != "at-least-once" and any(above):
+        if not scenario.failures or stage.guarantee == "at-least-once":
+            continue
+        if any(scenario.stage(name).window for name in scenario.upstream(stage.name)):
             what = f"{stage.guarantee!r}: what readers see of windows beside failures is"
             yield f"stages[{index}].guarantee", what, "leave it, or the failures, out"
 
