@@ -31,12 +31,19 @@ class Counted:
     ----------
     read : callable
         Returns what stands in the memory now, an array of integers.
+
+    Attributes
+    ----------
+    begun : ndarray of int
+        What stood there at the start.
+    carried : ndarray of int
+        What had been counted before tasks began anew.
     """
 
     def __init__(self, read: Callable[[], Any]) -> None:
         self._read = read
-        self.carried: Any = 0 * read()
-        """What had been counted before tasks began anew."""
+        self.begun: Any = read()
+        self.carried: Any = 0 * self.begun
 
     def __call__(self) -> Any:
         """Return the counters."""

@@ -63,7 +63,7 @@ class Tables:
         }
         self._no_log = np.zeros(len(rows), np.int64), np.zeros(len(rows))
         self.counted = Counted(self._cumulative)
-        self._before = self.counted()
+        self._before = self.counted.begun
         self._ages: list[Ints] = []
         self._seers = _Seers(self._shown, memory)
         self.results = WindowResults(memory)
