@@ -84,9 +84,12 @@ class Panels(Mapping[str, "pa.Table"]):
 
     def lengths(self, times: Array) -> Array:
         """Return for the times of samples the time since the sample before, the first since 0."""
-        lengths = np.diff(self.times, prepend=0.0)
-        found: Array = lengths[np.searchsorted(self.times, times)]
+        found: Array = self._lengths[np.searchsorted(self.times, times)]
         return found
+
+    @cached_property
+    def _lengths(self) -> Array:
+        return np.diff(self.times, prepend=0.0)
 
 
 def panels_of(tables: Tables) -> Panels:

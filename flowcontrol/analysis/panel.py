@@ -103,6 +103,7 @@ class Panel:
         self._read = read
         self._columns: dict[str, Array] = {"t_s": times}
         self._parts: dict[tuple[str, Any], Panel] = {}
+        self._groups: dict[tuple[str, ...], Groups] = {}
 
     @classmethod
     def of_frame(cls, frame: pd.DataFrame) -> Panel:
@@ -164,7 +165,13 @@ class Panel:
         return Groups(slice(None), starts)
 
     def by(self, *columns: str) -> Groups:
-        """Return the rows by owner, ordered by the values of some columns of numbers."""
+        """Return the rows by owner, ordered by the values of some columns of numbers; made once."""
+        found = self._groups.get(columns)
+        if found is None:
+            found = self._groups[columns] = self._by(columns)
+        return found
+
+    def _by(self, columns: Sequence[str]) -> Groups:
         keys = [self[name] for name in reversed(columns)]
         if all((key == key[:1]).all() for key in keys):  # as of a stage with one subtask
             return Groups(slice(None), np.zeros(min(1, len(self)), np.int64))
@@ -225,7 +232,6 @@ class Panel:
         seen = [groups.reduced((self["t_s"] <= at).astype(np.int64)) for at in window]
         values = np.array([self[name] for name in names])[:, groups.order]
         start, end = (
-            np.where(count > 0, values[:, groups.starts + np.maximum(count, 1) - 1], 0)
-            for count in seen
+            values[:, groups.starts + np.maximum(count, 1) - 1] * (count > 0) for count in seen
         )
         return groups, list(end - start)
