@@ -185,7 +185,8 @@ def in_flight_buffers(channels: Columns, scenario: Scenario) -> Array:
 
 def end_of(tables: Tables) -> float:
     """Return the time of the last sample in seconds; 0 when nothing was sampled."""
-    return float(panels_of(tables).times.max(initial=0.0))
+    times = panels_of(tables).times
+    return float(times[-1]) if len(times) else 0.0
 
 
 def second_half_start(tables: Tables) -> float:

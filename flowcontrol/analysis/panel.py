@@ -229,9 +229,8 @@ class Panel:
             before its start, 0 where there was none.
         """
         groups = self.by(*owner)
-        seen = [groups.reduced((self["t_s"] <= at).astype(np.int64)) for at in window]
-        values = np.array([self[name] for name in names])[:, groups.order]
-        start, end = (
-            values[:, groups.starts + np.maximum(count, 1) - 1] * (count > 0) for count in seen
-        )
+        counts = groups.reduced((self["t_s"] <= np.array(window)[:, None]).astype(np.int64))
+        last = groups.starts + np.maximum(counts, 1) - 1
+        values = np.array([self[name] for name in names])[:, groups.order][:, last]
+        start, end = (values * (counts > 0)).swapaxes(0, 1)
         return groups, list(end - start)

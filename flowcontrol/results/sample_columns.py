@@ -201,18 +201,17 @@ class SampleColumns:
             "out": (f.KernelSubpartition, head.outputs_at, outs, _OF_OUTS),
             "in": (f.KernelInputChannel, head.inputs_at, ins, _OF_INS),
         }
-        places = {
-            f"{kind} {name}": at + width(cls) * numbers + cell(cls, name)
-            for kind, (cls, at, numbers, names) in states.items()
-            for name in names
-        }
         pools = {
             "gate": (f.KernelGate, head.gates_at, head.gates),
             "partition": (f.KernelPartition, head.partitions_at, head.partitions),
         }
+        places: Columns = {}
+        for kind, (cls, at, numbers, names) in states.items():
+            firsts = at + width(cls) * numbers
+            places |= {f"{kind} {name}": firsts + cell(cls, name) for name in names}
         for kind, (cls, at, count) in pools.items():
-            first = at + width(cls) * np.arange(count) + cell(cls, "pool")
-            places |= {f"{kind} {name}": first + cell(LocalPool, name) for name in _OF_POOLS}
+            firsts = at + width(cls) * np.arange(count) + cell(cls, "pool")
+            places |= {f"{kind} {name}": firsts + cell(LocalPool, name) for name in _OF_POOLS}
         for number in {*self._later, *self._later.values()}:
             part = memory.partitions[number]
             places[f"pending {number}"] = part["pending"] + np.arange(part["pending_width"])
