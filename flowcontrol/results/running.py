@@ -124,7 +124,7 @@ class Running:
         is_over : callable, optional
             Called behind it with the time of the sample, s: whether the run ends there.
         """
-        done = 0
+        done, counts_processors = 0, self.job.scenario.counts_processors
         for t_s, _, last in self.job.samples(self.rounds):
             at = done
             while at <= last:
@@ -136,7 +136,7 @@ class Running:
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
                 self.time.add(t_s, last + 1)
-            if self.job.scenario.counts_processors:
+            if counts_processors:
                 self.used.append(used_of(self.memory))
             if self.delivery is not None:
                 taken = self.memory.tasks["taken"][self.delivery.tasks].tolist()
