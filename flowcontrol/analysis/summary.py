@@ -247,8 +247,8 @@ def _edge(samples: Panel, windows: Mapping[str, Window]) -> dict[str, Any]:
 
 def _rounded(value: Any) -> Any:
     """Return plain JSON with rounded floats."""
+    if isinstance(value, float):  # as most are
+        return round(value, _DIGITS)
     if isinstance(value, dict):
         return {key: _rounded(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_rounded(part) for part in value]
-    return round(value, _DIGITS) if isinstance(value, float) else value
+    return [_rounded(part) for part in value] if isinstance(value, (list, tuple)) else value
