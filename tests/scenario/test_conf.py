@@ -13,7 +13,7 @@ from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, par
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 ONLY_VIRTUAL = ["daily-curve", "ds2-word-count", "payments"]
-CHOSEN_ROUND = ["cpu-bound", "head-of-line", "shared-producer", "two-jobs", "word-count"]
+CHOSEN_ROUND = ["cpu-bound", "first", "head-of-line", "shared-producer", "two-jobs", "word-count"]
 """Their windows are not made for a round of the live clock, which runs them."""
 FINE = ["kafka-questions", "partition-types"]
 """In rounds of 2 and 5 ms: thousands of micro-batches, so nobody would run them live."""
