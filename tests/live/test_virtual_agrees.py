@@ -87,7 +87,7 @@ def test_every_scenario_is_run() -> None:
     # Jobs with event time run on both clocks in test_windows and test_event_time.
     timed = {"watermark-lag", "idle-source", "late-data", "window-burst"}
     timed |= {"skewed-sources", "flights-windows"}
-    too_many_rounds = {"kafka-questions", "recovery", "two-phase-commit"}
+    too_many_rounds = {"first", "kafka-questions", "recovery", "two-phase-commit"}
     names = {path.stem for path in CONF.glob("*.yaml")}
     assert names == set(SHORTENED) | only_virtual | on_stand_in | timed | too_many_rounds
 
