@@ -107,7 +107,7 @@ def plotly_script() -> str:
     Notes
     -----
     The file is that of ``plotly.js-cartesian-dist-min`` on npm. It is part of this package, as
-    PyPI has all of plotly only, which is three times as large (``docs/design.md``).
+    PyPI has all of plotly only, which is three times as large (``docs/decisions/002``).
     """
     file = resources.files(_REPORT).joinpath("plotly-cartesian.min.js.gz")
     return b64encode(file.read_bytes()).decode()

@@ -30,7 +30,7 @@ def problems(changed: Any, system: Any, options: Any = None, **more: Any) -> lis
 
 
 def test_the_systems_with_barriers() -> None:
-    """By their sources (docs/design.md, "Barriers where records are counted")."""
+    """By their sources (docs/decisions/027)."""
     exact = [name for name, preset in PRESETS.items() if "exactly_once" in preset.barriers]
     loose = [name for name, preset in PRESETS.items() if "at_least_once" in preset.barriers]
     assert (sorted(exact), sorted(loose)) == (EXACT, LOOSE)
