@@ -46,7 +46,7 @@ from flowcontrol.spark.crash_points import CrashPoint, crash_point
 FIRST_BYTES = 16 << 10
 """What a batch with a target may take before anything was measured: a slow sink has not yet been
 seen to be slow. It is some 600 narrow rows, which a sink of 1 ms a row takes in a second. One that
-is not slow has its size one to three batches later than from 512 KiB on (``docs/decisions/008``)."""
+is not slow has its size one to three batches later than from 512 KiB on (docs/decisions/008)."""
 
 NEW_BYTES = 512 << 10
 """What channels that have had no rows yet may take together in a batch of a known size."""
