@@ -17,7 +17,7 @@ JOBS = HERE / "jobs"
 
 EXPRESSED = {
     *("burst", "checkpoint-aligned", "checkpoint-fails", "checkpoint-timeout"),
-    *("checkpoint-unaligned", "fan-in", "gc-pause", "kafka-questions"),
+    *("checkpoint-unaligned", "fan-in", "first", "gc-pause", "kafka-questions"),
     *("kafka-source", "oscillation", "skew", "three-stages", "word-count"),
     *("01-chain", "02-threads", "03-task-managers", "05-with-credits", "06-backlog-and-credit"),
     *("07-exclusive-and-floating", "10-barrier-alignment"),
