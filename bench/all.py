@@ -115,7 +115,8 @@ PROGRAMS: Final = (
     Program(
         "live_experiment",
         "A live emulation",
-        "`conf/experiment.yaml`, 100 emulated seconds, from the command to its report.",
+        "`conf/experiment.yaml`, 100 emulated seconds, from the command to its report, once.",
+        ("--repeats", "1"),  # five minutes
     ),
     Program("ledger_age", "An old ledger", "Commit and look-up of both sides of a link."),
     Program(
