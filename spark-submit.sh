@@ -87,7 +87,7 @@ while (($# > 0)); do
             take_option "$1" "$2"
             shift
             ;;
-        -*) die "$1 is no option of spark-submit that is known here; those of the pipeline stand\
+        -*) die "$1 is not an option of spark-submit that is known here; those of the pipeline stand\
  after its name" ;;
         *) break ;;
     esac

@@ -118,7 +118,7 @@ PYTHON
 make_venv() { # PYTHON
     "$FC_PYTHON" -m pip --version >/dev/null 2>&1 && return
     if [[ -e $FC_VENV && ! -e $FC_VENV/pyvenv.cfg && -n $(ls -A "$FC_VENV") ]]; then
-        die "$FC_VENV is in the way: it is no virtual environment; set FLOWCONTROL_VENV to another"
+        die "$FC_VENV is in the way: it is not a virtual environment; set FLOWCONTROL_VENV to another"
     fi
     "$1" -m venv --clear "$FC_VENV" || die "$1 could not make the virtual environment $FC_VENV"
 }

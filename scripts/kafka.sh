@@ -136,7 +136,7 @@ start() {
     local ports pid
     take_words
     if [[ ! $port =~ ^[0-9]{1,5}$ ]] || ((10#$port > 65535)); then
-        die "--port $port is no port: give a number up to 65535, or none for a free one"
+        die "--port $port is not a port: give a number up to 65535, or none for a free one"
     fi
     [[ $dir != *[,\\]* ]] || die "--dir $dir: Kafka takes no folder with a comma or a backslash"
     prepare_broker

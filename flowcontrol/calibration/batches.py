@@ -203,7 +203,7 @@ def _whole(row: Mapping[str, Any], key: str, least: int) -> int:
     is_read = isinstance(value, str | int) or (isinstance(value, float) and value.is_integer())
     found = int(value) if is_read else -1
     if isinstance(value, bool) or not least <= found <= _MOST:
-        raise ValueError(f"{key} {shown(value)} is no whole number from {least}")
+        raise ValueError(f"{key} {shown(value)} is not a whole number from {least}")
     return found
 
 
@@ -211,7 +211,7 @@ def _time(row: Mapping[str, Any], key: str, least: int) -> float:
     found = float(row[key])
     if not least <= found <= _LONGEST_MS:
         raise ValueError(
-            f"{key} {shown(row[key])} is no time from {least} ms to {_LONGEST_MS:,} ms"
+            f"{key} {shown(row[key])} is not a time from {least} ms to {_LONGEST_MS:,} ms"
         )
     return found
 
@@ -228,7 +228,7 @@ def _load(path: Path, source: str) -> list[Placed]:
 
 def _objects(rows: Any, source: str) -> list[Placed]:
     if not isinstance(rows, Sequence):
-        refuse("the progress", f"is no list: {FORM}", source)
+        refuse("the progress", f"is not a list: {FORM}", source)
     found: list[Placed] = []
     for number, row in enumerate(rows):
         place = f"progress[{number}]"

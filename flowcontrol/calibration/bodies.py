@@ -53,7 +53,7 @@ def read_text(path: Path, place: str, wanted: str, source: str) -> str:
     except EOFError:
         refuse("the end", "the file is cut: nothing of it can be read; make it again", source)
     except UnicodeDecodeError as error:
-        text = f"is no text in UTF-8 (byte {error.start}: {error.reason}); write it as UTF-8"
+        text = f"is not a text in UTF-8 (byte {error.start}: {error.reason}); write it as UTF-8"
         refuse(place, text, source)
     except (OSError, zlib.error, ValueError) as error:
         why = getattr(error, "strerror", None) or error
@@ -91,7 +91,7 @@ def mapping_at(value: Any, place: str, source: str) -> Mapping[str, Any]:
         If it is none.
     """
     if not isinstance(value, Mapping):
-        refuse(place, f"{shown(value)} is no mapping, as Flink answers there", source)
+        refuse(place, f"{shown(value)} is not a mapping, as Flink answers there", source)
     return value
 
 
@@ -120,7 +120,7 @@ def rows_at(value: Any, place: str, source: str) -> list[Mapping[str, Any]]:
     if value is None:
         return []
     if not _is_list(value):
-        refuse(place, f"{shown(value)} is no list, as Flink answers there", source)
+        refuse(place, f"{shown(value)} is not a list, as Flink answers there", source)
     return [mapping_at(row, f"{place}[{number}]", source) for number, row in enumerate(value)]
 
 
@@ -134,7 +134,7 @@ def word_at(row: Mapping[str, Any], key: str, place: str, source: str) -> str:
     """
     value = row.get(key)
     if not isinstance(value, str | int) or value == "":
-        refuse(f"{place}.{key}", f"{shown(value)} is no text: dump the body as it is", source)
+        refuse(f"{place}.{key}", f"{shown(value)} is not a text: dump the body as it is", source)
     return str(value)
 
 
@@ -144,13 +144,12 @@ def width_at(row: Mapping[str, Any], place: str, source: str) -> int:
     Raises
     ------
     ScenarioError
-        If it is no whole number from 1 to :data:`MOST_SUBTASKS`.
+        If it is not a whole number from 1 to :data:`MOST_SUBTASKS`.
     """
     value = row.get("parallelism")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_SUBTASKS:
-        text = (
-            f"{shown(value)} is no whole number from 1 to {MOST_SUBTASKS:,}: dump the body as it is"
-        )
+        text = f"{shown(value)} is not a whole number from 1 to {MOST_SUBTASKS:,}"
+        text += ": dump the body as it is"
         refuse(f"{place}.parallelism", text, source)
     return value
 

@@ -121,7 +121,7 @@ def check(draft: Draft) -> Scenario:
     Raises
     ------
     ScenarioError
-        If what was fitted is no scenario, or the virtual clock does not run it.
+        If what was fitted is not a scenario, or the virtual clock does not run it.
     """
     scenario = parse_scenario(draft.mapping, source=draft.source)
     job_for(scenario, "virtual")

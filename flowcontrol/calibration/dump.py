@@ -46,7 +46,7 @@ def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[li
     Raises
     ------
     ScenarioError
-        If the file cannot be read, is cut, or is no dump of at least two polls.
+        If the file cannot be read, is cut, or is not a dump of at least two polls.
     """
     source = "the dump"
     if isinstance(given, str | Path):
@@ -63,7 +63,7 @@ def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[li
         refuse("polls", f"there are none: {_FORM}", source)
     for number, poll in enumerate(polls):
         if not isinstance(poll, Mapping):
-            refuse(f"polls[{number}]", f"is no mapping of REST paths to bodies: {_FORM}", source)
+            refuse(f"polls[{number}]", f"is not a mapping of REST paths to bodies: {_FORM}", source)
     if len(polls) < LEAST_POLLS:
         text = (
             f"{len(polls)} of at least {LEAST_POLLS}: a rate is the difference of a counter "

@@ -164,7 +164,7 @@ def _edges(
         for sender, receiver, one in ends:
             for end in (sender, receiver):
                 if str(end) not in stage_of:
-                    text = f"{shown(end)} is no vertex of the job: is the plan of another one?"
+                    text = f"{shown(end)} is not a vertex of the job: is the plan of another one?"
                     refuse(f"{place}.nodes", text, source)
             ship = plain(str(one.get("ship_strategy") or "REBALANCE")).upper()
             exchange = str(one.get("exchange", ""))
@@ -238,7 +238,7 @@ def _moment(own: Mapping[str, Any], job: Mapping[str, Any], place: str, source: 
     """
     found = number(own.get("now")) or number(job.get("now"))
     if found is None:
-        refuse(f"{place}.now", "is no time, ms since 1970: dump the body as it is", source)
+        refuse(f"{place}.now", "is not a time, ms since 1970: dump the body as it is", source)
     return found
 
 

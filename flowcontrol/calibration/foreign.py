@@ -107,7 +107,7 @@ def kind_of(text: str) -> str:
 
 
 def kind_of_bytes(content: bytes) -> str:
-    """Return the word for what is no text, and what to do about it; empty if it may be text."""
+    """Return the word for what is not a text, and what to do about it; empty if it may be text."""
     if content[_TAR_AT:].startswith(_TAR):
         return "is a tar archive: unpack it first"
     return next((word for magic, word in _MAGIC.items() if content.startswith(magic)), "")

@@ -130,7 +130,7 @@ def _closing(text: str, begin: int) -> int:
 
 
 def _passed(text: str, begin: int, line: int, source: str) -> int:
-    """Return where to go on behind something in brackets that is no value.
+    """Return where to go on behind something in brackets that is not a value.
 
     Raises
     ------

@@ -104,7 +104,7 @@ class Rest:
         except (ValueError, RecursionError):
             if not is_needed:
                 return None
-            text = f"{self.url} answers something else than JSON: it is no Flink's REST API"
+            text = f"{self.url} does not answer with JSON: it does not look like Flink's REST API"
             refuse(path, text, "--flink")
 
     def job(self, wanted: str | None) -> str:
@@ -118,7 +118,7 @@ class Rest:
         body = self.get(OVERVIEW)
         rows = known(body).get("jobs")
         if not isinstance(rows, list):
-            text = f"{self.url} lists no jobs: it is no Flink's REST API"
+            text = f"{self.url} lists no jobs: it does not look like Flink's REST API"
             refuse(OVERVIEW, text, "--flink")
         rows = rows_at(rows, OVERVIEW, "--flink")
         running = {

@@ -164,7 +164,7 @@ class CheckpointControl(Kept):
 
         It is that of the next trigger or expiry, and of the next report that has been heard if
         somebody waits for it; NO_ROUND: nothing is due. A clock that holds reports back must call
-        :meth:`hear` at once with one that is no acknowledgement, and with every one while
+        :meth:`hear` at once with one that is not an acknowledgement, and with every one while
         :attr:`is_waiting`.
         """
         due = self._next_due()

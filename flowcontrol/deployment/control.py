@@ -133,4 +133,4 @@ def _check(
             raise ValueError(f"subtask {task} has no place: assign_slots gives every one a slot")
     for task in placed:
         if task not in eg.subtasks:
-            raise ValueError(f"{task} is no subtask of the job")
+            raise ValueError(f"{task} is not a subtask of the job")

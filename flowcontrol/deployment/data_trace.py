@@ -97,5 +97,5 @@ def _check(job: Job, edge: str, sender: int, receiver: int) -> None:
                 raise ValueError(text)
             return
     raise ValueError(
-        f"{edge!r} is no edge of the job: it has {', '.join(o.name for o in job.links)}"
+        f"{edge!r} is not an edge of the job: it has {', '.join(o.name for o in job.links)}"
     )

@@ -68,7 +68,7 @@ def read_graph_options(
         name = ALIASES.get(key, key)
         if name not in OPTIONS:
             hint = nearest(str(key), [*OPTIONS, *ALIASES])
-            raise ValueError(f"options: {key!r} is no option of Flink that is known here{hint}")
+            raise ValueError(f"options: {key!r} is not an option of Flink that is known here{hint}")
         if name in _FIELDS and (name != _MAX_PARALLELISM or base is None):
             try:
                 read = OPTIONS[name].read(value)

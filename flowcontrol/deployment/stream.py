@@ -94,7 +94,7 @@ def read_graph(mapping: Mapping[str, Any]) -> tuple[list[OperatorKeys], list[Edg
 def _items(mapping: Mapping[str, Any], key: str) -> Sequence[Any]:
     items = mapping.get(key, ())
     if not isinstance(items, list | tuple):
-        raise ValueError(f"{key}: {items!r} is no list")
+        raise ValueError(f"{key}: {items!r} is not a list")
     return items
 
 

@@ -89,7 +89,7 @@ def _strategies(up: StreamNode, down: StreamNode) -> Refusal | None:
     if down.chaining in ("head", "never"):
         return 5, f"the chaining strategy of {down.name!r} is {down.chaining}"
     if down.chaining == "head-with-sources" and up.kind != "source":
-        return 5, f"{down.name!r} is head-with-sources, and {up.name!r} is no new-style source"
+        return 5, f"{down.name!r} is head-with-sources, and {up.name!r} is not a new-style source"
     return None
 
 

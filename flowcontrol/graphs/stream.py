@@ -164,7 +164,7 @@ def build_stream_graph(
     ------
     ValueError
         If Flink refuses to build it: an explicit forward between unequal parallelisms, a hybrid
-        result in streaming or beside a slot sharing group; or if it is no job at all.
+        result in streaming or beside a slot sharing group; or if it is not a job at all.
 
     Notes
     -----

@@ -270,7 +270,7 @@ class Job:
         return TRANSPORT_PARTS[self.scenario.system.transport].has_grants
 
     def sources_above(self) -> dict[str, list[str]]:
-        """Return, by stage that is no source, the sources from which it can be reached."""
+        """Return, by stage that is not a source, the sources from which it can be reached."""
         names = [plan.name for plan in self.stages if plan.is_source]
         return {
             plan.name: [name for name in self.scenario.upstream(plan.name) if name in names]

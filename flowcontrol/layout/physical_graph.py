@@ -132,7 +132,7 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
         before they run (:mod:`flowcontrol.layout.graph`), or if the run could count to more
         than 64 bits hold (:mod:`flowcontrol.layout.physical_graph`).
     ValueError
-        If the round is no whole number of microseconds, or less than one.
+        If the round is not a whole number of microseconds, or less than one.
     """
     round_us = scenario.live_round_us if round_us is None else round_us
     given: object = round_us  # from a notebook it may be anything

@@ -164,7 +164,7 @@ class RowStamper:
         ------
         ScenarioError
             If one of them has no event time or one that no stamp can hold, a key without a text,
-            or a value that is no number.
+            or a value that is not a number.
         """
         needs = self._needs
         if needs.time is not None:
@@ -216,7 +216,7 @@ class RowStamper:
         try:
             return c.key_texts(keys)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            text = f"{name!r} of {self._needs.file} is no key: values of its type, {keys.type},"
+            text = f"{name!r} of {self._needs.file} is not a key: values of its type, {keys.type},"
             text = f"{text} have no text to be grouped by: name another column as the key"
             raise self._needs.refused("input", text) from error
 

@@ -97,7 +97,7 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
     table = ledger if isinstance(ledger, pa.Table) else read_history(Path(ledger))
     lacking = [name for name in LEDGER.names if name not in table.column_names]
     if lacking:
-        raise LedgerError(f"the table is no ledger: it has no column {', '.join(lacking)}")
+        raise LedgerError(f"the table is not a ledger: it has no column {', '.join(lacking)}")
     rows = table.to_pylist()
     received = next((row for row in rows if row["side"] == "receiver"), None)
     if received is not None and is_without_credits(received):

@@ -23,7 +23,7 @@ OWNED = {
 """Columns that a side fills and the other leaves null."""
 
 MAY_BE_NEGATIVE = "credit"
-"""Negative credit is a broken invariant of its own; any other negative figure is no row."""
+"""Negative credit is a broken invariant of its own; any other negative figure is not a row."""
 
 Raw = Mapping[str, Any]
 

@@ -238,7 +238,7 @@ class Storage:
         return int(info.size)
 
     def delete(self, name: str) -> None:
-        """Delete a file; one that is gone already is no error."""
+        """Delete a file; one that is gone already is not an error."""
         try:
             if self.is_local:
                 Path(self.root, name).unlink()

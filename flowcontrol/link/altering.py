@@ -93,7 +93,7 @@ def _check_more(storage: Storage, settings: LinkSettings, given: Mapping[str, An
 
 def _why_not(name: str) -> str:
     if name not in FIXED:
-        return f"{name} is no setting: {', '.join(ALTERABLE)} can be altered"
+        return f"{name} is not a setting: {', '.join(ALTERABLE)} can be altered"
     if name == "schema":
         return f"schema is not altered here: {FIXED[name]}"
     return (

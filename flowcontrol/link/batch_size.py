@@ -173,7 +173,7 @@ class BatchSize:
         since = 1 if self._is_surprised or self.belief is None else self.belief.since
         sizes, seconds = self._sizes[-since:], self._seconds[-since:]
         fastest, largest = float((sizes / seconds).max()), float(sizes.max())
-        times = 1.0 if since == 1 else MOST_TIMES  # one batch alone is no rule
+        times = 1.0 if since == 1 else MOST_TIMES  # one batch alone is not a rule
         most = times * self._aim_s * fastest
         if since > 1 and self.belief is not None:
             most = max(most, self._sure(self.belief))

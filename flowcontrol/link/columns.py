@@ -50,7 +50,7 @@ def types_of(schema: StructType) -> dict[str, str]:
 
 
 def quoted(name: str) -> str:
-    """Return a column's name as Spark's functions take it: a dot in it is no path."""
+    """Return a column's name as Spark's functions take it: a dot in it is not a path."""
     return f"`{name.replace('`', '``')}`"
 
 

@@ -100,7 +100,8 @@ def _create(options: argparse.Namespace) -> Iterator[str]:
     given = _given(options)
     unknown = [name for name in given if name not in DEFAULTS]
     if unknown:
-        raise LinkError(f"{', '.join(unknown)} is no setting of a link: {', '.join(DEFAULTS)} are")
+        known = ", ".join(DEFAULTS)
+        raise LinkError(f"{', '.join(unknown)} is not a setting of a link: {known} are")
     if read_made(Storage(options.path)) is not None:
         raise LinkError(
             f"{options.path}: a link is there already: flowcontrol link show {options.path}, or "

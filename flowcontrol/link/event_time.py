@@ -56,7 +56,7 @@ def check_event_column(place: str, column: str | None, types: Mapping[str, str])
     Raises
     ------
     LinkError
-        If it is missing, or is no time.
+        If it is missing, or is not a time.
     """
     if column is None:
         return

@@ -222,8 +222,8 @@ class StageQueries:
             stage = self._ended_early
             raise RunError(
                 f"stage {stage}: its query ended after {self.batches[stage].rounds:,} of "
-                f"{self._job.rounds:,} rounds, and nobody here has asked it to: somebody has "
-                f"stopped it, or its checkpoint, {self._paths.checkpoint(stage)}, is of another "
+                f"{self._job.rounds:,} rounds, and this process did not stop it: somebody else "
+                f"did, or its checkpoint, {self._paths.checkpoint(stage)}, belongs to another "
                 "run or moment than its ledgers. Give the same command again; if that says so "
                 "again, put the checkpoint back as it was, or begin the run anew with --overwrite"
             )

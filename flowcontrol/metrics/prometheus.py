@@ -53,7 +53,7 @@ def prometheus_name(scope: str, name: str) -> tuple[str, dict[str, str]]:
     if kind == TASK_MANAGER and len(rest) == 1:
         return _joined("flink_taskmanager", name), {"host": host, "tm_id": rest[0]}
     if kind != TASK_MANAGER or len(rest) != len(_TASK_LABELS) - 1:
-        raise ValueError(f"{scope!r} is no scope of the table metrics")
+        raise ValueError(f"{scope!r} is not a scope of the table metrics")
     labels = dict(zip(_TASK_LABELS, [host, *rest], strict=True))
     operator, dot, own = name.partition(".")
     if dot and not name.startswith(_GROUPS):

@@ -48,7 +48,7 @@ class Task:
 
 
 def plain(text: str) -> str:
-    """Return a name as it stands in a scope: what is no letter and no digit becomes ``_``."""
+    """Return a name as it stands in a scope: what is not a letter and no digit becomes ``_``."""
     return _OTHER.sub("_", text)
 
 

@@ -106,7 +106,7 @@ class Result:
         """
         if name not in self.tables:
             known = ", ".join(self.tables)
-            raise RunError(f"{name!r} is no table of this result: use one of {known}")
+            raise RunError(f"{name!r} is not a table of this result: use one of {known}")
         found: pd.DataFrame = self.tables[name].to_pandas()
         return found
 

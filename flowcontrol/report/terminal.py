@@ -227,7 +227,7 @@ def print_answer(
         console.print(Text(line))
     if "heap_exhausted_s" in summary:
         when = number(summary["heap_exhausted_s"])
-        console.print(Text(f"A heap was full at {when} s: a real system ends there."))
+        console.print(Text(f"A heap was full at {when} s: a real system would fail here."))
     for sentence in [
         *checkpoint_sentences(summary),
         *restart_sentences(summary),

@@ -44,7 +44,7 @@ def rounds(
     ScenarioError
         At once, if the clock refuses the scenario.
     ValueError
-        At once, if ``round_us`` is no whole number above 0.
+        At once, if ``round_us`` is not a whole number above 0.
     RunError
         At once, if the rows of a replayed input cannot be read; from the iterator, if the run
         exceeds the size of its logs, or at its end if none of its jobs could run.

@@ -260,4 +260,4 @@ def _check_inputs(read: Mapping[str, _Reader]) -> None:
     for name, reader in read.items():
         for sender in reader.figures.get("inputs") or {}:
             if sender not in read:
-                raise ValueError(f"{name}.inputs: {sender!r} is no vertex of the job")
+                raise ValueError(f"{name}.inputs: {sender!r} is not a vertex of the job")

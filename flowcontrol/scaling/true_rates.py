@@ -38,13 +38,13 @@ def ds2(
     Returns
     -------
     dict of str to (float, int)
-        Of every operator that is no source, senders first: the need, and the instances. What goes
-        on to receivers follows from the need, which is not rounded. Without input both are 0.
+        Of every operator that is not a source, senders first: the need, and the instances. The
+        output to receivers follows from the need, which is not rounded. Without input both are 0.
 
     Raises
     ------
     ValueError
-        If the topology has a cycle, an operator has no rates, a rate is no finite number that is
+        If the topology has a cycle, an operator has no rates, a rate is not a finite number that is
         at least 0, records come to one that has no true rate, or the factor is negative.
 
     Examples
@@ -108,7 +108,7 @@ def _check(edges: Sequence[tuple[str, str]], rates: Rates, given: Mapping[str, f
                     )
     for name, rate in given.items():
         if name not in names or name in receivers:
-            raise ValueError(f"source_rates: {name!r} is no source of the topology")
+            raise ValueError(f"source_rates: {name!r} is not a source of the topology")
         if not (isfinite(rate) and rate >= 0):
             raise ValueError(
                 f"source_rates[{name!r}]: {rate!r} is out of range: needs a finite number of "

@@ -62,7 +62,7 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
         If there is no such clock.
     """
     if clock not in _CHECKS:
-        raise ValueError(f"{clock!r} is no clock: use 'live' or 'virtual'")
+        raise ValueError(f"{clock!r} is not a clock: use 'live' or 'virtual'")
     problems = partition_problems(scenario)
     problems += batch_problems(
         needs_batches=scenario.has_event_time and scenario.time_model == "spark",

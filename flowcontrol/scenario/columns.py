@@ -71,8 +71,8 @@ def time_column_faults(rows: Replayed, column: str) -> Iterator[str]:
         if isinstance(kind, str):
             yield kind
         elif not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
-            text = f"{column!r} is no time: its type is {kind}, and event time needs a timestamp or"
-            yield f"{text} a date: name another column, or write the rows with one"
+            text = f"{column!r} is not a time: its type is {kind}, and event time needs a timestamp"
+            yield f"{text} or a date: name another column, or write the rows with one"
 
 
 def number_column_faults(rows: Replayed, column: str) -> Iterator[str]:

@@ -138,8 +138,8 @@ def _batch_problems(head: ScenarioHead, batch_s: Fraction, model: TimeModel) -> 
     elif head.round_ms is not None:
         rounds = batch_s * 1000 / Fraction(repr(head.round_ms))
         if rounds.denominator != 1:
-            text = f"{float(batch_s):g} is no multiple of round_ms, {head.round_ms:g}: a batch is"
-            yield Problem("batch_s", f"{text} a whole number of rounds; change one of the two")
+            text = f"{float(batch_s):g} is not a multiple of round_ms, {head.round_ms:g}: a batch"
+            yield Problem("batch_s", f"{text} is a whole number of rounds; change one of the two")
 
 
 def _flinks_own(stage: Stage) -> Iterator[Fault]:

@@ -98,7 +98,7 @@ def check_failures(
             problems.append(Problem(f"failures[{index}]{'.' * bool(key)}{key}", text))
         machine, managers = failure.task_manager, cluster.task_managers
         if machine is not None and machine >= managers:
-            text = f"{machine} is no task manager: there are {managers}, from 0"
+            text = f"{machine} is not a task manager: there are {managers}, from 0"
             problems.append(Problem(f"failures[{index}].task_manager", text))
         if failure.stage is None:
             continue
@@ -107,7 +107,7 @@ def check_failures(
             text = known(failure.stage, [name for name in names if name], "stage")
             problems.append(Problem(f"failures[{index}].stage", text))
         elif stage and failure.subtask is not None and failure.subtask >= stage.parallelism:
-            text = f"{failure.subtask} is no subtask of {failure.stage!r}: there are"
+            text = f"{failure.subtask} is not a subtask of {failure.stage!r}: there are"
             text = f"{text} {stage.parallelism}, from 0"
             problems.append(Problem(f"failures[{index}].subtask", text))
 

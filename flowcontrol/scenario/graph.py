@@ -325,7 +325,7 @@ def place_subtasks(
     Notes
     -----
     Subtask k, counted over all stages in the order of the file, goes to task manager
-    k mod task_managers unless its stage has a placement. A chained subtask is no task of its
+    k mod task_managers unless its stage has a placement. A chained subtask is not a task of its
     own: it runs where the one does that it is chained to, and is not counted.
     """
     specs = {stage.name: (index, stage) for index, stage in stages}
@@ -373,7 +373,7 @@ def _check_placement(
         return
     for k, manager in enumerate(placement):
         if manager >= cluster.task_managers:
-            text = f"{manager} is no task manager: there are {cluster.task_managers}, from 0"
+            text = f"{manager} is not a task manager: there are {cluster.task_managers}, from 0"
             problems.append(Problem(f"{place}.placement[{k}]", text))
     most = max(Counter(placement).values())
     if cluster.slots is not None and most > cluster.slots:

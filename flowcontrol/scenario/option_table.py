@@ -152,7 +152,7 @@ def _names(value: object) -> Value:
     """Read names, a list, or text in which commas part them; return such text."""
     found = value.split(",") if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{show(value)} is no list of names: write a,b or [a, b]")
+        raise ValueError(f"{show(value)} is not a list of names: write a,b or [a, b]")
     return ",".join(name.strip() for name in found if name.strip())
 
 

@@ -83,7 +83,7 @@ def _read_values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, V
         name = ALIASES.get(key, key)
         if name not in OPTIONS:
             hint = nearest(str(key), [*OPTIONS, *ALIASES])
-            text = f"{str(key)!r} is no option of Flink that is known here{hint}"
+            text = f"{str(key)!r} is not an option of Flink that is known here{hint}"
         elif name in given:
             old = next(alias for alias, new in ALIASES.items() if new == name)
             text = f"{old!r} is the old name of {name!r}: state it once"

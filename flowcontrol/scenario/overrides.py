@@ -43,19 +43,19 @@ def split_path(path: str) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        If it is no path.
+        If it is not a path.
     """
     parts, at = [], 0
     while at < len(path):
         match = _PART.match(path, at)
         if match is None:
-            raise ValueError(f"{show(path)} is no path of a key")
+            raise ValueError(f"{show(path)} is not a path of a key")
         parts.append(next(group for group in match.groups() if group is not None))
         at = match.end()
         if at < len(path) and path[at] == ".":
             at += 1
     if not parts or path.endswith("."):
-        raise ValueError(f"{show(path)} is no path of a key")
+        raise ValueError(f"{show(path)} is not a path of a key")
     return tuple(parts)
 
 
@@ -80,7 +80,7 @@ def split_key(key: str, mapping: Mapping[str, Any] = _NOTHING) -> tuple[str, ...
     Raises
     ------
     ValueError
-        If it is no path.
+        If it is not a path.
     """
     first, *rest = split_path(key)
     if first == "options" and rest:
@@ -112,7 +112,7 @@ def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        If it is no path.
+        If it is not a path.
     """
     first, *rest = split_key(key, base)
     items = base.get(first)

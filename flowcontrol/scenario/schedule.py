@@ -310,7 +310,7 @@ def _no_list(value: object) -> object:
     """Refuse a list with a rate per subtask; a schedule is a list of mappings."""
     if isinstance(value, list | tuple) and _kind_of_rate(value) == f"{TAG_MARK}subtasks":
         raise refuse(
-            f"{show(value)} is no rate of all subtasks together: write a number, or a schedule "
+            f"{show(value)} is not a rate of all subtasks together: write a number, or a schedule "
             "[{at_s, rate}]; emit_rate and service_rate take a list with one for each subtask"
         )
     return value

@@ -204,7 +204,7 @@ class Stage(_Model):
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
                 if subtask >= count:
-                    text = f"{subtask} is no subtask: there are {count}, from 0"
+                    text = f"{subtask} is not a subtask: there are {count}, from 0"
                     yield f"stalls[{k}].subtasks", text
         is_log = self.arrival_rate is not None or self.total_arrival_rate is not None
         if self.latency_from == "arrival" and not is_log:
@@ -292,8 +292,10 @@ class Stage(_Model):
             If there is no such subtask.
         """
         if not 0 <= subtask < self.parallelism:
-            text = f"{subtask} is no subtask of {self.name!r}: there are {self.parallelism}, from 0"
-            raise IndexError(text)
+            count = self.parallelism
+            raise IndexError(
+                f"{subtask} is not a subtask of {self.name!r}: there are {count}, from 0"
+            )
         return merged(stall.span for stall in self.stalls if subtask in stall.subtasks)
 
     def rates(self, subtask: int) -> Schedule | None:

@@ -49,7 +49,7 @@ def _read_aggregate(value: object) -> str:
     text = value.strip() if isinstance(value, str) else ""
     if not re.fullmatch(_AGGREGATE, text):
         functions = ", ".join(f"{name}(column)" for name in FUNCTIONS)
-        raise f.refuse(f"{show(value)} is no aggregate: write count, {functions}")
+        raise f.refuse(f"{show(value)} is not an aggregate: write count, {functions}")
     return text
 
 
@@ -187,8 +187,8 @@ class Window(Mapping):
             if other != f"the name of {name!r} too":
                 yield f"aggregate.{name}", f"{name!r} is {other}: choose another name"
             elif not _NAME.fullmatch(name):
-                text = f"{show(name)} is no name of a column: needs letters, digits and _, a letter"
-                yield "aggregate", f"{text} first"
+                text = f"{show(name)} is not a name of a column: needs letters, digits and _"
+                yield "aggregate", f"{text}, a letter first"
 
     def _lengths(self) -> Iterator[tuple[str, str]]:
         needed = _NEEDS[self.kind]

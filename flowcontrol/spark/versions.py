@@ -43,7 +43,7 @@ def parse_version(text: str) -> Version:
     """
     found = re.match(r"(\d+)\.(\d+)", text)
     if found is None:
-        raise ValueError(f"{text!r} is no version of Spark")
+        raise ValueError(f"{text!r} is not a version of Spark")
     return int(found[1]), int(found[2])
 
 

@@ -69,7 +69,7 @@ def gate_spec(
         ``taskmanager.network.memory.floating-buffers-per-gate``.
     threshold : int, optional
         ``taskmanager.network.memory.read-buffer.required-per-gate.max``, at least 1; None
-        (pipelined and hybrid edges) is no limit.
+        (pipelined and hybrid edges) is not a limit.
 
     Returns
     -------

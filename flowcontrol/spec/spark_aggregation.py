@@ -196,7 +196,7 @@ class SparkAggregation:
         Raises
         ------
         ValueError
-            If the number of inputs is not that of before or something is no row. Nothing has
+            If the number of inputs is not that of before or something is not a row. Nothing has
             changed then.
         """
         inputs = rows_of([list(rows) for rows in rows_per_input], self._inputs)

@@ -44,7 +44,7 @@ def whole(what: str, value: Any, least: int = -LONGEST) -> int:
     Raises
     ------
     ValueError
-        If it is no whole number, below the least or beyond what 64 bits of microseconds hold.
+        If it is not a whole number, below the least or beyond what 64 bits of microseconds hold.
     """
     try:
         number = operator.index(value)
@@ -133,7 +133,7 @@ def rows_of(given: Sequence[Any], inputs: int | None) -> list[list[Row]]:
     Raises
     ------
     ValueError
-        If there are fewer or more inputs, or something is no row.
+        If there are fewer or more inputs, or something is not a row.
     """
     if given and inputs is not None and len(given) != inputs:
         raise ValueError(f"rows of {len(given)} inputs: the query has {inputs}")
@@ -155,7 +155,7 @@ def _row(what: str, row: Any) -> Row:
 
 
 def gap_of(given: Any) -> Callable[[Hashable], int]:
-    """Return the gap of a session as a function of its key; it refuses what is no number."""
+    """Return the gap of a session as a function of its key; it refuses what is not a number."""
     if not callable(given):
         constant = whole("gap of the session", given)
         return lambda _: constant

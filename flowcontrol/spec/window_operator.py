@@ -41,7 +41,7 @@ def window_start(timestamp: int, offset: int, size: int) -> int:
     Raises
     ------
     ValueError
-        If an argument is no whole number of 64 bits, or the size is not above 0.
+        If an argument is not a whole number of 64 bits, or the size is not above 0.
 
     Notes
     -----
@@ -164,7 +164,7 @@ class WindowOperator:
         Raises
         ------
         ValueError
-            If a time or the value is no number of 64 bits, or a gap is negative. Nothing has
+            If a time or the value is not a number of 64 bits, or a gap is negative. Nothing has
             changed then.
         """
         windows = self._windows
@@ -191,7 +191,7 @@ class WindowOperator:
         Raises
         ------
         ValueError
-            If it is no whole number of 64 bits.
+            If it is not a whole number of 64 bits.
         """
         firing.on_watermark(self._windows, whole(w, "watermark"))
         return self._results()
@@ -202,7 +202,7 @@ class WindowOperator:
         Raises
         ------
         ValueError
-            If it is no whole number of 64 bits.
+            If it is not a whole number of 64 bits.
         """
         firing.on_clock(self._windows, whole(now, "now"))
         return self._results()

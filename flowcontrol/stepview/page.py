@@ -83,7 +83,7 @@ def read_window(
     Raises
     ------
     ScenarioError
-        If one is no number or outside of the run, or the end is not after the beginning.
+        If one is not a number or outside of the run, or the end is not after the beginning.
     """
     problems: list[Problem] = []
     limits = f"needs a number of seconds, at least 0 and at most the run's {duration_s:g}"

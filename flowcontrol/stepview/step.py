@@ -207,10 +207,10 @@ def _film(name: str, job: Job, found: Moments) -> Film:
 
 
 def _check_place(path: Path) -> None:
-    """Refuse to replace what is no page of steps."""
+    """Refuse to replace what is not a page of steps."""
     try:
         if path.exists() and MARK not in path.read_text("utf-8", errors="replace")[:2000]:
-            text = f"{path} exists and is no page of steps: name another file"
+            text = f"{path} exists and is not a page of steps: name another file"
             raise ScenarioError([Problem("--out", text)], "command")
     except OSError as error:
         text = f"{path} cannot be written: {error.strerror}: name another file"

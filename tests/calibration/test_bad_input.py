@@ -146,8 +146,8 @@ def no_moment(dump: dict[str, Any]) -> None:
         (rescaled, ["parallelism 1, before 2", "the job was restarted in the window"]),
         (cancelled, ["the job is CANCELED: dump while it runs"]),
         (out_of_order, ["is before that of the poll before", "polls in the order of time"]),
-        (another_plan, ['/plan.nodes: "f00" is no vertex of the job']),
-        (no_moment, [".now: is no time"]),
+        (another_plan, ['/plan.nodes: "f00" is not a vertex of the job']),
+        (no_moment, [".now: is not a time"]),
     ],
 )
 def test_a_dump_that_says_too_little(
@@ -166,7 +166,7 @@ def test_a_dump_that_says_too_little(
     [
         ("", ["the file is cut"]),
         ('{"polls": [{"/jobs/a": {"now": 1', ["line 1, column", "the file is cut", "again"]),
-        ("[1, 2]", ["polls[0]: is no mapping of REST paths"]),
+        ("[1, 2]", ["polls[0]: is not a mapping of REST paths"]),
         ('{"pols": []}', ["polls: there are none", "--save"]),
         ('{"polls": [{}, {}]}', ["no poll holds a job"]),
     ],
@@ -294,7 +294,7 @@ def test_a_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     file = tmp_path / "given"
     file.write_bytes(lines(9).encode("utf-16"))
     for argument in ("--spark", "--flink"):
-        refused([argument, str(file)], tmp_path, capsys, argument, "is no text in UTF-8")
+        refused([argument, str(file)], tmp_path, capsys, argument, "is not a text in UTF-8")
 
 
 def test_a_query_that_only_restarts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,7 +338,7 @@ def test_what_cannot_be_written_is_said_before_the_job_is_polled(
 
 
 def test_fit_scenario_wants_a_list_of_progress() -> None:
-    with pytest.raises(ScenarioError, match="the progress: is no list"):
+    with pytest.raises(ScenarioError, match="the progress: is not a list"):
         fit_scenario(spark_progress=5)  # type: ignore[arg-type]
 
 

@@ -45,7 +45,7 @@ def test_it_prints_what_helps_and_where_the_rest_is(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["small.yaml", "--for", "fun"], "--for: 'fun' is no goal"),
+        (["small.yaml", "--for", "fun"], "--for: 'fun' is not a goal"),
         (["small.yaml", "--set", "stages.sink.service_rate=-3"], "stages[1].service_rate: -3"),
         (["none.yaml"], "none.yaml"),
     ],

@@ -58,9 +58,9 @@ CASES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     "an offset above the size": (
         window(**TUMBLING, offset_s=7), f"{WINDOW}.offset_s", ["7: ", "5: state the remainder, 2"],
     ),
-    "a column that is no time": (
+    "a column that is not a time": (
         rows("size"), "stages[0].event_time.column",
-        ["'size' is no time: its type is int64", "name another column"],
+        ["'size' is not a time: its type is int64", "name another column"],
     ),
     "lateness without a window": (
         {"count": {"window": None, "allowed_lateness_s": 5}}, "stages[1].allowed_lateness_s",

@@ -49,7 +49,7 @@ TIMED = {"event_time": {"column": "at"}, "watermark": {"delay_s": 1}}
         (
             "yesterday,EWR,1",
             "stages[0].event_time.column",
-            ["'at' of rows.csv is 'yesterday' in row 40,001, which is no timestamp", "mend the"],
+            ["'at' of rows.csv is 'yesterday' in row 40,001, which is not a timestamp", "mend the"],
         ),
         (",EWR,1", "stages[0].event_time.column", ["has no value in row 40,001", "leave these"]),
         (
@@ -60,7 +60,7 @@ TIMED = {"event_time": {"column": "at"}, "watermark": {"delay_s": 1}}
         (
             "2013-01-01 05:00:00Z,EWR,few",
             "stages[0].input",
-            ["'size' of rows.csv is 'few' in row 40,001, which is no number", "another column"],
+            ["'size' of rows.csv is 'few' in row 40,001, which is not a number", "another column"],
         ),
     ],
 )

@@ -45,7 +45,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 REFUSED = [
-    (["--stage", "sink"], "--stage: 'sink' is no source"),
+    (["--stage", "sink"], "--stage: 'sink' is not a source"),
     (["--stage", "source", "--set", "duration_s=-1"], "duration_s: -1"),
     (["--stage", "source", "--tolerance", "0"], "--tolerance: '0' is out of range"),
     (["--stage", "source", "--tolerance", "much"], "--tolerance: 'much' is out of range"),
@@ -130,4 +130,4 @@ def test_the_pipeline_starts_without_spark(scenario: str) -> None:
         check=False,
     )
     assert (run.returncode, run.stdout) == (2, "")
-    assert "--stage: 'sink' is no source" in run.stderr
+    assert "--stage: 'sink' is not a source" in run.stderr

@@ -62,7 +62,7 @@ REFUSED = [
     ([*LEAST, "--vary", "stages.sink.service_rate=9,-9"], ["service_rate=-9", "at least 0"]),
     (["--minimise", "memori", *VARY], ["--minimise memori", "did you mean 'memory'"]),
     (["--maximise", "sink.rate", *VARY], ["--maximise sink.rate", "unknown column 'rate'"]),
-    ([*LEAST, "--subject-to", "sink.rate_in>5", *VARY], ["> is no operator", "FIGURE>=LIMIT"]),
+    ([*LEAST, "--subject-to", "sink.rate_in>5", *VARY], ["> is not an operator", "FIGURE>=LIMIT"]),
     ([*LEAST, "--subject-to", "sink.rate_in>=5mb", *VARY], ["not in 'mb'", "records/s"]),
     ([*LEAST, *LEAST, *VARY], ["named twice"]),
     ([*LEAST, *VARY, "--runs", "0"], ["--runs: 0: state at least 1"]),

@@ -31,6 +31,6 @@ REFUSALS = {
     "an unknown way to share": ("a", "share nearest", "mode is 'nearest': needs local or tasks"),
     "an unknown way to assign": ("a", "assign random 1 1", "mode is 'random': needs one of none"),
     "no task manager": ("a", "assign none 0 1", "0 task managers with 1 slots"),
-    "an unknown option": ("a\nset pipeline.chaining false", "", "'pipeline.chaining' is no option"),
+    "an unknown option": ("a\nset pipeline.chaining false", "", "chaining' is not an option"),
     "an option's value": ("a\nset execution.runtime-mode sometimes", "", "'sometimes' is not one"),
 }

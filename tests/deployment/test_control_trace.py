@@ -109,5 +109,5 @@ def test_a_place_too_few_and_one_too_many() -> None:
     fewer = {task: place for task, place in places.items() if task != ("b", 2)}
     with pytest.raises(ValueError, match=r"\('b', 2\) has no place"):
         control_trace(graph, fewer)
-    with pytest.raises(ValueError, match=r"\('z', 0\) is no subtask"):
+    with pytest.raises(ValueError, match=r"\('z', 0\) is not a subtask"):
         control_trace(graph, {**places, ("z", 0): (0, 0)})

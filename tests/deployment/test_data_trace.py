@@ -82,7 +82,7 @@ def test_a_channel_within_a_task_manager_has_none() -> None:
 @pytest.mark.parametrize(
     ("edge", "receiver", "text"),
     [
-        ("source->snk", 0, "'source->snk' is no edge of the job: it has source->sink"),
+        ("source->snk", 0, "'source->snk' is not an edge of the job: it has source->sink"),
         (EDGE, 1, "source->sink has no channel 0 to 1: it has 0 to 0"),
     ],
 )

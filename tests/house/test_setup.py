@@ -122,7 +122,7 @@ def test_folder_that_is_no_environment_is_left_alone(bare_checkout):
     precious.touch()
     outcome = bare_checkout.start("pipeline.py", FLOWCONTROL_VENV=str(precious.parent))
     assert outcome.status == 1
-    assert "it is no virtual environment" in outcome.err
+    assert "it is not a virtual environment" in outcome.err
     assert precious.exists()
     assert tools(outcome) == []
 

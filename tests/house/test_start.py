@@ -294,7 +294,7 @@ REFUSED = [
     ([], "usage:"),
     (["--master", "local[2]"], "usage:"),
     (["--master"], "--master needs a value"),
-    (["--no-such-option", "pipeline.py"], "--no-such-option is no option"),
+    (["--no-such-option", "pipeline.py"], "--no-such-option is not an option"),
     (["pipeline.jar"], "must end in .py"),
     (["missing.py"], "no file missing.py"),
 ]

@@ -156,7 +156,7 @@ def test_seconds_beyond_64_bits_of_milliseconds_are_refused() -> None:
 def test_a_row_of_another_type_is_named(
     wanted: RowNeeds, fitting: str, place: str, noun: str, before: int
 ) -> None:
-    """A CSV file's column is of texts as soon as one of them is no time, or no number."""
+    """A CSV file's column is of texts as soon as one of them is not a time, or no number."""
     rows = [*[fitting] * before, "abc", fitting, "abc", fitting]
     text = refused(pa.table({"x": rows}), wanted, 7)
     assert text.startswith(f"{place}: 'x' of rows.csv is 'abc' in row {before + 1}, which is no")
@@ -174,7 +174,7 @@ def test_a_missing_number_among_texts_is_none() -> None:
 
 def test_an_infinite_value_is_refused() -> None:
     text = refused(pa.table({"x": [1.0, float("-inf")]}), needs(None, (), ["x"]))
-    assert "stages[0].input: 'x' of rows.csv is -inf in row 2, which is no finite number" in text
+    assert "stages[0].input: 'x' of rows.csv is -inf in row 2, which is not a finite number" in text
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_whole_number_beyond_what_windows_hold_is_refused(value: int, kind: An
 def test_a_key_without_a_text_is_refused(keys: Any, kind: str) -> None:
     table = pa.table({"k": keys})
     text = refused(table, needs(None, ["k"]))
-    assert text.startswith("stages[0].input: 'k' of rows.csv is no key: values of its type,")
+    assert text.startswith("stages[0].input: 'k' of rows.csv is not a key: values of its type,")
     assert kind in text
     assert "name another column" in text
 

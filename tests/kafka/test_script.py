@@ -33,8 +33,8 @@ def last_line(done):
     ("words", "said"),
     [
         (["start", "now"], "after start stand options only"),
-        (["start", "--port", "65536"], "--port 65536 is no port"),
-        (["start", "--port", "many"], "--port many is no port"),
+        (["start", "--port", "65536"], "--port 65536 is not a port"),
+        (["start", "--port", "many"], "--port many is not a port"),
         (["start", "--prot", "1"], "there is no option --prot"),
         (["topic", "orders"], "after topic stand NAME PARTITIONS"),
         (["topic", "orders", "0"], "1 to 99999 partitions, not 0"),

@@ -55,7 +55,7 @@ def test_what_is_not_there_says_so(storage):
         storage.read("none")
     with pytest.raises(FileNotFoundError):
         storage.open_input("none")
-    storage.delete("none")  # gone already is no error
+    storage.delete("none")  # gone already is not an error
 
 
 def test_a_file_is_created_once(storage):

@@ -107,7 +107,7 @@ def test_what_was_altered_is_what_the_link_says_from_then_on(tmp_path):
         ({"floating_buffers": -1}, "floating_buffers is -1: needs a whole number from 0"),
         ({"buffer_bytes": "1mb"}, "buffer_bytes cannot change"),
         ({"schema": "a int"}, r"schema is not altered here: .*evolve_schema=True"),
-        ({"detach": 4}, "detach is no setting: align_s, channels, detach_after_bytes, event_time"),
+        ({"detach": 4}, "detach is not a setting: align_s, channels, detach_after_bytes, event"),
         ({}, "say what to change: align_s, channels, detach_after"),
         ({"detach_after_bytes": 0}, "detach_after_bytes is 0: needs a whole number from 1"),
         ({"target_batch_s": 0.01}, "target_batch_s is 0.01: needs seconds"),

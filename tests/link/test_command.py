@@ -82,7 +82,7 @@ def test_a_link_is_created_once(tmp_path, capsys):
     assert main(["link", "create", path]) == 2
     assert "a link is there already" in capsys.readouterr().err
     assert main(["link", "create", str(tmp_path / "new"), "--set", "chanels=4"]) == 2
-    assert "chanels is no setting of a link" in capsys.readouterr().err
+    assert "chanels is not a setting of a link" in capsys.readouterr().err
     assert main(["link", "create", str(tmp_path / "new"), "--set", "channels=0"]) == 2
     assert not (tmp_path / "new").exists()
 

@@ -195,7 +195,7 @@ ODD_OPTIONS = {
                  ("-5", WINDOW.format("-5")), ("0", WINDOW.format("0")),
                  ("inf", WINDOW.format("inf"))],
     "now": [("nan", "now is 'nan': needs a number"), ("0", "now is 0: needs Unix time")],
-    "windows_s": [("5", "windows_s is no option: there are link, window_s, now")],
+    "windows_s": [("5", "windows_s is not an option: there are link, window_s, now")],
     "storage_options": [("oops", "storage_options is 'oops': needs JSON"),
                         ("[1]", "storage_options is '[1]': needs JSON")],
 }  # fmt: skip

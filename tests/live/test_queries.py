@@ -18,7 +18,7 @@ from flowcontrol.live.rows import row_schemas
 from flowcontrol.live.source import StageReader
 
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
-BROKEN = "Traceback ...\nValueError: 7 is no number\n=== Streaming Query ==="
+BROKEN = "Traceback ...\nValueError: 7 is not a number\n=== Streaming Query ==="
 
 
 class Query:
@@ -108,7 +108,7 @@ def test_a_query_that_ends_unasked_ends_the_run(
 
     stages = StageQueries(Spark(), job, paths, row_schemas(job, {}), "run")  # type: ignore[arg-type]
     monkeypatch.setattr(stages, "_start", lambda stage: Ended() if stage == "sink" else Waiting())
-    text = "7 is no number" if failed_since else "ended after 0 of 18 rounds, and nobody"
+    text = "7 is not a number" if failed_since else "ended after 0 of 18 rounds, and nobody"
     with pytest.raises(RunError, match=f"stage sink: .*{text}") as caught:
         stages.run(lambda *_: None)
     if not failed_since:
@@ -198,7 +198,7 @@ def test_not_for_ever(run: Callable[..., list[str]], tmp_path: Path) -> None:
 
 
 def test_any_other_failure_ends_the_run(run: Callable[..., list[str]], tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="stage source: ValueError: 7 is no number") as caught:
+    with pytest.raises(RunError, match="stage source: ValueError: 7 is not a number") as caught:
         run(source=[BROKEN])
     assert str(tmp_path / "failure.txt") in str(caught.value)
     assert (tmp_path / "failure.txt").read_text() == BROKEN

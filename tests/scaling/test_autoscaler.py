@@ -431,7 +431,7 @@ def test_it_refuses_what_it_cannot_read():
         job.step(20, numRecordsOut=-1)
     with pytest.raises(ValueError, match=r"map\.max_parallelism: None is out of range"):
         job.step(20, max_parallelism=None)
-    with pytest.raises(ValueError, match=r"map\.inputs: 'nobody' is no vertex"):
+    with pytest.raises(ValueError, match=r"map\.inputs: 'nobody' is not a vertex"):
         job.step(20, inputs={"nobody": "hash"})
     with pytest.raises(ValueError, match="vertices: none"):
         own.observe(30, {})

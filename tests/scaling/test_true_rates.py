@@ -196,7 +196,7 @@ def test_it_follows_the_table(step):
         (([("a", "b")], {"a": [(0, 1)], "b": [(0, 0)]}), "rates['b']: 0 records/s, while 1"),
         (
             ([("a", "b")], {"a": [(0, 1)], "b": [(1, 1)]}, {"b": 2}),
-            "source_rates: 'b' is no source",
+            "source_rates: 'b' is not a source",
         ),
         (([("a", "b")], {"a": [(0, 1)], "b": [(1, 1)]}, {"a": math.inf}), "source_rates['a']: inf"),
         (([("a", "b")], {"a": [(0, 1)], "b": [(1, 1)]}, None, -0.1), "factor: -0.1"),

@@ -86,7 +86,7 @@ def test_the_mode_of_alignment_follows_key_and_version():
         ("excluded.periods", "9:00:00-10:00:00", "nothing is scaled is not emulated"),
         ("memory.tuning.enabled", True, "is not emulated"),
         ("metrics.busy-time.aggregator", "MEDIAN", "'MEDIAN' is not one of max, avg, min"),
-        ("vertex.exclude.ids", 3, "3 is no list of names"),
+        ("vertex.exclude.ids", 3, "3 is not a list of names"),
     ],
 )
 def test_it_refuses_with_key_value_and_remedy(key, value, text):

@@ -224,7 +224,7 @@ def test_a_key_is_read_where_the_rows_are_replayed(clock: Any) -> None:
 
 
 def test_there_is_no_third_clock(changed: Any) -> None:
-    with pytest.raises(ValueError, match="'wall' is no clock"):
+    with pytest.raises(ValueError, match="'wall' is not a clock"):
         check_clock(parse_scenario(changed()), "wall")  # type: ignore[arg-type]
 
 

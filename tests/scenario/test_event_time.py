@@ -118,7 +118,7 @@ def test_a_column_of_other_formats(tmp_path: Any, format: str) -> None:
     rows = {"format": format, "path": str(tmp_path / "rows.parquet")}
     found = scenario_with({"input": rows, "event_time": {"column": "t"}}).event_time_of("a")
     assert found is not None
-    with pytest.raises(ScenarioError, match="'n' is no time: its type is int64"):
+    with pytest.raises(ScenarioError, match="'n' is not a time: its type is int64"):
         scenario_with({"input": rows, "event_time": {"column": "n"}})
 
 

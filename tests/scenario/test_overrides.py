@@ -42,7 +42,7 @@ def test_paths(path: str, parts: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", ["", ".", "a.", "a..b", ".a", "a[x]", 'a."b', "a=b"])
 def test_what_is_no_path(path: str) -> None:
-    with pytest.raises(ValueError, match="is no path"):
+    with pytest.raises(ValueError, match="is not a path"):
         split_path(path)
 
 
@@ -134,8 +134,8 @@ def test_items_are_found_by_position_and_by_name() -> None:
         ("stages[2].x=1", "stages[2].x", "'2' is none of 2 items"),
         ("seed.x=1", "seed.x", "there is no 'x' in 1: write a mapping in its place, {x: ...}"),
         ("seed=[1", "seed", "cannot be set"),
-        ("seed..x=1", "seed..x", "is no path"),
-        ("=3", "=3", "is no path"),
+        ("seed..x=1", "seed..x", "is not a path"),
+        ("=3", "=3", "is not a path"),
     ],
 )
 def test_changes_that_cannot_be_made(override: str, place: str, text: str) -> None:

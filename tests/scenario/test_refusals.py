@@ -194,7 +194,7 @@ STAGES = [
     row(
         ("stages/1/stalls", [{"at_s": 1, "for_s": 1, "subtasks": [3]}]),
         "stages[1].stalls[0].subtasks",
-        "3 is no subtask",
+        "3 is not a subtask",
         "there are 3",
     ),
 ]

@@ -24,10 +24,12 @@ TOTALS = [
     row(
         [UNRATED, (TOTAL, [1, 2, 3])],
         "stages[1].total_rate",
-        "[1, 2, 3] is no rate of all subtasks together",
+        "[1, 2, 3] is not a rate of all subtasks together",
         "service_rate take",
     ),
-    row([UNRATED, (TOTAL, [])], "stages[1].total_rate", "[] is no rate of all subtasks together"),
+    row(
+        [UNRATED, (TOTAL, [])], "stages[1].total_rate", "[] is not a rate of all subtasks together"
+    ),
     row([UNRATED, (TOTAL, -1)], "stages[1].total_rate", "-1 is out of range", "at least 0"),
     row([UNRATED, (TOTAL, "5")], "stages[1].total_rate", "'5' is not a number", "without quotes"),
     row([UNRATED, (TOTAL, "5k")], "stages[1].total_rate", "'5k' is not a number", "; write 5000"),

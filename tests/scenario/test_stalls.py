@@ -144,5 +144,5 @@ def test_stalls_of_a_file_reach_the_rates(changed: Any) -> None:
 @pytest.mark.parametrize("subtask", [-1, 2])
 def test_there_is_no_such_subtask(subtask: int) -> None:
     for ask in (stage(None, [], source=False).rates, stage(None, [], source=False).stalled):
-        with pytest.raises(IndexError, match="is no subtask of 's': there are 2"):
+        with pytest.raises(IndexError, match="is not a subtask of 's': there are 2"):
             ask(subtask)

@@ -34,7 +34,7 @@ CPU_NEAR: Final = 0.8
 """Load over cores from which the processors limit."""
 
 CPU_LOW: Final = 0.5
-"""Load over cores below which busy tasks wait for something that is no processor."""
+"""Load over cores below which busy tasks wait for something that is not a processor."""
 
 
 @dataclass(frozen=True)

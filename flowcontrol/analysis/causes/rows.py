@@ -85,7 +85,7 @@ def by_vertex(tables: Mapping[str, Any]) -> dict[str, Vertex]:
 
 
 def _check_figure(value: Any, place: str) -> None:
-    """Raise ValueError for what is no number from 0 on, such as the NaN of an untimed task."""
+    """Raise ValueError for what is not a number from 0 on, such as the NaN of an untimed task."""
     if not isinstance(value, Real) or not 0 <= float(value) < inf:
         raise ValueError(f"{place} is {value!r}: state a number from 0 on, 0 if it is not known")
 

@@ -86,7 +86,7 @@ def advise(
     '4 subtasks of sink instead of 1'
     """
     if goal is not None and goal not in GOALS:
-        text = f"{goal!r} is no goal: use one of {', '.join(GOALS)}"
+        text = f"{goal!r} is not a goal: use one of {', '.join(GOALS)}"
         raise ScenarioError([Problem("--for", text)], "command")
     with silenced(quiet):
         base = varied_base(scenario, overrides)

@@ -176,7 +176,7 @@ def _checked_source(scenario: Scenario, source: str) -> Stage:
             return stage
     names = ", ".join(stage.name for stage in sources)
     known = any(stage.name == source for stage in scenario.stages)
-    what = "is no source: edges lead to it" if known else "is no stage of the scenario"
+    what = "is not a source: edges lead to it" if known else "is not a stage of the scenario"
     raise ScenarioError([Problem("--stage", f"{source!r} {what}; use one of {names}")], "command")
 
 

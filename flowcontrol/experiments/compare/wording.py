@@ -67,8 +67,8 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _through(figures: Figures) -> str:
     if figures.of_limit is None:
-        return f"Brought through {number(figures.consumed)} records"
-    return f"Brought through {percent(figures.of_limit)} of what the job can carry"
+        return f"Delivered {number(figures.consumed)} records"
+    return f"Delivered {percent(figures.of_limit)} of what the job can carry"
 
 
 def _ahead(figures: Figures) -> list[str]:

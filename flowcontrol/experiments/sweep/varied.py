@@ -226,7 +226,8 @@ def read_values(text: str) -> tuple[Any, ...]:
     try:
         items = read_yaml_value(f"[{text}]")
     except yaml.YAMLError as error:
-        raise ValueError(f"{show(text)} is no list of values with commas between them") from error
+        what = "is not a list of values with commas between them"
+        raise ValueError(f"{show(text)} {what}") from error
     values: list[Any] = []
     for item in items:
         is_range = isinstance(item, str) and _LIKE_A_RANGE.fullmatch(item)
@@ -253,7 +254,7 @@ def plain_values(values: Iterable[Any]) -> tuple[Any, ...]:
         If there are none or too many, or one is not finite, not JSON, or repeated.
     """
     if not isinstance(values, Iterable) or isinstance(values, Mapping):
-        raise ValueError(f"{show(values)} is no list of values")
+        raise ValueError(f"{show(values)} is not a list of values")
     plain: list[Any] = []
     seen: set[str] = set()
     for value in values:
@@ -277,7 +278,7 @@ def _json(value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{show(value)} is no value that a scenario file can state") from error
+        raise ValueError(f"{show(value)} is not a value that a scenario file can state") from error
 
 
 def _points(text: str) -> list[int] | list[float]:
@@ -285,7 +286,7 @@ def _points(text: str) -> list[int] | list[float]:
     match = _RANGE.fullmatch(text)
     if match is None:
         raise ValueError(
-            f"{show(text)} is no range: write START:STOP:COUNT, COUNT points with both ends "
+            f"{show(text)} is not a range: write START:STOP:COUNT, COUNT points with both ends "
             "included, such as 1000:10000:50"
         )
     start, stop = (exact(read_yaml_value(end)) for end in match.group(1, 2))

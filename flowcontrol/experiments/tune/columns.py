@@ -18,7 +18,7 @@ _AFTER: Final = (
         "state",
         "string",
         "",
-        "run, or refused: the point is no scenario that can run, so nothing was.",
+        "run, or refused: the point is not a scenario that can run, so nothing was.",
     ),
     Column("reason", "string", "", "Why it was refused; empty for others."),
     Column("feasible", "bool", "", "Whether it was run and satisfies every constraint."),

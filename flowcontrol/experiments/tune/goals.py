@@ -154,7 +154,7 @@ def _constraint(text: str, scenario: Scenario, problems: list[Problem]) -> Const
     place = f"--subject-to {show(text)}"
     parts = _CONSTRAINT.fullmatch(text)
     if parts is None or parts[2] not in ("<=", ">="):
-        found = "is no" if parts is None else f"{parts[2]} is no operator here: write a"
+        found = "is no" if parts is None else f"{parts[2]} is not an operator here: write a"
         example = "FIGURE<=LIMIT or FIGURE>=LIMIT, such as sink.latency_p99_ms<=200"
         start = "" if parts is not None else "it "
         problems.append(Problem(place, f"{start}{found} {example}"))
@@ -196,16 +196,16 @@ def read_limit(text: str, measure: Measure) -> float:
     Raises
     ------
     ValueError
-        If it is no finite number, or the unit is of another kind.
+        If it is not a finite number, or the unit is of another kind.
     """
     example, units = _KINDS.get(measure.unit, (f"100 or '100 {measure.unit}'", {}))
     means = f"{measure.name} is {f'in {measure.unit}' if measure.unit else 'a ratio'}"
     match = _LIMIT.fullmatch(text)
     if match is None:
-        raise ValueError(f"{show(text)} is no limit: {means}: write a number, such as {example}")
+        raise ValueError(f"{show(text)} is not a limit: {means}: write a number, such as {example}")
     number, unit = float(match[1]), match[2]
     if not math.isfinite(number):
-        raise ValueError(f"{show(text)} is no finite number: {means}: write {example}")
+        raise ValueError(f"{show(text)} is not a finite number: {means}: write {example}")
     if unit in ("", measure.unit):
         return number
     if unit.lower() not in units:

@@ -108,5 +108,5 @@ def in_order(values: Sequence[Any]) -> list[Any] | None:
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return value

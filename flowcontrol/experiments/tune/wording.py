@@ -87,7 +87,7 @@ def counts(tuning: Tuning) -> str:
     ran, refused = len(verdict.ran), len(verdict.outcomes) - len(verdict.ran)
     text = f"{ran:,} of {tuning.plan.space.size:,} points were run"
     if refused:
-        text += f", {refused:,} more are no scenario that can run"
+        text += f"; {refused:,} more were not valid scenarios"
     if tuning.plan.goals.constraints:
         text += f"; {len(verdict.feasible):,} satisfy every constraint"
     if tuning.ended_early:

@@ -98,7 +98,7 @@ class _FiguresReader(DataSourceReader):
         if self._now is not None and not 0 < self._now < float("inf"):
             wrong.append(f"now is {self._now:g}: needs Unix time, seconds, above 0")
         wrong += [
-            f"{key} is no option: there are link, window_s, now and storage_options"
+            f"{key} is not an option: there are link, window_s, now and storage_options"
             for key in given
             if key != "path"
         ]

@@ -44,7 +44,7 @@ def open_monitors(paths: Sequence[str], window_s: float = WINDOW_S) -> list[Link
     Raises
     ------
     LinkError, LedgerError
-        If one of the paths is no link, or no path.
+        If one of the paths is not a link, or no path.
     """
     absolute = [read_place(path).root for path in paths]
     named = zip(absolute, labels(absolute), strict=True)

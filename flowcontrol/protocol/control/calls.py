@@ -97,7 +97,7 @@ def move(before: S, after: S) -> S:
     -----
     Javadoc of ``ExecutionState``, and the calls of ``transitionState`` in ``Execution`` and
     ``DefaultExecutionGraph``. A task that was never deployed is cancelled at once, one that was is
-    asked to stop (CANCELING). A report of an attempt that has ended is no transition: its
+    asked to stop (CANCELING). A report of an attempt that has ended is not a transition: its
     receiver passes it over.
 
     Examples

@@ -163,7 +163,7 @@ class HeartbeatMonitor:
     Notes
     -----
     A call fails at once when the other's host refuses the connection; a call that is only not
-    answered is no failure, and runs into the timeout. An answer sets both back.
+    answered is not a failure, and runs into the timeout. An answer sets both back.
     """
 
     start: int

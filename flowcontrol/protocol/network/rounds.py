@@ -255,7 +255,7 @@ def write_bytes(
 ) -> int:
     """Append bytes of one record to a subpartition, as far as buffers can be had.
 
-    ``is_mark`` 1: it is no record but a watermark or a status, which is serialised like one.
+    ``is_mark`` 1: it is not a record but a watermark or a status, which is serialised like one.
 
     Returns
     -------

@@ -17,7 +17,7 @@ BUFFER = 2
 EVENT = 3
 """An event was polled."""
 EMPTY = 4
-"""A finished buffer with nothing unread was removed, which is no message."""
+"""A finished buffer with nothing unread was removed, which is not a message."""
 
 
 def open_buffer(own: Subpartition, limit: int) -> None:
@@ -33,7 +33,7 @@ def open_buffer(own: Subpartition, limit: int) -> None:
 def append_bytes(own: Subpartition, nbytes: int, left: int, is_mark: int = 0) -> None:
     """Append bytes to the open buffer; with none left of the record, it ends there.
 
-    ``is_mark`` 1: it is no record but a watermark or a status.
+    ``is_mark`` 1: it is not a record but a watermark or a status.
     """
     own.filled += nbytes
     own.unread += nbytes

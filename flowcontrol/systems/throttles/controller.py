@@ -40,7 +40,7 @@ class SourceObservation(NamedTuple):
 
 
 class TaskObservation(NamedTuple):
-    """One subtask of a stage that is no source, at the end of a round.
+    """One subtask of a stage that is not a source, at the end of a round.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class ControllerSettings(NamedTuple):
     round_us : int
         Length of a round, microseconds.
     spouts_above : mapping of str to sequence of str
-        By stage that is no source, the source stages from which it can be reached.
+        By stage that is not a source, the source stages from which it can be reached.
     """
 
     values: Mapping[str, float]

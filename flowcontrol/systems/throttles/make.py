@@ -60,7 +60,7 @@ def make_controller(
     round_us : int
         Length of a round, microseconds.
     spouts_above : mapping of str to sequence of str
-        By stage that is no source, the source stages from which it can be reached.
+        By stage that is not a source, the source stages from which it can be reached.
 
     Returns
     -------

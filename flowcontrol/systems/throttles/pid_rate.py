@@ -2,9 +2,9 @@
 
 ``JobGenerator``, ``JobScheduler`` (one job at a time), ``PIDRateEstimator.compute``,
 ``RateController``, ``RateLimiter`` and ``DirectKafkaInputDStream`` of Apache Spark's streaming
-module (1.5 to 4.x). The "integral" part is no accumulator: it is the share of the batch interval
-that batches have waited, so nothing winds up. Records wait in the log; a batch names those that it
-has, waits for the batches before it, and is read when it runs.
+module (1.5 to 4.x). The "integral" part is not an accumulator: it is the share of the batch
+interval that batches have waited, so nothing winds up. Records wait in the log; a batch names those
+that it has, waits for the batches before it, and is read when it runs.
 
 Where this differs from Spark:
 

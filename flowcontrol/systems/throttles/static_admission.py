@@ -3,8 +3,8 @@
 ``ProcessingTimeExecutor``, ``MicroBatchExecution``, ``ReadLimit`` and its kinds,
 ``KafkaMicroBatchStream``, Delta's ``DeltaSource`` (Spark 3.0 to 4.2). Kafka Streams' loop
 (``StreamThread.runOnce``) is the same without a trigger: a poll brings what waits, up to
-``max.poll.records``, and the next one follows when those records are done. ``poll.ms`` is no tick:
-only a poll of an empty log waits so long, and the first record ends it.
+``max.poll.records``, and the next one follows when those records are done. ``poll.ms`` is not a
+tick: only a poll of an empty log waits so long, and the first record ends it.
 
 Where this differs from Spark:
 

@@ -168,7 +168,7 @@ def test_a_change_that_fails_is_named_and_the_others_go_on(tmp_path: Path) -> No
         (
             "three-stages.yaml",
             {"goal": "speed"},
-            "--for: 'speed' is no goal: use one of throughput",
+            "--for: 'speed' is not a goal: use one of throughput",
         ),
         ("three-stages.yaml", {"overrides": ["duration_s=-1"]}, "duration_s: -1"),
     ],

@@ -80,8 +80,8 @@ def test_nothing_limits(make: Make, fluid: Any) -> None:
 @pytest.mark.parametrize(
     ("stage", "text"),
     [
-        ("sink", "--stage: 'sink' is no source: edges lead to it; use one of source"),
-        ("sauce", "--stage: 'sauce' is no stage of the scenario; use one of source"),
+        ("sink", "--stage: 'sink' is not a source: edges lead to it; use one of source"),
+        ("sauce", "--stage: 'sauce' is not a stage of the scenario; use one of source"),
     ],
 )
 def test_a_stage_that_is_no_source_is_refused(

@@ -43,7 +43,7 @@ def ran(name, figures, *starved):
 
 def test_a_system_that_does_what_it_should():
     assert system_sentence(ran("flink", GOOD)) == (
-        "Brought through 98 % of what the job can carry, kept its producers even (swing 2 %), "
+        "Delivered 98 % of what the job can carry, kept its producers even (swing 2 %), "
         "followed the slowdown within 3 s and was up again after the release at once. "
         "At most 1,065 records (1 MiB) were in flight; memory was bounded."
     )
@@ -51,7 +51,7 @@ def test_a_system_that_does_what_it_should():
 
 def test_a_system_that_does_not():
     assert system_sentence(ran("storm-1", BAD)) == (
-        "Brought through 98 % of what the job can carry, let its producers swing widely (97 %), "
+        "Delivered 98 % of what the job can carry, let its producers swing widely (97 %), "
         "did not follow the slowdown at 60 s (6,000 records, 3 MiB, piled up at the receiver of "
         "a->b) and was up again after the release at once. At most 1,065 records (1 MiB) were in "
         "flight, until a heap was full at 70 s."
@@ -67,7 +67,7 @@ def test_one_that_is_slow_is_not_said_to_run_ahead():
 def test_what_is_not_known_is_not_said():
     bare = replace(GOOD, of_limit=None, swing=None, changes=(), is_bounded=None)
     assert system_sentence(ran("flink", bare)) == (
-        "Brought through 980 records. At most 1,065 records (1 MiB) were in flight."
+        "Delivered 980 records. At most 1,065 records (1 MiB) were in flight."
     )
 
 

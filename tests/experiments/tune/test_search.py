@@ -149,7 +149,7 @@ def test_the_scenario_as_given_is_asked_for_first(planned, fakes):
     plan = planned(runs=3)
     assert plan.given_point == (2, 8, "8kb")
     assert points(search(plan, fakes))[0] == (2, 8, "8kb")
-    # Written another way it is the same; where one key has another value it is no point.
+    # Written another way it is the same; where one key has another value it is not a point.
     assert planned(vary={fakes.SEGMENT: "4096,8192"}).given_point == (8192,)
     assert planned(vary={fakes.SEGMENT: "4kb,16kb", fakes.EXCLUSIVE: "2,3"}).given_point is None
 

@@ -247,7 +247,7 @@ def test_refused_points_are_in_the_table_with_their_reason(run, fakes):
         assert (row["variant"], row["feasible"], row["missed_by"]) == ("", False, None)
     assert result.summary["refused"] == len(refused)
     assert result.summary["runs"] == 9 - len(refused)
-    assert "more are no scenario that can run" in result.sentence
+    assert "more were not valid scenarios" in result.sentence
 
 
 def test_a_run_that_fails_ends_the_search_and_the_same_call_retries_it(run, fakes):

@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a slide above the size": ({"window": ("sliding", 10, 11)}, "needs at most its size, 10"),
     "an offset of a slide": ({"window": ("sliding", 10, 5, 5)}, "offset .* is 5 ms: needs -4 to 4"),
     "a negative one": ({"window": ("tumbling", 10, -10)}, "offset .* is -10 ms: needs -9 to 9"),
-    "a gap that is no number": ({"window": ("session", "5 s")}, "gap of the session is '5 s'"),
+    "a gap that is not a number": ({"window": ("session", "5 s")}, "gap of the session is '5 s'"),
 }
 
 
@@ -57,7 +57,7 @@ def test_refused(name: str) -> None:
 
 
 BAD_ROWS: dict[str, tuple[Any, str]] = {
-    "a time that is no number": (([1], ["late"]), "time of row 0 of input 1 is 'late'"),
+    "a time that is not a number": (([1], ["late"]), "time of row 0 of input 1 is 'late'"),
     "a truth value": (([1], [True]), "time of row 0 of input 1 is True"),
     "a time beyond 64 bits": (([1], [2, LONGEST + 1]), "time of row 1 of input 1"),
     "a row of three": (([1], [(1, "a", 2)]), r"row 0 of input 1 is \(1, 'a', 2\): needs a time"),

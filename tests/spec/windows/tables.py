@@ -106,7 +106,7 @@ ASSIGNERS: list[Table] = [
         "a10\n w14 -> a=1 [5,15)\n w19 -> a=1 [10,20)\n w1000 ->",
     ),
     (
-        "sliding: a size that is no multiple of the slide",
+        "sliding: a size that is not a multiple of the slide",
         {"assigner": ("sliding", 10, 4, 0)},
         """
         a9
