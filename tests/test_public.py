@@ -126,7 +126,7 @@ def test_a_result_has_its_parts_and_shows_itself(name: str, here: Path) -> None:
         frame = result.to_pandas(table)
         assert len(frame) > 0
         assert columns <= set(frame.columns)
-    with pytest.raises(RunError, match="'stagse' is no table of this result: use one of "):
+    with pytest.raises(RunError, match="'stagse' is not a table of this result: use one of "):
         result.to_pandas("stagse")
     if name in ("capacity", "plan"):
         assert result.report is None

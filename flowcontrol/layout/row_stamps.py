@@ -297,4 +297,4 @@ def _why_misfit(value: Any, wanted: str) -> str:
     """Return why a value is not what a column should hold."""
     if isinstance(value, int):
         return f"a window cannot add up: whole numbers lie between {c.LEAST:,} and {c.MOST:,}"
-    return f"is no {'finite ' * isinstance(value, float)}{wanted}"
+    return f"is not a {'finite ' * isinstance(value, float)}{wanted}"

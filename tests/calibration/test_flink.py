@@ -257,6 +257,6 @@ def test_a_drawn_job_comes_back(synthesise: ModuleType, draw_until: Any) -> None
         assert [one for one in draft.contradictions if "not settled" not in one.sentence] == []
 
     # Hard is a stage that limits, and one that does not.
-    draw_until(look, lambda: len(limited) > 1, 10)
+    draw_until(look, lambda: None in limited and len(limited) > 1, 20)
     assert None in limited
     assert len(limited) > 1

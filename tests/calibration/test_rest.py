@@ -149,8 +149,8 @@ def _deep(peer: socket.socket) -> None:
         (_cut, "cannot be reached"),
         (_garbage, "cannot be reached"),
         (_silence, "cannot be reached"),
-        (_page, "something else than JSON"),
-        (_deep, "something else than JSON"),
+        (_page, "does not answer with JSON"),
+        (_deep, "does not answer with JSON"),
     ],
 )
 def test_an_answer_that_is_none(answer: Answer, text: str) -> None:

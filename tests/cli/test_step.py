@@ -38,7 +38,7 @@ REFUSED = [
         ["--from", "1", "--to", "2", "--systems", ","],
         ["names no system: name one, or leave it out\n"],
     ),
-    (["--from", "1", "--to", "2", "--out", "lanes.yaml"], ["--out", "no page of steps"]),
+    (["--from", "1", "--to", "2", "--out", "lanes.yaml"], ["--out", "not a page of steps"]),
     (["--from", "1", "--to", "2", "--out", "."], ["--out"]),
     (
         ["--from", "0", "--to", "6", "--set", "round_ms=0.1"],

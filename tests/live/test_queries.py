@@ -108,7 +108,7 @@ def test_a_query_that_ends_unasked_ends_the_run(
 
     stages = StageQueries(Spark(), job, paths, row_schemas(job, {}), "run")  # type: ignore[arg-type]
     monkeypatch.setattr(stages, "_start", lambda stage: Ended() if stage == "sink" else Waiting())
-    text = "7 is not a number" if failed_since else "ended after 0 of 18 rounds, and nobody"
+    text = "7 is not a number" if failed_since else "ended after 0 of 18 rounds, and this process"
     with pytest.raises(RunError, match=f"stage sink: .*{text}") as caught:
         stages.run(lambda *_: None)
     if not failed_since:

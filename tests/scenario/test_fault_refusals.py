@@ -57,7 +57,7 @@ CHECKPOINTS = [
     option(("options/task.checkpoint.alignment.max-size", 0), "must be positive or -1 (infinite)"),
     option(("options/task.checkpoint.alignment.max-size", -2), "-2 is out of range",
            "must be positive or -1 (infinite)"),
-    option((f"{CHECKPOINT}intervall", 1), "no option of Flink", "checkpointing.interval'"),
+    option((f"{CHECKPOINT}intervall", 1), "not an option of Flink", "checkpointing.interval'"),
     option((f"{RESTART}type", "sometimes"), "'sometimes'", "none, fixed-delay, failure-rate"),
     option(("options/restart-strategy", True), "true is not one of"),
     option([("options/restart-strategy.type", "none"), ("options/restart-strategy", "none")],

@@ -113,7 +113,7 @@ REFUSED = [
     (("jobs/1/stop_at_s", 10.5), "jobs[1].stop_at_s", "10.5 is after the end of the run, 10"),
     (("jobs/1/stages/0/emit_rate", -1), "jobs[1].stages[0].emit_rate", "-1"),
     (("jobs/1/stages/1/name", "b"), "jobs[1].stages[1].name", "name of jobs[0].stages[1] too"),
-    (("jobs/1/stages/1/placement", [2]), "jobs[1].stages[1].placement[0]", "no task manager"),
+    (("jobs/1/stages/1/placement", [2]), "jobs[1].stages[1].placement[0]", "not a task manager"),
     (("jobs/1/edges/0/to", "b"), "jobs[1].edges[0].to", "a stage of the job 'first'"),
     (("jobs/1/edges/0/to", "e"), "jobs[1].edges[0].to", "unknown stage 'e'"),
     (("jobs/1/edges/0/partitioner", "custom"), "jobs[1].edges[0].channel_weights", "custom needs"),

@@ -50,7 +50,7 @@ ELSEWHERE = (
     "system=flink-1.4,options", "max-size=0",
     "0.0005 is out of range", "1.0001", "0.0001", "for 2 subtasks", "offset_s: [] is empty",
     "replays no rows", "is not a time", "unknown column", "beside column", "edges lead to 'sink'",
-    "structured-streaming is Spark's", "knows no batches", "no multiple of round_ms",
+    "structured-streaming is Spark's", "knows no batches", "not a multiple of round_ms",
     "a delay and nothing else", "the window of 'sink'", "size_s: 0.0005",
     "1.0005", "each record would be in",
     "parameters", "has no grid", "nothing is late", "no event time", "sends no watermark",

@@ -154,7 +154,7 @@ def _constraint(text: str, scenario: Scenario, problems: list[Problem]) -> Const
     place = f"--subject-to {show(text)}"
     parts = _CONSTRAINT.fullmatch(text)
     if parts is None or parts[2] not in ("<=", ">="):
-        found = "is no" if parts is None else f"{parts[2]} is not an operator here: write a"
+        found = "is not a" if parts is None else f"{parts[2]} is not an operator: write a"
         example = "FIGURE<=LIMIT or FIGURE>=LIMIT, such as sink.latency_p99_ms<=200"
         start = "" if parts is not None else "it "
         problems.append(Problem(place, f"{start}{found} {example}"))
