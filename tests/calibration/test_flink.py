@@ -203,7 +203,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     edges, carried = [], offered
     for number in range(1, count + 1):
         parallelism = draw(STAGES)
-        factor = draw(st.sampled_from([0.6, 0.9, 1.4, 2.5]))
+        factor = draw(st.sampled_from([1.4, 0.6, 0.9, 2.5]))
         selectivity = draw(st.sampled_from([0.25, 0.5, 1, 1.5])) if number < count else 1
         stage = {"name": f"s{number}", "parallelism": parallelism, "selectivity": selectivity}
         stage["service_rate"] = round(carried * factor / parallelism, 1)
