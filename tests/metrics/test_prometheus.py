@@ -55,7 +55,7 @@ def test_names_and_labels(scope: str, name: str, expected: str, labels: dict[str
 
 @pytest.mark.parametrize("scope", ["a.b", "h.taskmanager.t.job", "h.jobmanager.j.x", "h.other.t"])
 def test_another_scope_is_refused(scope: str) -> None:
-    with pytest.raises(ValueError, match="no scope of the table metrics"):
+    with pytest.raises(ValueError, match="not a scope of the table metrics"):
         prometheus_name(scope, "numRecordsIn")
 
 

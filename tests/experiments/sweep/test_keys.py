@@ -33,7 +33,7 @@ def test_a_key_is_written_one_way(key, path):
 
 @pytest.mark.parametrize("key", ["", "a.", "a]b", "stages[.x"])
 def test_what_is_no_path_is_refused(key):
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="not a path"):
         read_path(key, BASE)
 
 

@@ -101,8 +101,8 @@ def test_a_point_in_words(plan):
     [
         ({}, {}, ["--vary", "nothing is varied"]),
         ({"stages.sink.service_rate": "1,1"}, {}, ["--vary stages.sink.service_rate", "repeated"]),
-        ({"a.": "1"}, {}, ["--vary a.", "no path"]),
-        ({"duration_s": 5}, {}, ["--vary duration_s", "no list"]),
+        ({"a.": "1"}, {}, ["--vary a.", "not a path"]),
+        ({"duration_s": 5}, {}, ["--vary duration_s", "not a list"]),
         ({"stages.sink.service_rate": "1", "stages[2].service_rate": "2"}, {}, ["varied twice"]),
         ({"duration_s": "1"}, {"replications": 0}, ["--replications", "0", "at least 1"]),
         ({"duration_s": "1"}, {"sample": 0}, ["--sample", "0", "at least 1"]),

@@ -66,7 +66,7 @@ def test_the_range_of_the_readme_is_fifty_points_with_both_ends():
         ("1,1", ["1 is repeated"]),
         ("1,1.0", ["1.0 is repeated"]),
         ("1,0:2:3", ["1 is repeated"]),
-        ("[1,2", ["no list of values"]),
+        ("[1,2", ["not a list of values"]),
         (".nan", ["nan is not a value"]),
         (".inf,1", ["inf is not a value"]),
         (" ", ["at least one"]),
