@@ -113,17 +113,6 @@ class InsufficientBuffersError(FlowControlError):
 class NotEnoughSlotsError(FlowControlError):
     """A job needs more slots than its task managers have (``NoResourceAvailableException``).
 
-    Parameters
-    ----------
-    required : int
-        Slots that the job needs.
-    available : int
-        Slots of all task managers.
-    timeout_s : float, default 300
-        ``slot.request.timeout``, s.
-
-    Notes
-    -----
     Flink's tasks wait for ``slot.request.timeout`` in the state SCHEDULED before it says so.
     """
 

@@ -37,44 +37,22 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of content of a folder.
+    """A kind of content of a folder."""
 
-    Attributes
-    ----------
-    noun : str
-        Name in messages.
-    file_name : str
-        The file that says what it is.
-    identity : str
-        Key in that file that stays the same while the content is continued.
-    keys : frozenset of str
-        Further keys that the file has.
-    """
-
-    noun: str
-    file_name: str
-    identity: str
-    keys: frozenset[str]
+    noun: str  # Name in messages
+    file_name: str  # The file that says what it is
+    identity: str  # Key in that file that stays the same while the content is continued
+    keys: frozenset[str]  # Further keys that the file has
 
 
 @dataclass
 class OwnedFolder:
-    """A folder that this process may write to.
+    """A folder that this process may write to."""
 
-    Attributes
-    ----------
-    root : Path
-        Absolute: workers have other current folders.
-    described : dict
-        What it holds, as its file says it.
-    is_resumed : bool
-        Whether the same was begun, or finished, in it before.
-    """
-
-    root: Path
+    root: Path  # Absolute: workers have other current folders
     kind: Kind
-    described: dict[str, Any]
-    is_resumed: bool
+    described: dict[str, Any]  # What it holds, as its file says it
+    is_resumed: bool  # Whether the same was begun, or finished, in it before
     _lock: IO[str]
 
     @property
@@ -101,29 +79,14 @@ def open_owned(
 ) -> OwnedFolder:
     """Prepare a folder of results.
 
-    Parameters
-    ----------
-    root : Path or str
-        The folder, as the user names it: ``~`` and ``file:`` mean what they mean elsewhere.
-    kind : Kind
-        Kind of the new content.
-    described : dict
-        The content of its file, but for ``finished``.
-    is_continued : callable
-        Given what the folder holds, returns whether it is continued.
-    why_kept : callable
-        Given what the folder holds, returns why it must not be replaced; None if it may be.
+    - ``root``: the folder, as the user names it: ``~`` and ``file:`` mean what they mean elsewhere.
+    - ``described``: the content of its file, but for ``finished``.
+    - ``is_continued``: given what the folder holds, returns whether it is continued.
+    - ``why_kept``: given what the folder holds, returns why it must not be replaced; None if it may
+      be.
 
-    Returns
-    -------
-    OwnedFolder
-        Locked for this process.
-
-    Raises
-    ------
-    ScenarioError
-        If the folder cannot be made, another process writes to it, or it holds something that
-        must not be replaced. Nothing was written.
+    Raises ScenarioError if the folder cannot be made, another process writes to it, or it holds
+    something that must not be replaced. Nothing was written.
     """
     with _refusing(root):
         absolute = _resolved(root)
@@ -141,28 +104,11 @@ def open_anew(
 ) -> OwnedFolder:
     """Prepare a folder of results that are quick to make, so that nothing is continued.
 
-    Parameters
-    ----------
-    root : Path or str
-        The folder.
-    kind : Kind
-        Kind of the new content.
-    described : dict
-        The content of its file; ``is_own_place`` is added.
-    named : bool
-        Whether the user named the folder: what it holds is replaced only with ``overwrite``.
-    overwrite : bool
-        Replace what it holds.
+    - ``described``: the content of its file; ``is_own_place`` is added.
+    - ``named``: whether the user named the folder: what it holds is replaced only with
+      ``overwrite``.
 
-    Returns
-    -------
-    OwnedFolder
-        Locked for this process.
-
-    Raises
-    ------
-    ScenarioError
-        As :func:`open_owned`.
+    Raises ScenarioError as :func:`open_owned`.
     """
     why = None
     if named and not overwrite:
@@ -179,10 +125,7 @@ def open_anew(
 def check_anew(root: Path | str, kind: Kind, *, overwrite: bool) -> None:
     """Refuse a named folder as :func:`open_anew` will, before any work; write nothing.
 
-    Raises
-    ------
-    ScenarioError
-        If it holds something that must not be replaced.
+    Raises ScenarioError if it holds something that must not be replaced.
     """
     with _refusing(root):
         found = _check_kind(root, _resolved(root), kind)
@@ -230,10 +173,7 @@ def _resolved(root: Path | str) -> Path:
 def _check_kind(root: Path | str, absolute: Path, kind: Kind) -> dict[str, Any] | None:
     """Return what a folder holds; None if nothing.
 
-    Raises
-    ------
-    ScenarioError
-        If it holds something that is not of this kind.
+    Raises ScenarioError if it holds something that is not of this kind.
     """
     if absolute.exists() and not absolute.is_dir():
         raise folder_refused(f"{root} is a file; name a folder")

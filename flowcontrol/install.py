@@ -18,11 +18,8 @@ UNKNOWN = "PATH_TO_WHEEL"
 def how_to_install(extra: str) -> str:
     """Return the command that installs an extra.
 
-    Parameters
-    ----------
-    extra : str
-        As ``setup.cfg`` has it: ``report``, ``metrics``, ``flights``, ``tune``, ``virtual``,
-        ``spark``.
+    ``extra``: as ``setup.cfg`` has it: ``report``, ``metrics``, ``flights``, ``tune``, ``virtual``,
+    ``spark``.
     """
     place, is_editable = _installed_from()
     option = "-e " if is_editable else ""

@@ -47,12 +47,8 @@ if not _log.handlers:
 def announce_step(step: str, usually: str) -> None:
     """Say that something slow begins now.
 
-    Parameters
-    ----------
-    step : str
-        What is done, such as ``starting Spark``.
-    usually : str
-        How long that usually takes, such as ``4 to 10 s``.
+    - ``step``: what is done, such as ``starting Spark``.
+    - ``usually``: how long that usually takes, such as ``4 to 10 s``.
     """
     if not is_quiet():
         _log.info("%s, usually %s", step, usually)
@@ -79,10 +75,7 @@ def is_quiet() -> bool:
 def quiet(is_wanted: bool = True) -> Iterator[None]:
     """Silence the lines of the block, in this thread.
 
-    Parameters
-    ----------
-    is_wanted : bool, default True
-        False changes nothing.
+    ``is_wanted``: False changes nothing.
     """
     before = _is_quiet.set(is_wanted or _is_quiet.get())
     try:

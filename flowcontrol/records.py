@@ -25,46 +25,22 @@ ColumnType = Literal["int64", "float64", "string", "bool", "timestamp"]
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
+    """One column of a table."""
 
-    Attributes
-    ----------
-    name : str
-        Name in every table, file and frame that carries the column.
-    type : {"int64", "float64", "string", "bool", "timestamp"}
-        A ``timestamp`` holds microseconds in UTC.
-    unit : str
-        Unit of a value; empty for names and other values without one.
-    meaning : str
-        What is counted, exactly.
-    nullable : bool
-        Of results: whether a row may have no value.
-    """
-
-    name: str
-    type: ColumnType
-    unit: str
-    meaning: str
-    nullable: bool = False
+    name: str  # Name in every table, file and frame that carries the column
+    type: ColumnType  # A ``timestamp`` holds microseconds in UTC
+    unit: str  # Unit of a value; empty for names and other values without one
+    meaning: str  # What is counted, exactly
+    nullable: bool = False  # Of results: whether a row may have no value
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its name, what a row is, and its columns in order.
+    """One table: its name, what a row is, and its columns in order."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the folder or frame that holds the table.
-    meaning : str
-        What one row stands for.
-    columns : tuple of Column
-        In the order in which the table is written.
-    """
-
-    name: str
-    meaning: str
-    columns: tuple[Column, ...]
+    name: str  # Name of the folder or frame that holds the table
+    meaning: str  # What one row stands for
+    columns: tuple[Column, ...]  # In the order in which the table is written
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,10 +50,7 @@ class Table:
     def column(self, name: str) -> Column:
         """Return the column called ``name``.
 
-        Raises
-        ------
-        KeyError
-            If the table has no such column; the message lists those it has.
+        Raises KeyError if the table has no such column; the message lists those it has.
         """
         for column in self.columns:
             if column.name == name:
@@ -87,12 +60,9 @@ class Table:
     def arrow_schema(self) -> pa.Schema:
         """Return the Arrow schema of the table.
 
-        Returns
-        -------
-        pyarrow.Schema
-            One nullable field per column, in order. Nullable throughout, because Delta would
-            otherwise refuse a file whose writer left the mark out; which columns of results may
-            be null at all is :attr:`Column.nullable`. Unit and meaning travel as field metadata.
+        Returns one nullable field per column, in order. Nullable throughout, because Delta would
+        otherwise refuse a file whose writer left the mark out; which columns of results may be null
+        at all is :attr:`Column.nullable`. Unit and meaning travel as field metadata.
         """
         return self._schema
 

@@ -42,16 +42,10 @@ OF_FIGURES: Final = ("analysis",)
 def rules_version(*more: str) -> str:
     """Return the version of the program, and a hash of the rules that decide every figure.
 
-    Parameters
-    ----------
-    *more : str
-        Further packages of ``flowcontrol`` that decide, such as those of :data:`OF_FIGURES`.
+    ``more``: further packages of ``flowcontrol`` that decide, such as those of :data:`OF_FIGURES`.
 
-    Returns
-    -------
-    str
-        Such as ``0.1.0+3f2a9c0d11e4``. Any change in the code of the rules changes it; one in
-        comments, descriptions or layout does not.
+    Such as ``0.1.0+3f2a9c0d11e4``. Any change in the code of the rules changes it; one in comments,
+    descriptions or layout does not.
     """
     digest = hashlib.sha256()
     for package in (*BOTH_CLOCKS, *more):

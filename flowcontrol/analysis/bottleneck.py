@@ -48,38 +48,19 @@ LASTING = 0.05
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """The bottleneck of a run.
+    """The bottleneck of a run."""
 
-    Attributes
-    ----------
-    stage : str or None
-        The stage that limited longest; None if nothing limited for long, or if an exchange did.
-    edge : str or None
-        The edge whose exchange limited, if no stage did.
-    subtasks : tuple of int
-        The limiting subtasks of the stage; empty if it limits as a whole.
-    limited_s : float, s
-        Emulated time for which it limited.
-    total_s : float, s
-        Emulated time of the run.
-    sentence : str
-        Names the bottleneck and the evidence.
-    details : tuple of str
-        Sentences with more of both, and with what limited at other times.
-    throttle : str or None
-        The throttle that limited, if neither a stage nor an exchange did.
-    is_of_round : bool
-        Whether the length of the rounds limited, and so nothing can be told of the job.
-    """
-
+    # The stage that limited longest; None if nothing limited for long, or if an exchange did.
     stage: str | None
-    edge: str | None
-    subtasks: tuple[int, ...]
-    limited_s: float
-    total_s: float
-    sentence: str
+    edge: str | None  # The edge whose exchange limited, if no stage did
+    subtasks: tuple[int, ...]  # The limiting subtasks of the stage; empty if it limits as a whole
+    limited_s: float  # Emulated time for which it limited (s)
+    total_s: float  # Emulated time of the run (s)
+    sentence: str  # Names the bottleneck and the evidence
+    # Sentences with more of both, and with what limited at other times.
     details: tuple[str, ...] = ()
-    throttle: str | None = None
+    throttle: str | None = None  # The throttle that limited, if neither a stage nor an exchange did
+    # Whether the length of the rounds limited, and so nothing can be told of the job.
     is_of_round: bool = False
 
     def detail(self) -> dict[str, Any]:
@@ -99,30 +80,18 @@ def find_bottleneck(
 ) -> Bottleneck:
     """Find the bottleneck of a run.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages`` and ``channels`` of the run.
-    scenario : Scenario
-        The scenario that was run.
-    limits : sequence, optional
-        Those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
-    round_us : int, optional
-        Length of the rounds, microseconds; by default what the scenario states.
-
-    Returns
-    -------
-    Bottleneck
-        The limit that lasted longest, if it lasted for at least 5 % of the run, and a sentence
-        with its figures. A stage that limited for as long while it stalled, or while its rate had
-        been lowered, comes before what limited only afterwards, when its backlog was worked off.
-        Where the length of the rounds limited for as long, it is that alone: it falsifies the
-        figures of the other times, too, such as how long a log takes to be read.
-
-    Notes
-    -----
     The rule is the reading of Flink's task metrics: a blocked sink shows as busy, what feeds it
     as back-pressured; the first busy stage that is not itself blocked is the cause.
+
+    - ``tables``: ``stages`` and ``channels`` of the run.
+    - ``limits``: those of :func:`~flowcontrol.analysis.limits.find_limits`, if they are known.
+    - ``round_us``: length of the rounds, microseconds; by default what the scenario states.
+
+    Returns the limit that lasted longest, if it lasted for at least 5 % of the run, and a sentence
+    with its figures. A stage that limited for as long while it stalled, or while its rate had been
+    lowered, comes before what limited only afterwards, when its backlog was worked off. Where the
+    length of the rounds limited for as long, it is that alone: it falsifies the figures of the
+    other times, too, such as how long a log takes to be read.
     """
     tables = panels_of(tables)
     found: dict[str, list[Interval]] = defaultdict(list)

@@ -50,27 +50,15 @@ def find_cause(
 ) -> dict[str, Any] | None:
     """Return what makes checkpoints slow; None if all are quick or nothing dominates.
 
-    Parameters
-    ----------
-    done, tasks : pandas.DataFrame
-        The completed checkpoints, and the subtasks that acknowledged them.
-    tables : mapping of str to pyarrow.Table
-        Results of the run.
-    scenario : Scenario
-        What was run.
-    round_ms : float, ms
-        Length of a round.
+    ``round_ms`` (ms): length of a round.
 
-    Returns
-    -------
-    dict or None
-        ``kind``: ``in_flight`` (the barriers were long on their way), ``channel`` (one channel's
-        was, long after the others), ``upload`` (the asynchronous part), ``sync``; ``slow``, how
-        many checkpoints are; ``stage``, ``subtask``, ``last``, ``e2e_ms``, who most often
-        acknowledged them last and when; the figures that show the cause; ``second`` and
-        ``second_ms``, another part that took long, if one did; ``firing``, the window behind
-        whose timers the barriers waited, if they did; ``others_ms``, when the other
-        subtasks of the stage acknowledged, if much earlier.
+    Returns ``kind``: ``in_flight`` (the barriers were long on their way), ``channel`` (one
+    channel's was, long after the others), ``upload`` (the asynchronous part), ``sync``; ``slow``,
+    how many checkpoints are; ``stage``, ``subtask``, ``last``, ``e2e_ms``, who most often
+    acknowledged them last and when; the figures that show the cause; ``second`` and ``second_ms``,
+    another part that took long, if one did; ``firing``, the window behind whose timers the barriers
+    waited, if they did; ``others_ms``, when the other subtasks of the stage acknowledged, if much
+    earlier.
     """
     done = done[done["e2e_ms"] > _slow_ms(scenario, round_ms)]
     tasks = tasks[tasks["checkpoint_id"].isin(done["checkpoint_id"])]
@@ -115,22 +103,10 @@ def find_late(
 ) -> dict[str, Any] | None:
     """Return the stage that most often had not acknowledged an expired checkpoint.
 
-    Parameters
-    ----------
-    checkpoints, tasks : pandas.DataFrame
-        All checkpoints, and the subtasks that acknowledged them.
-    tables : mapping of str to pyarrow.Table
-        Results of the run.
-    scenario : Scenario
-        What was run.
-
-    Returns
-    -------
-    dict or None
-        ``stage``, most often the first in the order of the graph that was late; ``checkpoints``,
-        of how many; ``in_flight_records`` at the trigger on all edges on the way to it, and
-        ``rate_in``, what it took up until they expired, means. None if nothing expired, or it is
-        not known who was late.
+    Returns ``stage``, most often the first in the order of the graph that was late;
+    ``checkpoints``, of how many; ``in_flight_records`` at the trigger on all edges on the way to
+    it, and ``rate_in``, what it took up until they expired, means. None if nothing expired, or it
+    is not known who was late.
     """
     expired = checkpoints[checkpoints["status"] == "expired"]
     missing: dict[str, list[int]] = {}

@@ -20,28 +20,14 @@ def find_windows(
 ) -> dict[str, str | float] | None:
     """Return the windows that make checkpoints large because their watermark lags.
 
-    Parameters
-    ----------
-    done : pandas.DataFrame
-        The completed checkpoints.
-    tables : mapping of str to pyarrow.Table
-        Results of the run.
-    scenario : Scenario
-        What was run.
-
-    Returns
-    -------
-    dict or None
-        ``stage``; ``window_bytes``, its open windows at the sample before each trigger, and
-        ``state_bytes``, what checkpoints wrote of all state, means; ``lag_ms``, how far its
-        watermark was behind the clock there; ``kept_ms``, how long a window is kept without a lag;
-        ``without_bytes``, what would be open then. None if no windows are most of the state, or the
-        lag is not most of the time for which they are kept.
-
-    Notes
-    -----
     Of a key as many windows are open as begin in their length, their lateness and the lag
     (section 6 of the reference).
+
+    Returns ``stage``; ``window_bytes``, its open windows at the sample before each trigger, and
+    ``state_bytes``, what checkpoints wrote of all state, means; ``lag_ms``, how far its watermark
+    was behind the clock there; ``kept_ms``, how long a window is kept without a lag;
+    ``without_bytes``, what would be open then. None if no windows are most of the state, or the lag
+    is not most of the time for which they are kept.
     """
     frame = result_frame(tables, "time")
     if frame.empty or done.empty or done["state_bytes"].mean() <= 0:

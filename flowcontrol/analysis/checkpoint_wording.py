@@ -12,18 +12,11 @@ from flowcontrol.scenario import Scenario
 def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[str]:
     """Return the sentences about the checkpoints of a run.
 
-    Parameters
-    ----------
-    found : mapping
-        From :func:`flowcontrol.analysis.checkpoints.checkpoint_summary`, but for its sentences.
-    scenario : Scenario
-        What was run.
+    ``found``: from :func:`flowcontrol.analysis.checkpoints.checkpoint_summary`, but for its
+    sentences.
 
-    Returns
-    -------
-    list of str
-        How they ended; where the figures show it, what makes them slow, who let them expire, and
-        whose watermark makes them large.
+    Returns how they ended; where the figures show it, what makes them slow, who let them expire,
+    and whose watermark makes them large.
     """
     total = sum(found["counts"].values())
     if not total:
@@ -43,10 +36,7 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
 def remedy_sentence(remedies: Sequence[Mapping[str, Any]]) -> str:
     """Return what some changes did, each run on the virtual clock.
 
-    Parameters
-    ----------
-    remedies : sequence of mapping
-        From :func:`flowcontrol.run.remedies.checkpoint_remedies`, at least one.
+    ``remedies``: from :func:`flowcontrol.run.remedies.checkpoint_remedies`, at least one.
     """
     texts = []
     for one in remedies:
@@ -61,10 +51,8 @@ def remedy_sentence(remedies: Sequence[Mapping[str, Any]]) -> str:
 def aside_sentence(put_aside: Mapping[str, Mapping[str, int]]) -> str:
     """Return what tasks have put aside behind barriers; empty if that is nothing.
 
-    Parameters
-    ----------
-    put_aside : mapping of str to mapping
-        ``bytes_written`` and ``max_bytes`` by stage (:class:`flowcontrol.results.run.Run`).
+    ``put_aside``: ``bytes_written`` and ``max_bytes`` by stage
+    (:class:`flowcontrol.results.run.Run`).
     """
     texts = [
         f"{stage} put {_size(own['bytes_written'])} aside behind barriers, "

@@ -27,10 +27,7 @@ _SIZES = ("state_bytes", "processed_bytes", "persisted_bytes")
 def checkpoint_frame(tables: Tables) -> pd.DataFrame:
     """Return the table ``checkpoints``; one that had not ended has the status ``in_progress``.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run; a missing table counts as empty.
+    ``tables``: results of a run; a missing table counts as empty.
     """
     table = tables.get("checkpoints")
     found: pd.DataFrame = (
@@ -42,17 +39,11 @@ def checkpoint_frame(tables: Tables) -> pd.DataFrame:
 def task_frame(tables: Tables) -> pd.DataFrame:
     """Return the subtasks that reported, with parts that do not overlap.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run; a missing table counts as empty.
+    ``tables``: results of a run; a missing table counts as empty.
 
-    Returns
-    -------
-    pandas.DataFrame
-        The columns of ``checkpoint_tasks``. Behind a barrier that overtakes, the asynchronous part
-        includes the wait for the last barrier, which is the alignment: ``async_ms`` here is
-        without it, so that the four parts together are at most ``e2e_ms``.
+    Returns the columns of ``checkpoint_tasks``. Behind a barrier that overtakes, the asynchronous
+    part includes the wait for the last barrier, which is the alignment: ``async_ms`` here is
+    without it, so that the four parts together are at most ``e2e_ms``.
     """
     table = tables.get("checkpoint_tasks")
     found: pd.DataFrame = (
@@ -66,31 +57,20 @@ def task_frame(tables: Tables) -> pd.DataFrame:
 def checkpoint_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0) -> dict[str, Any]:
     """Return what ``summary.json`` says of checkpoints.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run, with ``checkpoints`` and ``checkpoint_tasks``.
-    scenario : Scenario
-        What was run.
-    round_ms : float, ms
-        Length of a round. What takes no longer than the messages of a checkpoint is not slow.
-
-    Returns
-    -------
-    dict
-        ``counts`` by status; ``savepoints``, how many of them are savepoints; of the completed
-        ones ``e2e`` (``min_ms``, ``mean_ms``, ``p50_ms``, ``p99_ms``, ``max_ms``; null if there is
-        none), ``state_bytes``, ``processed_bytes`` and ``persisted_bytes`` (means, and with
-        ``max_`` before them the largest) and ``slowest``, the subtask that most often acknowledged
-        last, with the part of its time that was the longest, or null; ``cause``, what makes the
-        slow ones slow, or null; ``late``, who had not acknowledged those that expired, or null;
-        ``windows``, those that make them large because their watermark lags, or null; and
-        ``sentences``.
-
-    Notes
-    -----
     Quantiles are those of Flink's page, at place p (n + 1) of the sorted values, so that those of
     few checkpoints are their extremes.
+
+    - ``tables``: results of a run, with ``checkpoints`` and ``checkpoint_tasks``.
+    - ``round_ms`` (ms): length of a round. What takes no longer than the messages of a checkpoint
+      is not slow.
+
+    Returns ``counts`` by status; ``savepoints``, how many of them are savepoints; of the completed
+    ones ``e2e`` (``min_ms``, ``mean_ms``, ``p50_ms``, ``p99_ms``, ``max_ms``; null if there is
+    none), ``state_bytes``, ``processed_bytes`` and ``persisted_bytes`` (means, and with ``max_``
+    before them the largest) and ``slowest``, the subtask that most often acknowledged last, with
+    the part of its time that was the longest, or null; ``cause``, what makes the slow ones slow, or
+    null; ``late``, who had not acknowledged those that expired, or null; ``windows``, those that
+    make them large because their watermark lags, or null; and ``sentences``.
     """
     checkpoints, tasks = checkpoint_frame(tables), task_frame(tables)
     done = checkpoints[checkpoints["status"] == COMPLETED]
@@ -123,16 +103,8 @@ def _durations(values: pd.Series[float]) -> dict[str, float] | None:
 def checkpoint_metrics(tables: Tables) -> tuple[float | None, int | None]:
     """Return two figures by which runs are compared.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run.
-
-    Returns
-    -------
-    tuple of (float or None, int or None)
-        Median end to end of the completed checkpoints, ms (None: there is none), and how many
-        expired, were declined or aborted (None: the job takes no checkpoints).
+    Returns median end to end of the completed checkpoints, ms (None: there is none), and how many
+    expired, were declined or aborted (None: the job takes no checkpoints).
     """
     if "checkpoints" not in tables:
         return None, None

@@ -13,39 +13,21 @@ SATURATED: Final = 0.8
 
 
 class Connection(NamedTuple):
-    """An ordered pair of task managers.
-
-    Attributes
-    ----------
-    bytes_per_s : float
-        Bytes of records that it carried, mean over the samples.
-    """
+    """An ordered pair of task managers."""
 
     sender: int
     receiver: int
-    bytes_per_s: float
+    bytes_per_s: float  # Bytes of records that it carried, mean over the samples
 
 
 def busiest_connection(scenario: Scenario, edge: Edge, samples: Panel) -> Connection | None:
     """Return the connection of an exchange that carries most, with all that shares it.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        What was run.
-    edge : Edge
-        The exchange.
-    samples : Panel
-        Rows of the table ``stages``.
-
-    Returns
-    -------
-    Connection or None
-        None if the exchange is local.
-
-    Notes
-    -----
     Records are taken to be spread evenly over the senders of a receiving subtask.
+
+    ``samples``: rows of the table ``stages``.
+
+    Returns None if the exchange is local.
     """
     loads: dict[tuple[int, int], float] = defaultdict(float)
     for other in scenario.edges:

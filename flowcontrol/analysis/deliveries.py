@@ -24,34 +24,20 @@ def delivery_summary(
 ) -> dict[str, Any]:
     """Return what ``summary.json`` says of what readers saw.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        ``delivery`` of a run.
-    scenario : Scenario
-        What was run.
-    staged : mapping of str to int
-        By sink: records in transactions that nothing has committed at the end.
-    e2e : mapping, optional
-        Durations of completed checkpoints as in ``summary.json``: ``p50_ms`` and ``max_ms``.
-    notification_ms : float, ms
-        From the end of a checkpoint until the tasks hear of it.
-
-    Returns
-    -------
-    dict
-        ``sinks``, of each by its name ``guarantee``, ``written``, ``visible`` (rows, those that are
-        there twice included), ``twice``, ``lost``, ``staged``, and of an exactly-once sink
-        ``visibility_p50_ms`` (of the samples' medians, each counted with its rows),
-        ``visibility_max_ms`` and ``expected_p50_ms``, ``expected_max_ms``, the closed form; null
-        where there is none. ``sentences``, one of each sink; ``losses``, one of each sink that lost
-        records as its transactions expired; ``unaccounted``, one of each sink that promises more
-        than at-least-once but has no rows in the table, and no figures here.
-
-    Notes
-    -----
     A row waits for the next barrier, which takes half an interval in the median and a whole one at
     the most, for the end of that checkpoint, and for its notification.
+
+    - ``table``: ``delivery`` of a run.
+    - ``e2e``: durations of completed checkpoints as in ``summary.json``: ``p50_ms`` and ``max_ms``.
+    - ``notification_ms`` (ms): from the end of a checkpoint until the tasks hear of it.
+
+    Returns ``sinks``, of each by its name ``guarantee``, ``written``, ``visible`` (rows, those that
+    are there twice included), ``twice``, ``lost``, ``staged``, and of an exactly-once sink
+    ``visibility_p50_ms`` (of the samples' medians, each counted with its rows),
+    ``visibility_max_ms`` and ``expected_p50_ms``, ``expected_max_ms``, the closed form; null where
+    there is none. ``sentences``, one of each sink; ``losses``, one of each sink that lost records
+    as its transactions expired; ``unaccounted``, one of each sink that promises more than
+    at-least-once but has no rows in the table, and no figures here.
     """
     frame = table.to_pandas()
     known = set(frame["stage"]) if len(frame) else {stage.name for stage in scenario.sinks}

@@ -26,19 +26,11 @@ if TYPE_CHECKING:
 def time_frame(tables: Tables, scenario: Scenario) -> pd.DataFrame:
     """Return the table ``time`` with the lag of each watermark.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run; a missing table counts as empty.
-    scenario : Scenario
-        What was run.
+    ``tables``: results of a run; a missing table counts as empty.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Its columns, ``interval_s``, and ``lag_ms``: ``watermark_lag_ms``, or, where the rows of a
-        source before the stage bring their own event time, by how much the watermark is behind the
-        furthest one of these sources, ms of event time. NaN without a watermark.
+    Returns its columns, ``interval_s``, and ``lag_ms``: ``watermark_lag_ms``, or, where the rows of
+    a source before the stage bring their own event time, by how much the watermark is behind the
+    furthest one of these sources, ms of event time. NaN without a watermark.
     """
     frame = result_frame(tables, "time")
     lags = frame["watermark_lag_ms"].astype("float64")
@@ -59,14 +51,8 @@ def time_frame(tables: Tables, scenario: Scenario) -> pd.DataFrame:
 def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0) -> dict[str, Any]:
     """Return what ``summary.json`` says of event time.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run, with ``time``.
-    scenario : Scenario
-        What was run.
-    round_ms : float, ms
-        Length of a round.
+    - ``tables``: results of a run, with ``time``.
+    - ``round_ms`` (ms): length of a round.
 
     Returns
     -------

@@ -51,18 +51,11 @@ _SILENT: Final = {
 def event_time_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[str]:
     """Return the sentences about the event time of a run.
 
-    Parameters
-    ----------
-    found : mapping
-        From :func:`flowcontrol.analysis.event_time.event_time_summary`, but for its sentences.
-    scenario : Scenario
-        What was run.
+    ``found``: from :func:`flowcontrol.analysis.event_time.event_time_summary`, but for its
+    sentences.
 
-    Returns
-    -------
-    list of str
-        Whom no watermark reaches, what the longest lag consists of, which source fell silent, what
-        was late, who was paused, what windows held.
+    Returns whom no watermark reaches, what the longest lag consists of, which source fell silent,
+    what was late, who was paused, what windows held.
     """
     return [
         *_of_silent(found, scenario),
@@ -77,14 +70,8 @@ def event_time_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
 def run_sentences(found: Mapping[str, Any], scenario: Scenario, round_ms: float) -> list[str]:
     """Return those of the sentences that matter to the run as a whole, at most two.
 
-    Parameters
-    ----------
-    found : mapping
-        As for :func:`event_time_sentences`.
-    scenario : Scenario
-        What was run.
-    round_ms : float, ms
-        Length of a round.
+    - ``found``: as for :func:`event_time_sentences`.
+    - ``round_ms`` (ms): length of a round.
     """
     silent, apart = found["silent"], found["apart"]
     sentences: list[str] = []

@@ -38,27 +38,14 @@ def firing_window(
 ) -> str | None:
     """Return the window on the way to a stage that fired for most of the time of some checkpoints.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of the run.
-    scenario : Scenario
-        What was run.
-    stage : str
-        Where the barriers were late; it may have the window.
-    spans : collection of (float, float)
-        From the trigger to the end of each checkpoint, s.
-
-    Returns
-    -------
-    str or None
-        The stage whose timers held up barriers for longest, also such as overtake. None if none
-        did, or mail interrupts timers.
-
-    Notes
-    -----
     Section 6 of the reference: all timers of a watermark fire between two records. A subtask that
     is blocked can only be so by results, and one that puts some out meanwhile is in the middle.
+
+    - ``stage``: where the barriers were late; it may have the window.
+    - ``spans``: from the trigger to the end of each checkpoint, s.
+
+    Returns the stage whose timers held up barriers for longest, also such as overtake. None if none
+    did, or mail interrupts timers.
     """
     own, frame = scenario.checkpointing, result_frame(tables, "time")
     if own is None or own.interrupts_timers or frame.empty or not spans:

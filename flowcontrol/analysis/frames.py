@@ -30,10 +30,7 @@ Tables = Mapping[str, "pa.Table"]
 class Panels(Mapping[str, "pa.Table"]):
     """The tables of a run, and the panel of each, which is made once.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run by table name.
+    ``tables``: results of a run by table name.
     """
 
     def __init__(self, tables: Tables) -> None:
@@ -100,24 +97,12 @@ def panels_of(tables: Tables) -> Panels:
 def panel_of(tables: Tables, name: str) -> Panel:
     """Return one result table as a panel with the length of its intervals.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run by table name; a missing table counts as empty. Of :class:`Panels` each
-        panel is made once.
-    name : {"stages", "channels", "latency", "time"}
-        Name of the table.
+    ``tables``: results of a run by table name; a missing table counts as empty. Of :class:`Panels`
+    each panel is made once.
 
-    Returns
-    -------
-    Panel
-        The columns of :mod:`flowcontrol.records` and ``interval_s`` (float64, s, the time since
-        the previous sample), ordered by time, otherwise in the order of the table.
-
-    Raises
-    ------
-    ValueError
-        If a column is missing.
+    Returns the columns of :mod:`flowcontrol.records` and ``interval_s`` (float64, s, the time since
+    the previous sample), ordered by time, otherwise in the order of the table. Raises ValueError if
+    a column is missing.
     """
     return panels_of(tables).panel(name)
 
@@ -125,10 +110,7 @@ def panel_of(tables: Tables, name: str) -> Panel:
 def complete_table(tables: Tables, name: str) -> pa.Table:
     """Return a result table with the columns that are declared; an empty one if it is missing.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing.
+    Raises ValueError if a column is missing.
     """
     expected = TIME if name == TIME.name else RESULTS[name]
     table = tables.get(name)
@@ -146,10 +128,7 @@ def complete_table(tables: Tables, name: str) -> pa.Table:
 def result_frame(tables: Tables, name: str) -> pd.DataFrame:
     """Return one result table as a frame of pandas: as :func:`panel_of`, for charts.
 
-    Raises
-    ------
-    ValueError
-        If a column is missing.
+    Raises ValueError if a column is missing.
     """
     frame: pd.DataFrame = complete_table(tables, name).to_pandas()
     frame["interval_s"] = panels_of(tables).lengths(frame["t_s"].to_numpy())
@@ -159,20 +138,9 @@ def result_frame(tables: Tables, name: str) -> pd.DataFrame:
 def in_flight_buffers(channels: Columns, scenario: Scenario) -> Array:
     """Return the buffers released and not yet consumed on each row of the table ``channels``.
 
-    Parameters
-    ----------
-    channels : Panel or pandas.DataFrame
-        Rows of that table.
-    scenario : Scenario
-        What was run.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (rows,)
-
-    Notes
-    -----
     The counters of a stopped job keep their last values, but its data in flight is gone.
+
+    Returns (shape (rows,)).
     """
     found: Array = np.asarray(channels["released"]) - np.asarray(channels["consumed"])
     for job in scenario.jobs:
@@ -192,11 +160,8 @@ def end_of(tables: Tables) -> float:
 def second_half_start(tables: Tables) -> float:
     """Return where the second half of a run starts, in seconds.
 
-    Returns
-    -------
-    float
-        Time of the last sample at or before the middle, so that no interval is split; 0 if the
-        first sample is after the middle.
+    Returns time of the last sample at or before the middle, so that no interval is split; 0 if the
+    first sample is after the middle.
     """
     times, middle = panels_of(tables).times, end_of(tables) / 2
     return float(times[times <= middle].max(initial=0.0))
@@ -211,19 +176,9 @@ def means_by(frame: pd.DataFrame, owner: str, column: str) -> dict[int, float]:
 def summed(rows: pd.DataFrame, columns: str | list[str], how: str = "sum") -> pd.DataFrame:
     """Return a row per sample: columns over subtasks or channels, and the interval's length.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Rows of a result table with ``interval_s``.
-    columns : str or list of str
-        Columns of numbers.
-    how : {"sum", "mean", "max", "min", "median"}, default "sum"
-        How the rows of one sample become one.
+    ``rows``: rows of a result table with ``interval_s``.
 
-    Returns
-    -------
-    pandas.DataFrame
-        ``t_s``, ``interval_s`` and the columns, ordered by time.
+    Returns ``t_s``, ``interval_s`` and the columns, ordered by time.
     """
     grouped = rows.groupby("t_s")
     frame = grouped[[columns] if isinstance(columns, str) else columns].agg(how)

@@ -20,27 +20,13 @@ HOT: Final = 1.25
 
 @dataclass(frozen=True)
 class Hot:
-    """The subtask of a stage that got the most records.
+    """The subtask of a stage that got the most records."""
 
-    Attributes
-    ----------
-    stage : str
-        Its stage.
-    subtask : int
-        Its index, from 0.
-    share : float, ratio
-        Of the records that the stage took up in the run.
-    of_even : float
-        That over an even share.
-    busy, mean_busy : float, ratio
-        Busy time of the subtask, and mean of the stage's.
-    """
-
-    stage: str
-    subtask: int
-    share: float
-    of_even: float
-    busy: float
+    stage: str  # Its stage
+    subtask: int  # Its index, from 0
+    share: float  # Of the records that the stage took up in the run (ratio)
+    of_even: float  # That over an even share
+    busy: float  # busy, mean_busy: busy time of the subtask, and mean of the stage's (ratio)
     mean_busy: float
 
     def document(self) -> dict[str, Any]:
@@ -61,12 +47,7 @@ class Hot:
 def find_hot(tables: Tables, scenario: Scenario) -> list[Hot]:
     """Return the hot subtask of each stage that has one, in the order of the scenario.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages`` of a run.
-    scenario : Scenario
-        What was run.
+    ``tables``: ``stages`` of a run.
     """
     panels = panels_of(tables)
     found = (_hot(stage.name, panels) for stage in scenario.stages)

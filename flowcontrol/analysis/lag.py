@@ -24,45 +24,20 @@ _CAUGHT_UP = 0.01
 
 @dataclass(frozen=True)
 class Lag:
-    """How a source fared with its log.
+    """How a source fared with its log."""
 
-    Attributes
-    ----------
-    stage : str
-        Which source.
-    max_records : int
-        Most records that waited in the logs of all its subtasks together.
-    max_s : float, s
-        Furthest that a subtask was behind, be it at another time.
-    furthest_at_s : float, s
-        When ``max_records`` waited.
-    end_records : int
-        Records that wait at the end.
-    end_s : float, s
-        How far the worst subtask is behind at the end.
-    kept_up : bool
-        It was never further behind than a sample interval and a trigger.
-    caught_up_after_s : float or None, s
-        Time from ``furthest_at_s`` until it had caught up; None if it had not, or kept up.
-    caught_up_at_s : float or None, s
-        When that was.
-    oldest_at_s : float, s
-        When it was ``max_s`` behind.
-    is_behind_again : bool
-        It had caught up, and has not at the end.
-    """
-
-    stage: str
-    max_records: int
-    max_s: float
-    furthest_at_s: float
-    end_records: int
-    end_s: float
-    kept_up: bool
+    stage: str  # Which source
+    max_records: int  # Most records that waited in the logs of all its subtasks together
+    max_s: float  # Furthest that a subtask was behind, be it at another time (s)
+    furthest_at_s: float  # When ``max_records`` waited (s)
+    end_records: int  # Records that wait at the end
+    end_s: float  # How far the worst subtask is behind at the end (s)
+    kept_up: bool  # It was never further behind than a sample interval and a trigger
+    # Time from ``furthest_at_s`` until it had caught up; None if it had not, or kept up (s).
     caught_up_after_s: float | None
-    caught_up_at_s: float | None
-    oldest_at_s: float
-    is_behind_again: bool
+    caught_up_at_s: float | None  # When that was (s)
+    oldest_at_s: float  # When it was ``max_s`` behind (s)
+    is_behind_again: bool  # It had caught up, and has not at the end
 
     def document(self) -> dict[str, Any]:
         """Return it as it stands in summary.json, with its sentence."""
@@ -98,12 +73,7 @@ class Lag:
 def find_lags(tables: Tables, scenario: Scenario) -> list[Lag]:
     """Return how each source that reads a log fared with it, in the order of the scenario.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages`` of a run. Without a sample there is nothing to say.
-    scenario : Scenario
-        What was run.
+    ``tables``: ``stages`` of a run. Without a sample there is nothing to say.
     """
     names = [stage.name for stage in scenario.stages if stage.reads_log]
     samples = panel_of(tables, "stages") if names else None

@@ -29,93 +29,48 @@ _BELOW_MS: Final = 1.0
 
 @dataclass(frozen=True)
 class Hop:
-    """How much later a watermark is at a receiver than at its sender.
+    """How much later a watermark is at a receiver than at its sender."""
 
-    Attributes
-    ----------
-    edge : str
-        Name of the edge.
-    sender, receiver : int
-        Subtasks.
-    wait_ms : float, ms
-        Mean difference of the two watermarks, of event time.
-    in_flight_records : float, records
-        Mean on this channel.
-    rate : float, records/s
-        What the receiver took off this channel.
-    expected_ms : float or None, ms
-        The closed form, in flight over rate; None if nothing was taken up.
-    """
-
-    edge: str
-    sender: int
+    edge: str  # Name of the edge
+    sender: int  # sender, receiver: subtasks
     receiver: int
-    wait_ms: float
-    in_flight_records: float
-    rate: float
+    wait_ms: float  # Mean difference of the two watermarks, of event time (ms)
+    in_flight_records: float  # Mean on this channel (records)
+    rate: float  # What the receiver took off this channel (records/s)
+    # The closed form, in flight over rate; None if nothing was taken up (ms).
     expected_ms: float | None
 
 
 @dataclass(frozen=True)
 class Apart:
-    """The lag of one subtask by its parts, which add up to it; means over a part of a run.
+    """The lag of one subtask by its parts, which add up to it; means over a part of a run."""
 
-    Attributes
-    ----------
-    stage : str
-        Whose watermark.
-    subtask : int
-        Which of its subtasks.
-    from_s, until_s : float, s
-        The part of the run.
-    lag_ms, max_ms : float, ms
-        The mean lag, and the longest at a sample.
-    relative : bool
-        Whether it is behind the furthest source, in the event time of rows.
-    speed : float
-        Event time that passes per emulated time: 1 but for rows that bring their own.
-    source : str
-        The source that the watermark comes from.
-    source_subtask : int
-        Which of its subtasks.
-    delay_ms : float, ms
-        Delay of its watermark; 0 if ``relative``.
-    offset_ms : float, ms
-        By how much its records are behind the clock as stated; 0 if ``relative``.
-    at_source_ms : float, ms
-        What is left of the source's own lag: probes, the time between records, being blocked.
-    at_source_expected_ms : float or None, ms
-        The closed form of it: 1 ms, half an interval of probes (where samples and probes are in
-        step, anything from none to a whole one), and the age of the largest event time.
-    source_rate : float, records/s
-        What the source's subtask emitted.
-    stands_at_s, stands_since_s : float or None, s
-        The source's watermark and since when it stands there; None if it moved in this part.
-    hops : tuple of Hop
-        From the source to the stage; none under Spark's event time, which no channel carries.
-    expected_ms : float or None, ms
-        The closed form: delay, offset, that of the source and of all hops; None if it is not known
-        of one.
-    """
-
-    stage: str
-    subtask: int
-    from_s: float
+    stage: str  # Whose watermark
+    subtask: int  # Which of its subtasks
+    from_s: float  # from_s, until_s: the part of the run (s)
     until_s: float
-    lag_ms: float
+    lag_ms: float  # lag_ms, max_ms: the mean lag, and the longest at a sample (ms)
     max_ms: float
-    relative: bool
-    speed: float
-    source: str
-    source_subtask: int
-    delay_ms: float
+    relative: bool  # Whether it is behind the furthest source, in the event time of rows
+    speed: float  # Event time that passes per emulated time: 1 but for rows that bring their own
+    source: str  # The source that the watermark comes from
+    source_subtask: int  # Which of its subtasks
+    delay_ms: float  # Delay of its watermark; 0 if ``relative`` (ms)
+    # By how much its records are behind the clock as stated; 0 if ``relative`` (ms).
     offset_ms: float
+    # What is left of the source's own lag: probes, the time between records, being blocked (ms).
     at_source_ms: float
+    # The closed form of it: 1 ms, half an interval of probes (where samples and probes are in step,
+    # anything from none to a whole one), and the age of the largest event time (ms).
     at_source_expected_ms: float | None
-    source_rate: float
+    source_rate: float  # What the source's subtask emitted (records/s)
+    # The source's watermark and since when it stands there; None if it moved in this part (s).
     stands_at_s: float | None
     stands_since_s: float | None
+    # From the source to the stage; none under Spark's event time, which no channel carries.
     hops: tuple[Hop, ...]
+    # The closed form: delay, offset, that of the source and of all hops; None if it is not known of
+    # one (ms).
     expected_ms: float | None
 
     def document(self) -> dict[str, Any]:
@@ -126,16 +81,8 @@ class Apart:
 def take_apart(marks: Watermarks) -> Apart | None:
     """Take the longest mean lag of a stage apart.
 
-    Parameters
-    ----------
-    marks : Watermarks
-        Of a part of a run.
-
-    Returns
-    -------
-    Apart or None
-        Of the stage that is furthest behind, of several the last one; None if there is no lag, or
-        its parts are not known of the same samples.
+    Of the stage that is furthest behind, of several the last one; None if there is no lag, or its
+    parts are not known of the same samples.
     """
     target = _target(marks)
     if target is None:
@@ -253,8 +200,6 @@ class _Stated:
 def _age_ms(out_of_orderness_ms: int, rate: float) -> float:
     """Return how old the largest event time of a source is in the mean, ms.
 
-    Notes
-    -----
     Of a rate r of records that lie behind by up to D, evenly, r x dx / D lie within x to x + dx of
     now. So none lies within x with probability exp(-r x^2 / (2 D)), whose integral over x is the
     mean, sqrt(pi D / (2 r)). It holds as well for an exponential D that is long against that.

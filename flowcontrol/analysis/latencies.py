@@ -31,17 +31,10 @@ _TOLERANCE = 1e-9
 def latency_frame(tables: Tables, kind: str = RECORD) -> pd.DataFrame:
     """Return the rows of the table ``latency`` of one kind.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of a run by table name; a missing table counts as empty.
-    kind : str, default "record"
-        Of records, or of latency markers (``marker``).
+    - ``tables``: results of a run by table name; a missing table counts as empty.
+    - ``kind``: of records, or of latency markers (``marker``).
 
-    Returns
-    -------
-    pandas.DataFrame
-        As :func:`flowcontrol.analysis.frames.result_frame` returns it.
+    As :func:`flowcontrol.analysis.frames.result_frame` returns it.
     """
     frame = result_frame(tables, "latency")
     return frame[frame["kind"] == kind].reset_index(drop=True)
@@ -55,17 +48,11 @@ def latency_panel(tables: Tables, kind: str = RECORD) -> Panel:
 def combine_latencies(rows: Columns) -> dict[str, float] | None:
     """Combine rows of the latency table into one.
 
-    Parameters
-    ----------
-    rows : Panel or pandas.DataFrame
-        Rows of :data:`flowcontrol.records.LATENCY`, of any intervals and subtasks.
+    ``rows``: rows of :data:`flowcontrol.records.LATENCY`, of any intervals and subtasks.
 
-    Returns
-    -------
-    dict of str to float, or None
-        ``count`` (records), ``mean_ms`` (weighted by count, exact), ``p50_ms``, ``p90_ms``,
-        ``p99_ms`` (upper bounds, see the top of this module) and ``max_ms`` (exact). None when
-        no record was taken up.
+    Returns ``count`` (records), ``mean_ms`` (weighted by count, exact), ``p50_ms``, ``p90_ms``,
+    ``p99_ms`` (upper bounds, see the top of this module) and ``max_ms`` (exact). None when no
+    record was taken up.
     """
     count = int(rows["count"].sum())
     if count <= 0:

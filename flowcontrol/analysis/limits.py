@@ -36,39 +36,24 @@ _SHARES: Final = ("backpressured_ms_per_s", "busy_ms_per_s")
 
 
 class Interval(NamedTuple):
-    """One sample interval, figures by stage as ratios.
+    """One sample interval, figures by stage as ratios."""
 
-    Attributes
-    ----------
-    t_s, length_s : float, s
-        Its end and its length.
-    blocked, busy : mapping of str to float, ratio
-        Shares of time of the worst subtask of a stage.
-    hungry : set of str
-        Edges with a channel whose sender has a backlog while its receiver has nothing queued.
-    growing : set of str
-        Edges with more records in flight than at the sample before, under a transport that counts
-        records.
-    behind : set of str
-        Sources with a subtask that is never idle while records wait in its log.
-    stretched : mapping of str to float
-        By edge with channels that wait for a round trip: how much longer that is than in the job.
-    at_work : set of str
-        Stages with a subtask behind full inputs that has room for output and is mostly busy.
-    overrun : set of str
-        Stages that fall behind while buffers still hold what waits for them.
-    """
-
-    t_s: float
+    t_s: float  # t_s, length_s: its end and its length (s)
     length_s: float
+    # Shares of time of the worst subtask of a stage (ratio).
     blocked: Mapping[str, float]
     busy: Mapping[str, float]
+    # Edges with a channel whose sender has a backlog while its receiver has nothing queued.
     hungry: Set[str]
+    # Edges with more records in flight than at the sample before, under a transport that counts
+    # records.
     growing: Set[str]
-    behind: Set[str]
+    behind: Set[str]  # Sources with a subtask that is never idle while records wait in its log
+    # By edge with channels that wait for a round trip: how much longer that is than in the job.
     stretched: Mapping[str, float]
+    # Stages with a subtask behind full inputs that has room for output and is mostly busy.
     at_work: Set[str]
-    overrun: Set[str]
+    overrun: Set[str]  # Stages that fall behind while buffers still hold what waits for them
 
 
 Limits = Sequence[tuple[Interval, Sequence[str]]]
@@ -78,21 +63,12 @@ Limits = Sequence[tuple[Interval, Sequence[str]]]
 def find_limits(tables: Tables, scenario: Scenario, round_us: int | None = None) -> Limits:
     """Return what limited a run, interval by interval.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages`` and ``channels`` of the run.
-    scenario : Scenario
-        What was run.
-    round_us : int, optional
-        Length of its rounds, microseconds; by default what the scenario states.
+    - ``tables``: ``stages`` and ``channels`` of the run.
+    - ``round_us``: length of its rounds, microseconds; by default what the scenario states.
 
-    Returns
-    -------
-    list of (Interval, list of str)
-        In the order of time, with the names of stages, edges or the throttle: the one that limits
-        the job first, then those of other parts of it; none if nothing limits. ``ROUND`` stands
-        for an exchange that limits only because of the length of the rounds.
+    In the order of time, with the names of stages, edges or the throttle: the one that limits the
+    job first, then those of other parts of it; none if nothing limits. ``ROUND`` stands for an
+    exchange that limits only because of the length of the rounds.
     """
     panels = panels_of(tables)
     order = {stage.name: rank for rank, stage in enumerate(scenario.topological())}

@@ -27,19 +27,11 @@ _LASTING: Final = 0.05
 def overruns(samples: Panel, channels: Panel, scenario: Scenario) -> Mapping[float, set[str]]:
     """Return by sample the stages that fall behind.
 
-    Parameters
-    ----------
-    samples, channels : Panel
-        The tables ``stages`` and ``channels``.
-    scenario : Scenario
-        What was run.
+    ``samples``, ``channels``: the tables ``stages`` and ``channels``.
 
-    Returns
-    -------
-    mapping of float to set of str
-        A stage with a subtask that is not idle for a while falls behind until the most waits for
-        it, also in between where less does, as after each burst of a window. Of a transport that
-        counts records the growth from sample to sample says the same, so there is none of these.
+    Returns a stage with a subtask that is not idle for a while falls behind until the most waits
+    for it, also in between where less does, as after each burst of a window. Of a transport that
+    counts records the growth from sample to sample says the same, so there is none of these.
     """
     found: dict[float, set[str]] = defaultdict(set)
     if scenario.system.counts_records or not len(samples):

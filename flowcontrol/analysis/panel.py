@@ -42,17 +42,9 @@ class Columns(Protocol):
 def mean_over_time(rows: Columns, column: str) -> float:
     """Return the mean of a column, each row weighted by the length of its interval.
 
-    Parameters
-    ----------
-    rows : Panel or pandas.DataFrame
-        Rows with ``interval_s``; rows of one sample (subtasks) have equal weight.
-    column : str
-        Name of a numeric column.
+    ``rows``: rows with ``interval_s``; rows of one sample (subtasks) have equal weight.
 
-    Returns
-    -------
-    float
-        The mean; 0 if the rows cover no time.
+    Returns the mean; 0 if the rows cover no time.
     """
     weight = float(rows[INTERVAL].sum())
     if weight <= 0:
@@ -62,18 +54,10 @@ def mean_over_time(rows: Columns, column: str) -> float:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows in groups, each in the order of time.
+    """Rows in groups, each in the order of time."""
 
-    Attributes
-    ----------
-    order : numpy.ndarray of int, or slice
-        The rows, those of each group together.
-    starts : numpy.ndarray of int, shape (groups,)
-        Where each group begins in that order.
-    """
-
-    order: Array | slice
-    starts: Array
+    order: Array | slice  # The rows, those of each group together
+    starts: Array  # Where each group begins in that order (shape (groups,))
 
     def reduced(self, values: Array, how: Literal["sum", "max"] = "sum") -> Array:
         """Return one value a group; rows are the last axis of ``values``."""
@@ -91,12 +75,8 @@ class Groups:
 class Panel:
     """Rows of a result table, ordered by time.
 
-    Parameters
-    ----------
-    read : callable
-        Returns a column by its name, shape (rows,); called once for each that is asked for.
-    times : numpy.ndarray of float64, s
-        Column ``t_s``, in order.
+    - ``read``: returns a column by its name, shape (rows,); called once for each that is asked for.
+    - ``times`` (s): column ``t_s``, in order.
     """
 
     def __init__(self, read: Callable[[str], Array], times: Array) -> None:
@@ -211,22 +191,13 @@ class Panel:
     ) -> tuple[Groups, list[Array]]:
         """Return how much cumulative columns grew in a window.
 
-        Parameters
-        ----------
-        owner : sequence of str
-            Columns that name who counts: ``["subtask"]``, ``["sender", "receiver"]``.
-        names : sequence of str
-            Columns of whole numbers that only grow.
-        window : tuple of (float, float), s
-            From and until. Rows before it are needed too.
+        - ``owner``: columns that name who counts: ``["subtask"]``, ``["sender", "receiver"]``.
+        - ``names``: columns of whole numbers that only grow.
+        - ``window`` (s): from and until. Rows before it are needed too.
 
-        Returns
-        -------
-        groups : Groups
-            The rows by owner.
-        growth : list of numpy.ndarray of int64, shape (owners,)
-            Of each column: the last figure at or before the window's end less the last one at or
-            before its start, 0 where there was none.
+        Returns ``groups``: the rows by owner. Returns ``growth``: of each column: the last figure
+        at or before the window's end less the last one at or before its start, 0 where there was
+        none (shape (owners,)).
         """
         groups = self.by(*owner)
         counts = groups.reduced((self["t_s"] <= np.array(window)[:, None]).astype(np.int64))

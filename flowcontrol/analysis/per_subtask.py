@@ -22,43 +22,28 @@ _MEANS: Final = (
 
 
 class SubtaskFigures(NamedTuple):
-    """The figures of one subtask in a window, named as the columns they come from.
+    """The figures of one subtask in a window, named as the columns they come from."""
 
-    Attributes
-    ----------
-    subtask : int
-        Its index in the stage, from 0.
-    records_in, records_out : int, records
-        Growth of the counters.
-    rate_in, rate_out : float, records/s
-        That growth over the length of the window.
-    busy_ms_per_s, idle_ms_per_s, backpressured_ms_per_s : float, ms/s
-        Means weighted by the length of the intervals, as are all that follow.
-    in_pool_usage, out_pool_usage, floating_buffers_usage, exclusive_buffers_usage : float, ratio
-        Usages of pools.
-    input_queue_buffers, output_queue_buffers, output_pool_size, output_pool_used : float, buffers
-        Queues and pools; under a transport that counts records, records.
-    lag_records, lag_s : float, records and s
-        How far a source is behind its log; 0 for others.
-    """
-
-    subtask: int
-    records_in: int
+    subtask: int  # Its index in the stage, from 0
+    records_in: int  # records_in, records_out: growth of the counters (records)
     records_out: int
-    rate_in: float
+    rate_in: float  # rate_in, rate_out: that growth over the length of the window (records/s)
     rate_out: float
+    # Means weighted by the length of the intervals, as are all that follow (ms/s).
     busy_ms_per_s: float
     idle_ms_per_s: float
     backpressured_ms_per_s: float
+    # Usages of pools (ratio).
     in_pool_usage: float
     out_pool_usage: float
     floating_buffers_usage: float
     exclusive_buffers_usage: float
+    # Queues and pools; under a transport that counts records, records (buffers).
     input_queue_buffers: float
     output_queue_buffers: float
     output_pool_size: float
     output_pool_used: float
-    lag_records: float
+    lag_records: float  # lag_records, lag_s: how far a source is behind its log; 0 for others
     lag_s: float
 
 
@@ -69,17 +54,10 @@ FIGURES: Final = SubtaskFigures._fields[1:]
 def subtask_figures(samples: Panel, window: Window) -> list[SubtaskFigures]:
     """Return the figures of the subtasks of one stage in a window.
 
-    Parameters
-    ----------
-    samples : Panel
-        Rows of the table ``stages`` of one stage, from the start of the run.
-    window : tuple of (float, float), s
-        From and until.
+    - ``samples``: rows of the table ``stages`` of one stage, from the start of the run.
+    - ``window`` (s): from and until.
 
-    Returns
-    -------
-    list of SubtaskFigures
-        In the order of their indices; empty if no sample lies in the window.
+    In the order of their indices; empty if no sample lies in the window.
     """
     means = samples.within(window).means_by("subtask", _MEANS)
     owners, growth = samples.growth(["subtask"], _COUNTERS, window)
@@ -105,17 +83,9 @@ def largest(subtasks: Sequence[SubtaskFigures]) -> dict[str, float]:
 def spread(subtasks: Sequence[SubtaskFigures]) -> Mapping[str, float]:
     """Return how unevenly the records of a stage are spread over its subtasks.
 
-    Parameters
-    ----------
-    subtasks : sequence of SubtaskFigures
-        From :func:`subtask_figures`.
-
-    Returns
-    -------
-    mapping of str to float
-        ``data_skew_percent``: Flink's score of the records taken up (``data_skew``);
-        ``records_in_max_over_mean``: those of the subtask with the most over their mean, 1 if all
-        have equally many. Both are 0 where no record was taken up, as at a source.
+    Returns ``data_skew_percent``: Flink's score of the records taken up (``data_skew``);
+    ``records_in_max_over_mean``: those of the subtask with the most over their mean, 1 if all have
+    equally many. Both are 0 where no record was taken up, as at a source.
     """
     records = [subtask.records_in for subtask in subtasks]
     total = sum(records)

@@ -17,24 +17,13 @@ _MS_PER_S = 1000.0
 def pressure_of(backpressured_ms_per_s: float) -> Pressure:
     """Return the status of one subtask.
 
-    Parameters
-    ----------
-    backpressured_ms_per_s : float, ms/s
-        Time for which the subtask was blocked, per second; 0 to 1000.
-
-    Returns
-    -------
-    Pressure
-        With ratio = backpressured_ms_per_s / 1000: OK <= 0.10 < LOW <= 0.5 < HIGH.
-
-    Raises
-    ------
-    ValueError
-        If the figure is not a number or below zero.
-
-    Notes
-    -----
     Flink's ``JobVertexBackPressureHandler`` (1.13 and later, FLINK-20852).
+
+    ``backpressured_ms_per_s`` (ms/s): time for which the subtask was blocked, per second; 0 to
+    1000.
+
+    With ratio = backpressured_ms_per_s / 1000: OK <= 0.10 < LOW <= 0.5 < HIGH. Raises ValueError if
+    the figure is not a number or below zero.
     """
     if not backpressured_ms_per_s >= 0:
         raise ValueError(f"a blocked time is at least 0 ms/s, not {backpressured_ms_per_s}")
@@ -44,15 +33,8 @@ def pressure_of(backpressured_ms_per_s: float) -> Pressure:
 def worst_pressure(backpressured_ms_per_s: Iterable[float]) -> Pressure:
     """Return the status of a stage: that of its worst subtask.
 
-    Parameters
-    ----------
-    backpressured_ms_per_s : iterable of float, ms/s
-        One figure per subtask. Without any the stage is OK: nothing of it was blocked.
-
-    Returns
-    -------
-    Pressure
-        The most severe status among the subtasks.
+    ``backpressured_ms_per_s`` (ms/s): one figure per subtask. Without any the stage is OK: nothing
+    of it was blocked.
     """
     statuses = [pressure_of(figure) for figure in backpressured_ms_per_s]
     return max(statuses, key=lambda status: status.rank, default=Pressure.OK)

@@ -37,27 +37,13 @@ def refused_sentences(
 ) -> list[str]:
     """Return a sentence for each savepoint that was refused since the job was restarting.
 
-    Parameters
-    ----------
-    restarts, checkpoints : pyarrow.Table
-        The tables of a run.
-    savepoints : sequence of Savepoint
-        What was asked for.
-    failures : sequence of Failure
-        What was to fail.
-    round_us : int, microseconds
-        Length of a round.
-
-    Returns
-    -------
-    list of str
-        Of many only those of the first, and one on the rest.
-
-    Notes
-    -----
     Source: ``CheckpointCoordinator.startTriggeringCheckpoint``, which needs all tasks to run
     (NOT_ALL_REQUIRED_TASKS_RUNNING). A savepoint that waits for another checkpoint, as it does
     with unaligned ones, is refused when a task fails (CHECKPOINT_COORDINATOR_SUSPEND).
+
+    ``round_us`` (microseconds): length of a round.
+
+    Of many only those of the first, and one on the rest.
     """
     found = _restarts(restarts.to_pylist(), failures, round_us)
     began = sorted(

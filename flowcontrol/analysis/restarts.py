@@ -28,29 +28,18 @@ def restart_summary(
 ) -> dict[str, Any]:
     """Return what ``summary.json`` says of failures.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        ``restarts`` of a run.
-    end_s : float, s
-        End of the run.
-    rates : (Fraction, Fraction, bool), optional
-        Those of the closed form (:func:`flowcontrol.layout.failover.restart_rates`); by default
-        there is none.
-    planned : sequence of (float, str)
-        When what is to fail, in s and as the table names it.
-    surviving : mapping of str to float, optional
-        By what fails the share of the sources that emits until it is cancelled
-        (:func:`flowcontrol.layout.failover.surviving_sources`); by default none does.
+    - ``table``: ``restarts`` of a run.
+    - ``end_s`` (s): end of the run.
+    - ``rates``: those of the closed form (:func:`flowcontrol.layout.failover.restart_rates`); by
+      default there is none.
+    - ``surviving``: by what fails the share of the sources that emits until it is cancelled
+      (:func:`flowcontrol.layout.failover.surviving_sources`); by default none does.
 
-    Returns
-    -------
-    dict
-        ``count``; ``downtime_s``, from each failure until all tasks ran again;
-        ``records_reprocessed``; ``longest_catch_up_s`` or null; ``failures``, of each its row of
-        the table, ``downtime_s``, ``catch_up_s`` (from ``running_s`` on) and
-        ``expected_catch_up_s``, both null if there is none; and ``sentences``, of many failures
-        only those of the first and one on the rest, and of those that hit nothing one each.
+    Returns ``count``; ``downtime_s``, from each failure until all tasks ran again;
+    ``records_reprocessed``; ``longest_catch_up_s`` or null; ``failures``, of each its row of the
+    table, ``downtime_s``, ``catch_up_s`` (from ``running_s`` on) and ``expected_catch_up_s``, both
+    null if there is none; and ``sentences``, of many failures only those of the first and one on
+    the rest, and of those that hit nothing one each.
     """
     found = [_with_figures(row, end_s, rates, surviving or {}) for row in table.to_pylist()]
     caught = [one["catch_up_s"] for one in found if one["catch_up_s"] is not None]
@@ -71,8 +60,6 @@ def restart_summary(
 def expected_catch_up_s(reprocessed: int, downtime_s: float, rates: Rates) -> float | None:
     """Return how long the job takes to make up for a failure, s; None: never.
 
-    Notes
-    -----
     What is processed again and what came while the sources stood still, over what the job can do
     more than comes. What they emit between the failure and their end is processed again, and does
     not count a second time as what came. A source without a log emits at its own rate, whatever it

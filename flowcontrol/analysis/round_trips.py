@@ -33,22 +33,13 @@ def stretches(
 ) -> Mapping[float, Mapping[str, float]]:
     """Return by sample and edge how much longer a round trip of credits takes than in the job.
 
-    Parameters
-    ----------
-    channels : Panel
-        The table ``channels``.
-    scenario : Scenario
-        What was run.
-    round_us : int or None
-        Length of its rounds, microseconds; None if it limits nothing.
+    - ``channels``: the table ``channels``.
+    - ``round_us``: length of its rounds, microseconds; None if it limits nothing.
 
-    Returns
-    -------
-    mapping of float to mapping of str to float
-        The least factor over the channels of an edge that wait for a round trip, infinite where
-        the job has no latency; an edge without such a channel is left out. Under credits these are
-        the channels that have a backlog, no credit, and nothing queued. Other transports do not
-        say who waits, so all of their channels count, unless a bandwidth may be what they wait for.
+    Returns the least factor over the channels of an edge that wait for a round trip, infinite where
+    the job has no latency; an edge without such a channel is left out. Under credits these are the
+    channels that have a backlog, no credit, and nothing queued. Other transports do not say who
+    waits, so all of their channels count, unless a bandwidth may be what they wait for.
     """
     found: dict[float, dict[str, float]] = defaultdict(dict)
     if round_us is None:
@@ -67,20 +58,11 @@ def stretches(
 def is_of_round(stretch: float, blocked: float, busy: float) -> bool:
     """Tell whether an exchange limits only because its round trips are stretched.
 
-    Parameters
-    ----------
-    stretch : float
-        Factor by which they are longer than in the job; 1 if they are not.
-    blocked : float
-        Share of time for which the sender was blocked.
-    busy : float
-        Share of time for which the receiver was busy.
-
-    Notes
-    -----
     A window carries as many times more as its round trip is shorter. If that is more than the
     sender, never blocked, would put out, or than the receiver, always busy, would take up, then
     the exchange does not limit the job.
+
+    ``stretch``: factor by which they are longer than in the job; 1 if they are not.
     """
     return stretch * (1 - blocked) >= 1 or stretch * busy >= 1
 

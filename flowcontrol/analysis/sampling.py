@@ -26,22 +26,12 @@ _SLACK_S: Final = 1e-9
 
 @dataclass(frozen=True)
 class Interval:
-    """The time between two samples of a run, for one stage.
+    """The time between two samples of a run, for one stage."""
 
-    Attributes
-    ----------
-    from_s, until_s : float
-        Emulated seconds.
-    blocked : float
-        Share of that time for which its worst subtask was blocked, 0 to 1.
-    shown : Pressure or None
-        The level on the page at its end; None: no set was finished.
-    """
-
-    from_s: float
+    from_s: float  # from_s, until_s: emulated seconds
     until_s: float
-    blocked: float
-    shown: Pressure | None
+    blocked: float  # Share of that time for which its worst subtask was blocked, 0 to 1
+    shown: Pressure | None  # The level on the page at its end; None: no set was finished
 
     @property
     def timed(self) -> Pressure:
@@ -52,25 +42,15 @@ class Interval:
 def sampling_summary(tables: Tables, scenario: Scenario, keys: SamplingKeys) -> dict[str, Any]:
     """Return what sampling saw of each stage beside the timers, for ``summary.json``.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Result tables of a run, ``samples`` among them.
-    scenario : Scenario
-        What was run.
-    keys : SamplingKeys
-        How it was sampled.
+    ``tables``: result tables of a run, ``samples`` among them.
 
-    Returns
-    -------
-    dict
-        ``set_s``: how long a set takes; ``requests`` and ``answers``: messages between JobManager
-        and task managers for the sets that were finished, one of each per subtask of a task and
-        set; ``requests_per_set``: for one set of every task; ``stages``: by stage the finished
-        sets (``from_s``, ``t_s``, ``level``, ``ratio`` of the worst subtask, and by timers over
-        the same time ``timer_level`` and ``timer_ratio``), ``differs_s``: for how long the page
-        showed another level than the timers, ``hidden_s``: of that a milder one, and ``unseen``:
-        times of such back pressure that no sample fell into.
+    Returns ``set_s``: how long a set takes; ``requests`` and ``answers``: messages between
+    JobManager and task managers for the sets that were finished, one of each per subtask of a task
+    and set; ``requests_per_set``: for one set of every task; ``stages``: by stage the finished sets
+    (``from_s``, ``t_s``, ``level``, ``ratio`` of the worst subtask, and by timers over the same
+    time ``timer_level`` and ``timer_ratio``), ``differs_s``: for how long the page showed another
+    level than the timers, ``hidden_s``: of that a milder one, and ``unseen``: times of such back
+    pressure that no sample fell into.
     """
     samples, frame = tables["samples"].to_pandas(), result_frame(tables, "stages")
     heads = _heads(scenario)
@@ -104,12 +84,8 @@ def sampling_summary(tables: Tables, scenario: Scenario, keys: SamplingKeys) -> 
 def intervals(samples: pd.DataFrame, rows: pd.DataFrame) -> list[Interval]:
     """Return the intervals of one stage, in order.
 
-    Parameters
-    ----------
-    samples : pandas.DataFrame
-        Rows of the table ``samples`` of the stage.
-    rows : pandas.DataFrame
-        Those of the table ``stages``, with ``interval_s``.
+    - ``samples``: rows of the table ``samples`` of the stage.
+    - ``rows``: those of the table ``stages``, with ``interval_s``.
     """
     known = [(at, pressure_of(1000 * ratio)) for at, ratio in _worst(samples)]
     blocked = rows.groupby("t_s")[["backpressured_ms_per_s", "interval_s"]].max()

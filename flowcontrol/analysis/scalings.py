@@ -24,32 +24,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which the job ran at one set of parallelisms.
+    """A time in which the job ran at one set of parallelisms."""
 
-    Attributes
-    ----------
-    from_s, until_s : float, s
-        From its start to the next decision, or to the end.
-    parallelism : dict of str to int
-        By stage.
-    throughput : float, records/s
-        Records that all sinks took up.
-    max_lag_s, end_lag_s : float, s
-        How far the source that was furthest behind its log was, at most and at the end.
-    p99_ms : float or None, ms
-        Latency, of all sinks; None without a record.
-    busy_share : dict of str to float
-        By stage, the mean over time and subtasks.
-    """
-
-    from_s: float
+    from_s: float  # from_s, until_s: from its start to the next decision, or to the end (s)
     until_s: float
-    parallelism: dict[str, int]
-    throughput: float
+    parallelism: dict[str, int]  # By stage
+    throughput: float  # Records that all sinks took up (records/s)
+    # How far the source that was furthest behind its log was, at most and at the end (s).
     max_lag_s: float
     end_lag_s: float
-    p99_ms: float | None
-    busy_share: dict[str, float]
+    p99_ms: float | None  # Latency, of all sinks; None without a record (ms)
+    busy_share: dict[str, float]  # By stage, the mean over time and subtasks
 
 
 def scaling_frame(tables: Tables) -> pd.DataFrame:
@@ -64,23 +49,15 @@ def scaling_frame(tables: Tables) -> pd.DataFrame:
 def scaling_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
     """Return what ``summary.json`` says of the scalings of a run.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages``, ``latency`` and ``scalings`` of the run.
-    scenario : Scenario
-        What was run, with its controller.
+    ``tables``: ``stages``, ``latency`` and ``scalings`` of the run.
 
-    Returns
-    -------
-    dict
-        ``policy``; ``restarts``, ``down_s`` (time in which the job did not run); ``steps``, of each
-        decision ``t_s``, ``changes`` (``stage``, ``old``, ``new``, ``reason``), ``restart_s``, and
-        ``before`` and ``after``, the stretches around it (:class:`Stretch`); ``end``, the
-        parallelism of each stage at the end; ``subtasks``, how many were held on average, and
-        ``wasted_subtasks``, how many of them worked on nothing; ``slots``, how many were held on
-        average, as a slot runs a subtask of every stage; ``throughput``, ``max_lag_s`` and
-        ``p99_ms`` of the whole run; and ``sentences``.
+    Returns ``policy``; ``restarts``, ``down_s`` (time in which the job did not run); ``steps``, of
+    each decision ``t_s``, ``changes`` (``stage``, ``old``, ``new``, ``reason``), ``restart_s``, and
+    ``before`` and ``after``, the stretches around it (:class:`Stretch`); ``end``, the parallelism
+    of each stage at the end; ``subtasks``, how many were held on average, and ``wasted_subtasks``,
+    how many of them worked on nothing; ``slots``, how many were held on average, as a slot runs a
+    subtask of every stage; ``throughput``, ``max_lag_s`` and ``p99_ms`` of the whole run; and
+    ``sentences``.
     """
     frame, end_s = scaling_frame(tables), end_of(tables)
     stretches = list(_stretches(tables, scenario, frame, end_s))

@@ -19,21 +19,11 @@ _MS_PER_S: Final = 1000.0
 
 @dataclass(frozen=True)
 class Silence:
-    """A time in which the watermark of a source's subtask stood, as it had no records.
+    """A time in which the watermark of a source's subtask stood, as it had no records."""
 
-    Attributes
-    ----------
-    stage : str
-        The source.
-    subtask : int
-        Which of its subtasks.
-    from_s, until_s : float, s
-        The last sample before it, and the last one in it.
-    """
-
-    stage: str
-    subtask: int
-    from_s: float
+    stage: str  # The source
+    subtask: int  # Which of its subtasks
+    from_s: float  # from_s, until_s: the last sample before it, and the last one in it (s)
     until_s: float
 
     def document(self) -> dict[str, Any]:
@@ -46,18 +36,10 @@ def longest_silence(
 ) -> Silence | None:
     """Return the longest silence of a subtask that was not idle, blocked or paused; None: none.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        The table ``time`` in order.
-    samples : pandas.DataFrame
-        The table ``stages`` in order.
-    scenario : Scenario
-        What was run.
-
-    Notes
-    -----
     A subtask that has not had a watermark yet, or has ended, is no such case: others name it.
+
+    - ``frame``: the table ``time`` in order.
+    - ``samples``: the table ``stages`` in order.
     """
     found: list[Silence] = []
     for stage in scenario.sources:

@@ -14,16 +14,10 @@ PARTS: Final = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
 def slowest_subtask(tasks: pd.DataFrame) -> dict[str, Any] | None:
     """Return who most often acknowledged last, and its time by parts, mean over those times.
 
-    Parameters
-    ----------
-    tasks : pandas.DataFrame
-        The subtasks that acknowledged, as of ``task_frame``.
+    ``tasks``: the subtasks that acknowledged, as of ``task_frame``.
 
-    Returns
-    -------
-    dict or None
-        ``stage``, ``subtask``, ``part`` (the longest), ``checkpoints`` (how often it was last),
-        ``e2e_ms`` and each of ``PARTS``; None without any row.
+    Returns ``stage``, ``subtask``, ``part`` (the longest), ``checkpoints`` (how often it was last),
+    ``e2e_ms`` and each of ``PARTS``; None without any row.
     """
     last = _last_of_each(tasks)
     if last.empty:

@@ -29,17 +29,10 @@ SPARE: Final = 0.85
 
 @dataclass(frozen=True)
 class Limiting:
-    """The subtasks that limit a stage.
+    """The subtasks that limit a stage."""
 
-    Attributes
-    ----------
-    subtasks : tuple of int
-        Their indices; empty when the stage limits as a whole.
-    waiting : float, ratio
-        Share of the records in flight to the stage that wait for them; 0 if there are none.
-    """
-
-    subtasks: tuple[int, ...] = ()
+    subtasks: tuple[int, ...] = ()  # Their indices; empty when the stage limits as a whole
+    # Share of the records in flight to the stage that wait for them; 0 if there are none (ratio).
     waiting: float = 0.0
 
 
@@ -48,21 +41,10 @@ def limiting_subtasks(
 ) -> Limiting:
     """Return the subtasks that limit a stage while the others have time to spare.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages`` and ``channels`` of the run.
-    scenario : Scenario
-        Its edges say which channels lead into the stage.
-    stage : str
-        A stage that limits.
-    times : frozenset of float, s
-        Samples in whose intervals it limits.
+    - ``tables``: ``stages`` and ``channels`` of the run.
+    - ``times`` (s): samples in whose intervals it limits.
 
-    Returns
-    -------
-    Limiting
-        No subtask if all are about equally busy, if most of them limit, or if no record waits.
+    No subtask if all are about equally busy, if most of them limit, or if no record waits.
     """
     rows = panel_of(tables, "stages").of("stage", stage).among("t_s", times)
     busy = _means(rows, "subtask", "busy_ms_per_s")

@@ -70,45 +70,27 @@ def summarise(
 ) -> dict[str, Any]:
     """Summarise a run from its result tables.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages``, ``channels`` and ``latency``, as declared in :mod:`flowcontrol.records`. An
-        interrupted run has fewer samples, or none.
-    scenario : Scenario
-        The scenario that was run: its stages and edges give order and names.
-    clock : {"live", "virtual"}
-        Clock of the run.
-    rounds : int
-        Rounds that were run.
-    wall_s : float, s
-        Wall-clock time of the run.
-    round_ms : float, ms
-        Emulated time of a round.
-    with_causes : bool, default True
-        Whether to look for causes; a sweep has no use for them.
+    - ``tables``: ``stages``, ``channels`` and ``latency``, as declared in
+      :mod:`flowcontrol.records`. An interrupted run has fewer samples, or none.
+    - ``scenario``: the scenario that was run: its stages and edges give order and names.
+    - ``wall_s`` (s): wall-clock time of the run.
+    - ``round_ms`` (ms): emulated time of a round.
+    - ``with_causes``: whether to look for causes; a sweep has no use for them.
 
-    Returns
-    -------
-    dict
-        Plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
-        ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``,
-        ``windows`` (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``,
-        ``details`` (sentences that stand below it), ``bottleneck_detail``, ``causes``
-        (:class:`flowcontrol.analysis.causes.Cause`, the strongest first), ``stages`` and ``edges``;
-        ``lags`` of sources that read a log (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the
-        subtask with the most records of each stage where they are uneven
-        (:class:`flowcontrol.analysis.hot.Hot`); with such tables
-        ``checkpoints`` and ``event_time``, whose sentences join ``details`` where they matter
-        (:func:`flowcontrol.analysis.event_time.event_time_summary`). A stage has
-        ``parallelism``, ``pressure``, ``whole`` and ``second_half``, an edge ``channels``,
-        ``whole`` and ``second_half``; the figures are named as the columns they come from. With
-        latency markers both parts of a stage have ``markers`` beside ``latency``.
-
-    Raises
-    ------
-    ValueError
-        If a table lacks a column.
+    Returns plain JSON: ``name``, ``clock``, ``rounds``, ``round_ms``, ``counts`` (``buffers`` or
+    ``records``: what messages, queues and credits are), ``wall_s``, ``emulated_s``, ``windows``
+    (from, until in s), ``bottleneck`` (name of a stage or null), ``sentence``, ``details``
+    (sentences that stand below it), ``bottleneck_detail``, ``causes``
+    (:class:`flowcontrol.analysis.causes.Cause`, the strongest first), ``stages`` and ``edges``;
+    ``lags`` of sources that read a log (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the
+    subtask with the most records of each stage where they are uneven
+    (:class:`flowcontrol.analysis.hot.Hot`); with such tables ``checkpoints`` and ``event_time``,
+    whose sentences join ``details`` where they matter
+    (:func:`flowcontrol.analysis.event_time.event_time_summary`). A stage has ``parallelism``,
+    ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
+    ``second_half``; the figures are named as the columns they come from. With latency markers both
+    parts of a stage have ``markers`` beside ``latency``. Raises ValueError if a table lacks a
+    column.
     """
     tables = panels_of(tables)
     end = end_of(tables)

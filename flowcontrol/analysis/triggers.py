@@ -31,19 +31,12 @@ def reads_in_batches(scenario: Scenario) -> bool:
 def most_behind_s(samples: Panel, scenario: Scenario) -> float:
     """Return how far behind its log a source that keeps up may be.
 
-    Parameters
-    ----------
-    samples : Panel
-        The table ``stages`` of a run.
-    scenario : Scenario
-        What was run.
+    ``samples``: the table ``stages`` of a run.
 
-    Returns
-    -------
-    float, s
-        A sample interval; with batches also the interval of their triggers, and what a batch takes
-        or waits for: its overhead o lasts o / (1 - b) with the records that come meanwhile, b being
-        the busy share of the busiest stage; its least records come at the rate of the sources.
+    Returns a sample interval; with batches also the interval of their triggers, and what a batch
+    takes or waits for: its overhead o lasts o / (1 - b) with the records that come meanwhile, b
+    being the busy share of the busiest stage; its least records come at the rate of the sources
+    (s).
     """
     most_s = float(scenario.sample_interval_s)
     if not reads_in_batches(scenario):
@@ -66,12 +59,8 @@ def most_behind_s(samples: Panel, scenario: Scenario) -> float:
 def in_time_with_triggers(samples: Panel, scenario: Scenario) -> Mapping[float, frozenset[str]]:
     """Return by sample the stages whose sources are all in time with their triggers.
 
-    Parameters
-    ----------
-    samples : Panel
-        The table ``stages`` of a run.
-    scenario : Scenario
-        What was run; nothing is in it without a throttle in batches.
+    - ``samples``: the table ``stages`` of a run.
+    - ``scenario``: what was run; nothing is in it without a throttle in batches.
     """
     if not reads_in_batches(scenario):
         return {}
@@ -94,12 +83,7 @@ def in_time_with_triggers(samples: Panel, scenario: Scenario) -> Mapping[float, 
 def waits_as_idle(samples: Panel, scenario: Scenario) -> Panel:
     """Return the table ``stages`` in which waiting for a trigger is idle time, and not blocked.
 
-    Parameters
-    ----------
-    samples : Panel
-        The table ``stages`` of a run.
-    scenario : Scenario
-        What was run.
+    ``samples``: the table ``stages`` of a run.
     """
     in_time = in_time_with_triggers(samples, scenario)
     if not in_time:
@@ -119,12 +103,8 @@ def is_late(worst: Panel, most_s: float) -> Array:
     A trigger is judged as a whole: who is too far behind at one moment is not in time just before
     and after it either, when a batch has taken a part of what waits.
 
-    Parameters
-    ----------
-    worst : Panel
-        A row per sample with its largest ``lag_s``.
-    most_s : float, s
-        How far behind it may be.
+    - ``worst``: a row per sample with its largest ``lag_s``.
+    - ``most_s`` (s): how far behind it may be.
     """
     times = worst["t_s"]
     beyond = times[worst["lag_s"] > most_s]

@@ -44,36 +44,17 @@ def is_relative(scenario: Scenario, stage: str) -> bool:
 
 @dataclass(frozen=True)
 class Hold:
-    """An input of a subtask, from one sender.
+    """An input of a subtask, from one sender."""
 
-    Attributes
-    ----------
-    edge : str
-        Name of the edge.
-    stage : str
-        The sender's.
-    subtask : int
-        The sender's.
-    is_silent : bool
-        The sender has sent no watermark, and is not idle.
-    lag_ms : float or None, ms
-        How far the sender's watermark lags, the mean; None if it is silent.
-    wait_ms : float or None, ms
-        How long records wait on the channel; None if nothing is taken off it.
-    in_flight_records : float, records
-        How many do, the mean.
-    rate : float, records/s
-        How many are taken off it.
-    """
-
-    edge: str
-    stage: str
-    subtask: int
-    is_silent: bool
-    lag_ms: float | None
+    edge: str  # Name of the edge
+    stage: str  # The sender's
+    subtask: int  # The sender's
+    is_silent: bool  # The sender has sent no watermark, and is not idle
+    lag_ms: float | None  # How far the sender's watermark lags, the mean; None if it is silent (ms)
+    # How long records wait on the channel; None if nothing is taken off it (ms).
     wait_ms: float | None
-    in_flight_records: float
-    rate: float
+    in_flight_records: float  # How many do, the mean (records)
+    rate: float  # How many are taken off it (records/s)
 
     def document(self) -> dict[str, Any]:
         """Return it as it stands in summary.json."""
@@ -88,25 +69,14 @@ class Hold:
 
 @dataclass(frozen=True)
 class Watermarks:
-    """The watermarks of a run in a part of it.
+    """The watermarks of a run in a part of it."""
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        From :func:`flowcontrol.analysis.event_time.time_frame`.
-    samples, channels : pandas.DataFrame
-        The tables ``stages`` and ``channels`` with ``interval_s``.
-    scenario : Scenario
-        What was run.
-    window : tuple of (float, float), s
-        The part.
-    """
-
-    frame: pd.DataFrame
+    frame: pd.DataFrame  # From :func:`flowcontrol.analysis.event_time.time_frame`
+    # The tables ``stages`` and ``channels`` with ``interval_s``.
     samples: pd.DataFrame
     channels: pd.DataFrame
-    scenario: Scenario
-    window: Window
+    scenario: Scenario  # What was run
+    window: Window  # The part (s)
 
     @cached_property
     def lag_ms(self) -> dict[Subtask, float]:
@@ -209,18 +179,8 @@ class Watermarks:
     def waited_for(self, who: Subtask, group: str) -> Subtask | None:
         """Return whom a paused source waits for: the slowest of its group while it was paused.
 
-        Parameters
-        ----------
-        who : tuple of (str, int)
-            The source's subtask.
-        group : str
-            Its alignment group.
-
-        Returns
-        -------
-        tuple of (str, int) or None
-            The one that was last, and behind ``who``, for most of the paused time of the whole
-            run; None: none was behind it, as when it is the slowest itself.
+        Returns the one that was last, and behind ``who``, for most of the paused time of the whole
+        run; None: none was behind it, as when it is the slowest itself.
         """
         members = [
             stage.name
@@ -246,11 +206,8 @@ class Watermarks:
     def silent_stage(self) -> dict[str, Any] | None:
         """Return the first stage with inputs that no watermark has reached, and whom it waits for.
 
-        Returns
-        -------
-        dict or None
-            ``stage``; ``source`` and ``subtask``, from which none has come; ``why``
-            (:data:`Why`). None: each has a watermark, or nobody waits for it.
+        Returns ``stage``; ``source`` and ``subtask``, from which none has come; ``why``
+        (:data:`Why`). None: each has a watermark, or nobody waits for it.
         """
         stages = self.scenario.topological()
         if self.scenario.time_model == "spark":  # it has a watermark only where windows are

@@ -21,22 +21,13 @@ def growth_by(
 ) -> pd.DataFrame:
     """Return how much cumulative columns grew in a window, a row per owner.
 
-    Parameters
-    ----------
-    samples : pandas.DataFrame
-        Rows of a result table, ordered by time; those before the window are needed too.
-    owner : sequence of str
-        Columns that name who counts: ``["subtask"]``, ``["sender", "receiver"]``.
-    columns : sequence of str
-        Columns of whole numbers that only grow.
-    window : tuple of (float, float), s
-        From and until.
+    - ``samples``: rows of a result table, ordered by time; those before the window are needed too.
+    - ``owner``: columns that name who counts: ``["subtask"]``, ``["sender", "receiver"]``.
+    - ``columns``: columns of whole numbers that only grow.
+    - ``window`` (s): from and until.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Whole numbers, indexed by owner: the last figure at or before the window's end less the
-        last one at or before its start, 0 where there was none.
+    Returns whole numbers, indexed by owner: the last figure at or before the window's end less the
+    last one at or before its start, 0 where there was none.
     """
     start, end = (
         samples[samples["t_s"] <= at].groupby(list(owner))[list(columns)].last() for at in window

@@ -37,25 +37,13 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Evidence:
-    """Figures that the sentence is made of.
+    """Figures that the sentence is made of."""
 
-    Attributes
-    ----------
-    samples, channels : Panel
-        The tables ``stages`` and ``channels``.
-    scenario : Scenario
-        What was run.
-    limited_s : mapping of str to float, s
-        Time for which each stage or edge limited.
-    total_s : float, s
-        Emulated time of the run.
-    """
-
-    samples: Panel
+    samples: Panel  # samples, channels: the tables ``stages`` and ``channels``
     channels: Panel
-    scenario: Scenario
-    limited_s: Mapping[str, float]
-    total_s: float
+    scenario: Scenario  # What was run
+    limited_s: Mapping[str, float]  # Time for which each stage or edge limited (s)
+    total_s: float  # Emulated time of the run (s)
 
     def share(
         self, stage: str, column: str, times: frozenset[float], subtasks: Sequence[int] = ()
@@ -81,22 +69,12 @@ def describe(
 ) -> tuple[str, ...]:
     """Return a sentence on what limited a run, and those that go into detail.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Figures of the run.
-    name : str or None
-        The stage or edge that limited; None if nothing limited for long.
-    times : frozenset of float, s
-        Samples in whose intervals it limited.
-    limiting : Limiting
-        Its limiting subtasks; empty if the stage limits as a whole.
+    - ``name``: the stage or edge that limited; None if nothing limited for long.
+    - ``times`` (s): samples in whose intervals it limited.
+    - ``limiting``: its limiting subtasks; empty if the stage limits as a whole.
 
-    Returns
-    -------
-    tuple of str
-        Sentences, each with a full stop: the bottleneck and why, in two lines of a terminal as far
-        as names allow; further advice and evidence, and what limited at other times.
+    Returns sentences, each with a full stop: the bottleneck and why, in two lines of a terminal as
+    far as names allow; further advice and evidence, and what limited at other times.
     """
     if not len(evidence.samples):
         return ("No bottleneck can be named: the run ended before its first sample.",)

@@ -26,55 +26,25 @@ _LONGEST_MS: Final = 1_000_000_000
 
 @dataclass(frozen=True)
 class Batch:
-    """A micro-batch with rows.
+    """A micro-batch with rows."""
 
-    Attributes
-    ----------
-    number : int
-        Spark's batchId.
-    run : str
-        Spark's runId: of one start of the query.
-    at_ms : float
-        When its trigger started, ms since 1970.
-    rows : int
-        numInputRows.
-    took_ms, work_ms : float
-        triggerExecution, and addBatch of it.
-    states : int
-        Stateful operators.
-    """
-
-    number: int
-    run: str
-    at_ms: float
-    rows: int
-    took_ms: float
+    number: int  # Spark's batchId
+    run: str  # Spark's runId: of one start of the query
+    at_ms: float  # When its trigger started, ms since 1970
+    rows: int  # numInputRows
+    took_ms: float  # took_ms, work_ms: triggerExecution, and addBatch of it
     work_ms: float
-    states: int = 0
+    states: int = 0  # Stateful operators
 
 
 def read_progress(given: Any, wanted: str | None = None) -> tuple[list[Batch], str, str]:
     """Read the progress of one query.
 
-    Parameters
-    ----------
-    given : str, Path or sequence
-        A file that has it anywhere in it, or the objects.
-    wanted : str, optional
-        Id or name of the query; by default the only one.
+    ``wanted``: id or name of the query; by default the only one.
 
-    Returns
-    -------
-    batches : list of Batch
-        Those with rows, in order; without the first of each run, in which Spark warms up.
-    name, source : str
-        Of the query, and of the input.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no progress, or it is cut; if there are two queries; if there are too few
-        batches, or no rows of them were counted.
+    Returns ``batches``: those with rows, in order; without the first of each run, in which Spark
+    warms up. Raises ScenarioError if there is no progress, or it is cut; if there are two queries;
+    if there are too few batches, or no rows of them were counted.
     """
     source = plain(str(given)) if isinstance(given, str | Path) else "the progress"
     rows = _load(Path(given), source) if isinstance(given, str | Path) else _objects(given, source)
@@ -101,10 +71,7 @@ def read_progress(given: Any, wanted: str | None = None) -> tuple[list[Batch], s
 def _of_query(rows: list[Placed], wanted: str | None, source: str) -> list[Placed]:
     """Return the progress of one query.
 
-    Raises
-    ------
-    ScenarioError
-        If there are several to choose from, or the wanted one is not there.
+    Raises ScenarioError if there are several to choose from, or the wanted one is not there.
     """
     queries = {str(row.get("id", "")): row.get("name") for _, row in rows}
     pairs = [(plain(one), plain(str(name or "without a name"))) for one, name in queries.items()]

@@ -25,19 +25,7 @@ _LONGEST: Final = 60
 def read_text(path: Path, place: str, wanted: str, source: str) -> str:
     """Return the text of a file, compressed or not, with or without a byte order mark.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    place, wanted : str
-        The argument that names it, and what it should be, for a refusal.
-    source : str
-        Name of the input.
-
-    Raises
-    ------
-    ScenarioError
-        If it cannot be read, or is cut.
+    Raises ScenarioError if it cannot be read, or is cut.
     """
     if path.is_dir():
         is_link = (path / "link.json").exists()
@@ -63,10 +51,7 @@ def read_text(path: Path, place: str, wanted: str, source: str) -> str:
 def read_json(text: str, place: str, otherwise: str, source: str) -> Any:
     """Return what some JSON holds that is syntactically right; ``JSONDecodeError`` if it is not.
 
-    Raises
-    ------
-    ScenarioError
-        If it is nested too deeply, or has a number with too many digits.
+    Raises ScenarioError if it is nested too deeply, or has a number with too many digits.
     """
     try:
         return json.loads(text)
@@ -85,10 +70,7 @@ def plain(text: str) -> str:
 def mapping_at(value: Any, place: str, source: str) -> Mapping[str, Any]:
     """Return a value that has to be a mapping.
 
-    Raises
-    ------
-    ScenarioError
-        If it is none.
+    Raises ScenarioError if it is none.
     """
     if not isinstance(value, Mapping):
         refuse(place, f"{shown(value)} is not a mapping, as Flink answers there", source)
@@ -112,10 +94,7 @@ def _is_list(value: Any) -> bool:
 def rows_at(value: Any, place: str, source: str) -> list[Mapping[str, Any]]:
     """Return a value that has to be a list of mappings; without one, none.
 
-    Raises
-    ------
-    ScenarioError
-        If it is something else.
+    Raises ScenarioError if it is something else.
     """
     if value is None:
         return []
@@ -127,10 +106,7 @@ def rows_at(value: Any, place: str, source: str) -> list[Mapping[str, Any]]:
 def word_at(row: Mapping[str, Any], key: str, place: str, source: str) -> str:
     """Return a text of a mapping that has to be there.
 
-    Raises
-    ------
-    ScenarioError
-        If it is missing or empty.
+    Raises ScenarioError if it is missing or empty.
     """
     value = row.get(key)
     if not isinstance(value, str | int) or value == "":
@@ -141,10 +117,7 @@ def word_at(row: Mapping[str, Any], key: str, place: str, source: str) -> str:
 def width_at(row: Mapping[str, Any], place: str, source: str) -> int:
     """Return the parallelism of a vertex.
 
-    Raises
-    ------
-    ScenarioError
-        If it is not a whole number from 1 to :data:`MOST_SUBTASKS`.
+    Raises ScenarioError if it is not a whole number from 1 to :data:`MOST_SUBTASKS`.
     """
     value = row.get("parallelism")
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_SUBTASKS:

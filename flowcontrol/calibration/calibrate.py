@@ -39,30 +39,14 @@ _KIND: Final = Kind("calibration", "calibrate.json", "calibration", frozenset({"
 
 @dataclass(frozen=True, repr=False)
 class Calibration(Result):
-    """A scenario that was fitted to a job, and what its run says beside what the job said.
+    """A scenario that was fitted to a job, and what its run says beside what the job said."""
 
-    Attributes
-    ----------
-    draft : Draft
-        What was fitted: figures with their origins, contradictions, notes.
-    scenario : Scenario
-        The fitted scenario.
-    run : RunResult
-        Its run on the virtual clock.
-    rows : list of Row
-        Predicted beside observed.
-    bottleneck : str or None
-        The stage that limits in the run.
-    path : Path
-        Folder of ``scenario.yaml``, ``calibration.json`` and the run.
-    """
-
-    draft: Draft
-    scenario: Scenario
-    run: RunResult
-    rows: list[Row]
-    bottleneck: str | None
-    path: Path
+    draft: Draft  # What was fitted: figures with their origins, contradictions, notes
+    scenario: Scenario  # The fitted scenario
+    run: RunResult  # Its run on the virtual clock
+    rows: list[Row]  # Predicted beside observed
+    bottleneck: str | None  # The stage that limits in the run
+    path: Path  # Folder of ``scenario.yaml``, ``calibration.json`` and the run
     kind = "calibration of"
 
     @cached_property
@@ -118,10 +102,7 @@ class Calibration(Result):
 def check(draft: Draft) -> Scenario:
     """Return the scenario of a draft.
 
-    Raises
-    ------
-    ScenarioError
-        If what was fitted is not a scenario, or the virtual clock does not run it.
+    Raises ScenarioError if what was fitted is not a scenario, or the virtual clock does not run it.
     """
     scenario = parse_scenario(draft.mapping, source=draft.source)
     job_for(scenario, "virtual")
@@ -133,26 +114,12 @@ def calibrate(
 ) -> Calibration:
     """Check a fitted scenario, run it on the virtual clock, and compare.
 
-    Parameters
-    ----------
-    draft : Draft
-        What was fitted.
-    out : Path or str, optional
-        Folder of the results; default ``out/<name>-calibration``.
-    overwrite : bool, default False
-        Replace what ``out`` holds.
-    quiet : bool, default False
-        Show no progress.
+    - ``out``: folder of the results; default ``out/<name>-calibration``.
+    - ``overwrite``: replace what ``out`` holds.
+    - ``quiet``: show no progress.
 
-    Returns
-    -------
-    Calibration
-        Shows itself; ``scenario.yaml``, ``calibration.json`` and the run are written.
-
-    Raises
-    ------
-    ScenarioError
-        If the scenario or the folder is refused. Nothing was written.
+    Returns shows itself; ``scenario.yaml``, ``calibration.json`` and the run are written. Raises
+    ScenarioError if the scenario or the folder is refused. Nothing was written.
     """
     scenario = check(draft)
     root = Path("out", f"{scenario.name}-calibration") if out is None else out
@@ -173,10 +140,7 @@ def calibrate(
 def check_folder(out: Path | str | None, *, overwrite: bool) -> None:
     """Refuse a folder that :func:`calibrate` would refuse, before a job is polled for minutes.
 
-    Raises
-    ------
-    ScenarioError
-        If it is refused.
+    Raises ScenarioError if it is refused.
     """
     if out is not None:
         check_anew(out, _KIND, overwrite=overwrite)

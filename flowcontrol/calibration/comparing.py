@@ -12,18 +12,10 @@ from flowcontrol.calibration.predict import Predicted
 
 @dataclass(frozen=True)
 class Tolerance:
-    """By how much a figure may differ.
+    """By how much a figure may differ."""
 
-    Attributes
-    ----------
-    share : float
-        Of what was observed.
-    floor : float
-        At least, in the figure's unit.
-    """
-
-    share: float
-    floor: float
+    share: float  # Of what was observed
+    floor: float  # At least, in the figure's unit
 
     def of(self, value: float) -> float:
         """Return by how much a figure of this value may differ, in its unit."""
@@ -57,24 +49,14 @@ TOLERANCES: Final = {
 
 @dataclass(frozen=True)
 class Row:
-    """One figure, predicted beside observed.
+    """One figure, predicted beside observed."""
 
-    Attributes
-    ----------
-    place, name, unit : str
-        Which figure, and its unit.
-    observed, predicted : float
-        By the input, and by the run.
-    tolerance : float
-        By how much they may differ, in the same unit.
-    """
-
-    place: str
+    place: str  # place, name, unit: which figure, and its unit
     name: str
     unit: str
-    observed: float
+    observed: float  # observed, predicted: by the input, and by the run
     predicted: float
-    tolerance: float
+    tolerance: float  # By how much they may differ, in the same unit
 
     @property
     def error(self) -> float:

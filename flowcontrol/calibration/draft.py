@@ -11,18 +11,10 @@ from flowcontrol.errors import Problem, ScenarioError
 
 @dataclass(frozen=True)
 class Cost:
-    """The time of a batch of n rows: overhead_ms + n x row_ms.
+    """The time of a batch of n rows: overhead_ms + n x row_ms."""
 
-    Attributes
-    ----------
-    row_ms : float
-        A row's part.
-    overhead_ms : float
-        What a batch takes beside its rows.
-    """
-
-    row_ms: float
-    overhead_ms: float
+    row_ms: float  # A row's part
+    overhead_ms: float  # What a batch takes beside its rows
 
     def per_row_ms(self, rows: float) -> float:
         """Return a row's share of the time of a batch of so many rows, ms."""
@@ -31,27 +23,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a fitted scenario.
+    """One figure of a fitted scenario."""
 
-    Attributes
-    ----------
-    key : str
-        Path of the key: ``stages.sink.service_rate``.
-    value : object
-        As it stands in the scenario.
-    origin : str
-        The formula and what went into it; of an assumption, why it is one.
-    error : float or None
-        Estimate of the relative error; None: unknown.
-    is_assumed : bool
-        Whether the input does not say it.
-    """
-
-    key: str
-    value: Any
-    origin: str
-    error: float | None = None
-    is_assumed: bool = False
+    key: str  # Path of the key: ``stages.sink.service_rate``
+    value: Any  # As it stands in the scenario
+    origin: str  # The formula and what went into it; of an assumption, why it is one
+    error: float | None = None  # Estimate of the relative error; None: unknown
+    is_assumed: bool = False  # Whether the input does not say it
 
     def to_json(self) -> dict[str, Any]:
         """Return it as in ``calibration.json``."""
@@ -70,82 +48,38 @@ class Figure:
 
 @dataclass(frozen=True)
 class Observed:
-    """A figure that the input holds, which the run of the scenario has to predict.
+    """A figure that the input holds, which the run of the scenario has to predict."""
 
-    Attributes
-    ----------
-    place : str
-        Stage, ``stage/subtask``, edge or ``job``.
-    name : str
-        As the column of the result tables.
-    value : float
-        What was observed.
-    unit : str
-        Its unit; empty for ratios.
-    error : float
-        By how much what was observed may be off itself, in its unit.
-    """
-
-    place: str
-    name: str
-    value: float
-    unit: str = ""
-    error: float = 0.0
+    place: str  # Stage, ``stage/subtask``, edge or ``job``
+    name: str  # As the column of the result tables
+    value: float  # What was observed
+    unit: str = ""  # Its unit; empty for ratios
+    error: float = 0.0  # By how much what was observed may be off itself, in its unit
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Figures of the input that cannot all be true.
+    """Figures of the input that cannot all be true."""
 
-    Attributes
-    ----------
-    place : str
-        The stage, ``stage/subtask`` or edge.
-    sentence : str
-        Which figures, their values, and what is likely.
-    """
-
-    place: str
-    sentence: str
+    place: str  # The stage, ``stage/subtask`` or edge
+    sentence: str  # Which figures, their values, and what is likely
 
 
 @dataclass
 class Draft:
-    """A fitted scenario, before it is checked.
+    """A fitted scenario, before it is checked."""
 
-    Attributes
-    ----------
-    mapping : dict
-        The scenario as in a file.
-    source : str
-        What it was made from, for messages.
-    figures : list of Figure
-        Where each value comes from.
-    observed : list of Observed
-        What the input says of the job.
-    contradictions : list of Contradiction
-        What cannot be true in it.
-    notes : list of str
-        What the input cannot show, in sentences.
-    bottleneck : str or None
-        The stage that limits by the input's own figures.
-    warm_up_s : float
-        Time of the run that is left out of the comparison, s.
-    batches : dict
-        How batches of the run are recognised, of Spark; empty otherwise.
-    batch_cost : tuple of Cost and float, or None
-        Of a link's receiver whose progress is known: what a batch costs, and its rows on average.
-    """
-
-    mapping: dict[str, Any]
-    source: str
-    figures: list[Figure] = field(default_factory=list)
-    observed: list[Observed] = field(default_factory=list)
-    contradictions: list[Contradiction] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    bottleneck: str | None = None
-    warm_up_s: float = 0.0
+    mapping: dict[str, Any]  # The scenario as in a file
+    source: str  # What it was made from, for messages
+    figures: list[Figure] = field(default_factory=list)  # Where each value comes from
+    observed: list[Observed] = field(default_factory=list)  # What the input says of the job
+    contradictions: list[Contradiction] = field(default_factory=list)  # What cannot be true in it
+    notes: list[str] = field(default_factory=list)  # What the input cannot show, in sentences
+    bottleneck: str | None = None  # The stage that limits by the input's own figures
+    warm_up_s: float = 0.0  # Time of the run that is left out of the comparison, s
+    # How batches of the run are recognised, of Spark; empty otherwise.
     batches: dict[str, Any] = field(default_factory=dict)
+    # Of a link's receiver whose progress is known: what a batch costs, and its rows on average.
     batch_cost: tuple[Cost, float] | None = None
 
     def measured(self, key: str, value: Any, origin: str, error: float | None = None) -> Any:
@@ -174,10 +108,7 @@ class Draft:
 def refuse(place: str, message: str, source: str = "") -> NoReturn:
     """Refuse an input.
 
-    Raises
-    ------
-    ScenarioError
-        Always; nothing was written.
+    Raises ScenarioError: always; nothing was written.
     """
     raise ScenarioError([Problem(place, message)], source or "the input")
 

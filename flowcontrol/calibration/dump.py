@@ -31,22 +31,8 @@ _FORM: Final = (
 def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[list[Poll], str]:
     """Read a dump.
 
-    Parameters
-    ----------
-    given : str, Path, mapping or sequence
-        The file, or what is in it.
-
-    Returns
-    -------
-    polls : list of mapping of str to object
-        Bodies by path, without a leading ``/v1``.
-    source : str
-        Name of the input, for messages.
-
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be read, is cut, or is not a dump of at least two polls.
+    Returns ``polls``: bodies by path, without a leading ``/v1``. Raises ScenarioError if the file
+    cannot be read, is cut, or is not a dump of at least two polls.
     """
     source = "the dump"
     if isinstance(given, str | Path):
@@ -76,10 +62,8 @@ def read_dump(given: str | Path | Mapping[str, Any] | Sequence[Any]) -> tuple[li
 def check_save(path: str | Path) -> None:
     """Refuse a file that :func:`write_dump` cannot write, before a job is polled for minutes.
 
-    Raises
-    ------
-    ScenarioError
-        If its folder is not there or must not be written to, or it is a folder itself.
+    Raises ScenarioError if its folder is not there or must not be written to, or it is a folder
+    itself.
     """
     folder = Path(path).parent
     if Path(path).is_dir():
@@ -95,10 +79,7 @@ def check_save(path: str | Path) -> None:
 def write_dump(path: str | Path, polls: Sequence[Poll]) -> None:
     """Write polls as a dump that :func:`read_dump` reads.
 
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be written.
+    Raises ScenarioError if the file cannot be written.
     """
     try:
         write_atomically(Path(path), json.dumps({"polls": list(polls)}, indent=1) + "\n")
@@ -110,19 +91,9 @@ def write_dump(path: str | Path, polls: Sequence[Poll]) -> None:
 def job_of(polls: Sequence[Poll], wanted: str | None, source: str) -> str:
     """Return the id of the one job of a dump.
 
-    Parameters
-    ----------
-    polls : sequence of mapping
-        The polls.
-    wanted : str or None
-        The id to choose; None: the only one.
-    source : str
-        Name of the input.
+    ``wanted``: the id to choose; None: the only one.
 
-    Raises
-    ------
-    ScenarioError
-        If there is no job, not the wanted one, or several to choose from.
+    Raises ScenarioError if there is no job, not the wanted one, or several to choose from.
     """
     found = sorted({job for poll in polls for job in jobs_in(poll)})
     if not found:

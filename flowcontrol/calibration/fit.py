@@ -15,18 +15,11 @@ from flowcontrol.scenario import Scenario
 
 
 class Fitted(NamedTuple):
-    """A scenario, and where each of its figures comes from.
+    """A scenario, and where each of its figures comes from."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Read and checked.
-    figures : dict of str to Figure
-        By the path of the key (``stages.sink.service_rate``): value, origin, estimate of the
-        relative error, and whether it is assumed.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # Read and checked
+    # By the path of the key (``stages.sink.service_rate``): value, origin, estimate of the relative
+    # error, and whether it is assumed.
     figures: dict[str, Figure]
 
 
@@ -36,29 +29,16 @@ def fit_scenario(
 ) -> Fitted:
     """Fit a scenario to a running job's own figures.
 
-    Parameters
-    ----------
-    flink_rest : str, Path, mapping or sequence, optional
-        Polls of Flink's REST API: a file, ``{"polls": [...]}``, or the list; each poll a mapping
-        of path to body.
-    spark_progress : str, Path or sequence, optional
-        ``StreamingQueryProgress``: a file with one JSON object a line, or the list of objects.
-
-    Returns
-    -------
-    Fitted
-        The scenario and, by key, each figure's error and origin.
-
-    Raises
-    ------
-    ScenarioError
-        If the input is damaged, or does not hold what a scenario needs.
-    ValueError
-        If none or both are given.
-
-    Notes
-    -----
     True rates are records over busy time; see ``docs/howto/calibrate.md``.
+
+    - ``flink_rest``: polls of Flink's REST API: a file, ``{"polls": [...]}``, or the list; each
+      poll a mapping of path to body.
+    - ``spark_progress``: ``StreamingQueryProgress``: a file with one JSON object a line, or the
+      list of objects.
+
+    Returns the scenario and, by key, each figure's error and origin. Raises ScenarioError if the
+    input is damaged, or does not hold what a scenario needs. Raises ValueError if none or both are
+    given.
     """
     if (flink_rest is None) == (spark_progress is None):
         raise ValueError("fit_scenario takes flink_rest or spark_progress: give one of them")

@@ -37,10 +37,7 @@ SAMPLE_S: Final = 0.37
 def fit_flink(job: FlinkJob) -> Draft:
     """Return the scenario that a job's counters make.
 
-    Raises
-    ------
-    ScenarioError
-        If a source has emitted nothing in the window, so that nothing can be told.
+    Raises ScenarioError if a source has emitted nothing in the window, so that nothing can be told.
     """
     draft = Draft({}, job.source)
     stages = [_stage(draft, job, vertex) for vertex in job.vertices]

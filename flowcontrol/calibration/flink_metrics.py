@@ -108,24 +108,12 @@ def reading(
 ) -> dict[str, float]:
     """Return what a poll says of a subtask.
 
-    Parameters
-    ----------
-    poll : mapping
-        The poll.
-    place : str
-        Path of the vertex.
-    subtask, count : int
-        Which of how many.
-    row : mapping
-        The subtask in the body of the vertex; empty if there is none.
-    whole : mapping or None
-        Metrics of the whole vertex in the body of the job, of which the subtask then has an even
-        part; None: the subtasks say it themselves.
-
-    Notes
-    -----
     Metrics that were asked of the subtask itself come before those in the body of the vertex: they
     are of one moment.
+
+    - ``row``: the subtask in the body of the vertex; empty if there is none.
+    - ``whole``: metrics of the whole vertex in the body of the job, of which the subtask then has
+      an even part; None: the subtasks say it themselves.
     """
     own = dict(_asked(poll, place, subtask))
     found = {

@@ -38,19 +38,11 @@ RESTART: Final = (
 def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> FlinkJob:
     """Read a job out of polls.
 
-    Parameters
-    ----------
-    polls : sequence of mapping
-        Bodies by path, as :func:`~flowcontrol.calibration.dump.read_dump` returns them.
-    source : str
-        Name of the input, for messages.
-    wanted : str, optional
-        Id of the job; by default the only one.
+    - ``polls``: bodies by path, as :func:`~flowcontrol.calibration.dump.read_dump` returns them.
+    - ``wanted``: id of the job; by default the only one.
 
-    Raises
-    ------
-    ScenarioError
-        If there is no job to read, no metrics of it, only one moment, or a restart between polls.
+    Raises ScenarioError if there is no job to read, no metrics of it, only one moment, or a restart
+    between polls.
     """
     job = job_of(polls, wanted, source)
     root = f"/jobs/{job}"
@@ -98,10 +90,8 @@ def _check_metrics(
 ) -> None:
     """Refuse polls in which no records or no times of subtasks are counted.
 
-    Raises
-    ------
-    ScenarioError
-        If no subtask says how many records it took or sent, or none how long it was busy.
+    Raises ScenarioError if no subtask says how many records it took or sent, or none how long it
+    was busy.
     """
     names = {
         name
@@ -152,10 +142,7 @@ def _edges(
 ) -> tuple[FlinkEdge, ...]:
     """Return who sends to whom.
 
-    Raises
-    ------
-    ScenarioError
-        If the plan names a vertex that the job does not have.
+    Raises ScenarioError if the plan names a vertex that the job does not have.
     """
     found = []
     for node in nodes:
@@ -175,10 +162,7 @@ def _edges(
 def _check_states(bodies: Sequence[Mapping[str, Any]], source: str) -> None:
     """Refuse polls of a job that does not run.
 
-    Raises
-    ------
-    ScenarioError
-        If a poll says that the job has ended or stopped.
+    Raises ScenarioError if a poll says that the job has ended or stopped.
     """
     for at, body in enumerate(bodies):
         state = body.get("state")
@@ -231,10 +215,7 @@ def _vertex(
 def _moment(own: Mapping[str, Any], job: Mapping[str, Any], place: str, source: str) -> float:
     """Return when Flink answered, ms since 1970.
 
-    Raises
-    ------
-    ScenarioError
-        If neither the vertex's body nor the job's says it.
+    Raises ScenarioError if neither the vertex's body nor the job's says it.
     """
     found = number(own.get("now")) or number(job.get("now"))
     if found is None:
@@ -245,10 +226,7 @@ def _moment(own: Mapping[str, Any], job: Mapping[str, Any], place: str, source: 
 def _check_restart(vertex: Vertex, place: str, source: str) -> None:
     """Refuse counters that all began anew.
 
-    Raises
-    ------
-    ScenarioError
-        If the records of every subtask go back between two polls.
+    Raises ScenarioError if the records of every subtask go back between two polls.
     """
     for name in ("records_in", "records_out"):
         for poll in range(1, len(vertex.subtasks[0].readings)):

@@ -30,34 +30,13 @@ def advise_link(
 ) -> Advice:
     """Propose changes of a link, each run on the scenario that its ledger makes.
 
-    Parameters
-    ----------
-    path : str or Path
-        Folder of the link.
-    progress : str or Path, optional
-        Progress of the receiver's query, a JSON object a line: it says what a batch costs beside
-        its rows, without which larger batches gain nothing.
-    overrides : sequence of str, default ()
-        Changes of that scenario first, ``KEY=VALUE`` each.
-    goal : Goal, optional
-        What to improve; by default what the link lacks.
-    out : str or Path, optional
-        Folder of the results; by default ``out/<name of the link>-advice``.
-    overwrite : bool, default False
-        Replace other advice in it.
-    quiet : bool, default False
-        Show no progress.
+    - ``overrides``: changes of that scenario first, ``KEY=VALUE`` each.
+    - ``goal``: what to improve; by default what the link lacks.
+    - ``out``: folder of the results; by default ``out/<name of the link>-advice``.
+    - ``quiet``: show no progress.
 
-    Returns
-    -------
-    Advice
-        What was run, the best first.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no link, too little went through it, or the folder is refused. Nothing was
-        written.
+    Raises ScenarioError if there is no link, too little went through it, or the folder is refused.
+    Nothing was written.
     """
     draft = fit_link(path, progress)
     rules = LinkRules(link_load(path), _batch(progress))

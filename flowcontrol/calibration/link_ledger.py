@@ -68,22 +68,10 @@ class _Window:
 def fit_link(path: str | Path, progress: str | Path | None = None) -> Draft:
     """Return the scenario that a link's ledger makes.
 
-    Parameters
-    ----------
-    path : str or Path
-        Folder of the link.
-    progress : str or Path, optional
-        Progress of the receiver's query, which says what a batch costs beside its rows.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no link, its ledger is damaged, or nothing went through it yet.
-
-    Notes
-    -----
     A link has one pool between its two queries, released - consumed, and no network: the channels
     of a scenario are local ones, of which the sender's pool is the limit.
+
+    Raises ScenarioError if there is no link, its ledger is damaged, or nothing went through it yet.
     """
     source = plain(str(path))
     with _refusing(source):
@@ -150,20 +138,12 @@ def _fitted(path: str | Path, source: str) -> Draft:
 
 @dataclass(frozen=True)
 class LinkLoad:
-    """What a link carries, by channel.
+    """What a link carries, by channel."""
 
-    Attributes
-    ----------
-    settings : LinkSettings
-        Of the link, as altered last.
-    rows : mapping of int to int
-        Rows of each channel that the receivers read behind the warm-up; all channels are in it.
-    readers : tuple of tuple of int
-        The channels of each receiver, in the order of the scenario's subtasks.
-    """
-
-    settings: LinkSettings
+    settings: LinkSettings  # Of the link, as altered last
+    # Rows of each channel that the receivers read behind the warm-up; all channels are in it.
     rows: dict[int, int]
+    # The channels of each receiver, in the order of the scenario's subtasks.
     readers: tuple[tuple[int, ...], ...]
 
 
@@ -222,21 +202,11 @@ def _steps(ledger: LedgerHistory, member: str) -> list[Step]:
 
 @dataclass(frozen=True)
 class _Held:
-    """What the buffers held over the window.
+    """What the buffers held over the window."""
 
-    Attributes
-    ----------
-    rows : float
-        Rows of a message.
-    buffers : float
-        Mean of what is released and not consumed.
-    empty_s : float
-        Time in which there was nothing: a receiver can only wait then.
-    """
-
-    rows: float
-    buffers: float
-    empty_s: float
+    rows: float  # Rows of a message
+    buffers: float  # Mean of what is released and not consumed
+    empty_s: float  # Time in which there was nothing: a receiver can only wait then
 
 
 def _buffers(path: str | Path, window: _Window) -> _Held:
@@ -322,8 +292,6 @@ def _source(
 def _written_per_s(steps: list[Step], window: _Window) -> float:
     """Return the rows/s that a sender has written.
 
-    Notes
-    -----
     A commit shows the rows of a whole source batch at once. So the rows behind the first commit
     are what was written from it to the last one; with those of the first, a window of twenty
     batches has one too many.
@@ -347,8 +315,6 @@ def _receiver(
 ) -> dict[str, Any]:
     """Return the receiver's query: rows over the time in which it had any to read.
 
-    Notes
-    -----
     Between two batches a receiver commits and plans: that is its work too, and not waiting.
     """
     found: list[float] = []
@@ -421,8 +387,6 @@ def _options(
 ) -> dict[str, Any]:
     """Return buffers as Flink's options: of the pool, what the link holds of it on average.
 
-    Notes
-    -----
     A receiver returns all buffers of a batch at its end, and the sender fills them again with its
     next one; an emulated receiver returns each as it is read, so that its pool stays full.
     """

@@ -26,12 +26,7 @@ _LIMITLESS: Final = 1e9
 class LinkRules:
     """What the ledger of a link suggests.
 
-    Parameters
-    ----------
-    load : LinkLoad
-        Rows by channel, and who reads them.
-    batch : (Cost, float), optional
-        What a batch costs, and its rows.
+    ``load``: rows by channel, and who reads them.
     """
 
     def __init__(self, load: LinkLoad, batch: tuple[Cost, float] | None) -> None:

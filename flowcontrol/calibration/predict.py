@@ -25,17 +25,7 @@ Predicted = dict[tuple[str, str], float]
 
 
 def predict(tables: Tables, scenario: Scenario, warm_up_s: float) -> Predicted:
-    """Return the figures of a run after its warm-up.
-
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Of the run.
-    scenario : Scenario
-        What was run.
-    warm_up_s : float
-        What is left out at the beginning, s.
-    """
+    """Return the figures of a run after its warm-up."""
     found: Predicted = {}
     stages = result_frame(tables, "stages")
     stages = stages[stages["t_s"] > warm_up_s]

@@ -12,8 +12,6 @@ from flowcontrol.calibration.predict import Predicted
 def predict_batches(tables: Tables, draft: Draft) -> Predicted:
     """Return the figures of the batches of a run after its warm-up.
 
-    Notes
-    -----
     A batch is read at once, so it begins in the sample in which its records were emitted, and it
     takes what the sink is busy until the next one begins, and the overhead.
     """

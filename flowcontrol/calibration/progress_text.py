@@ -42,18 +42,11 @@ _STRINGS: Final = {
 def progress_in_text(text: str, source: str) -> list[Placed]:
     """Return each progress in a text, in order; what else stands there is passed over.
 
-    Parameters
-    ----------
-    text : str
-        JSON, in one line or several; or such values with anything between them; or what Python
-        prints of them.
-    source : str
-        Name of the input.
+    ``text``: JSON, in one line or several; or such values with anything between them; or what
+    Python prints of them.
 
-    Raises
-    ------
-    ScenarioError
-        If what begins as a progress, or a line that is JSON from its beginning, cannot be read.
+    Raises ScenarioError if what begins as a progress, or a line that is JSON from its beginning,
+    cannot be read.
     """
     found: list[Placed] = []
     at, line, counted = 0, 1, 0
@@ -132,10 +125,8 @@ def _closing(text: str, begin: int) -> int:
 def _passed(text: str, begin: int, line: int, source: str) -> int:
     """Return where to go on behind something in brackets that is not a value.
 
-    Raises
-    ------
-    ScenarioError
-        If it is a progress that is damaged or cut; of lines of JSON, whatever it is.
+    Raises ScenarioError if it is a progress that is damaged or cut; of lines of JSON, whatever it
+    is.
     """
     start = text.rfind("\n", 0, begin) + 1
     is_line = text.lstrip().startswith("{") and not text[start:begin].strip()

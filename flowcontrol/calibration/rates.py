@@ -17,8 +17,6 @@ OPEN_SHARE: Final = 0.01
 def service_rate(subtask: Subtask) -> tuple[float, float] | None:
     """Return a subtask's true rate and the relative error of it; None if it was hardly busy.
 
-    Notes
-    -----
     Records over busy time, Flink's "true processing rate". Calls, a checkpoint's synchronous part
     and garbage collections are in it. Counters are whole records and whole milliseconds.
     """
@@ -50,8 +48,6 @@ def capacity(subtask: Subtask) -> tuple[float, float] | None:
 def through(job: FlinkJob, edge: FlinkEdge) -> tuple[float, str] | None:
     """Return the records that an edge carried in the window, and by which counter.
 
-    Notes
-    -----
     The sender's own if it has no other output; else what the receiver took, if nothing else
     feeds it; else that less what its other senders sent; else all that the sender sent.
     """
@@ -75,8 +71,6 @@ def through(job: FlinkJob, edge: FlinkEdge) -> tuple[float, str] | None:
 def record_bytes(job: FlinkJob, stage: str) -> tuple[float, float] | None:
     """Return the bytes of a record that a stage sends, and the relative error; None if unknown.
 
-    Notes
-    -----
     Bytes count when a buffer is taken to be sent, so they trail the records by what is queued; the
     length before each record is in them. Of a broadcast the receivers' counters are read, since
     the sender counts each record once and its bytes once a receiver.

@@ -25,41 +25,24 @@ GAUGES: Final = (
 
 @dataclass(frozen=True)
 class Reading:
-    """A subtask at a poll.
+    """A subtask at a poll."""
 
-    Attributes
-    ----------
-    at_ms : float
-        When Flink answered, ms since 1970.
-    values : mapping of str to float
-        Counters since the start of the task, accumulated times (ms) and gauges, by the names of
-        `COUNTERS`, `TIMES` and `GAUGES`; what Flink does not know is left out.
-    """
-
-    at_ms: float
+    at_ms: float  # When Flink answered, ms since 1970
+    # Counters since the start of the task, accumulated times (ms) and gauges, by the names of
+    # `COUNTERS`, `TIMES` and `GAUGES`; what Flink does not know is left out.
     values: Mapping[str, float]
 
 
 @dataclass(frozen=True)
 class Subtask:
-    """A subtask over all polls.
+    """A subtask over all polls."""
 
-    Attributes
-    ----------
-    readings : tuple of Reading
-        In the order of time.
-    task_manager : str
-        Id of the task manager that it runs on; empty if that is unknown.
-    """
-
-    readings: tuple[Reading, ...]
-    task_manager: str = ""
+    readings: tuple[Reading, ...]  # In the order of time
+    task_manager: str = ""  # Id of the task manager that it runs on; empty if that is unknown
 
     def growth(self, name: str) -> float | None:
         """Return how much a counter or an accumulated time grew; None if it is not known twice.
 
-        Notes
-        -----
         Flink accumulates times from 1.16 on. Of a time that is not accumulated, the mean of its
         gauge (``busyTimeMsPerSecond``, from 1.13 on) says how much it grew.
         """
@@ -93,8 +76,6 @@ class Subtask:
     def timed_ms(self) -> float | None:
         """Growth of the three times together, ms: the time between two *readings* of the task.
 
-        Notes
-        -----
         The three add up to the time since the task runs (``TaskIOMetricGroup``). Flink fetches
         metrics every ``metrics.fetcher.update-interval``, 10 s by default, so that the counters of
         a poll are older than the poll; this time is that of the counters.
@@ -128,22 +109,12 @@ STALE_MS: Final = 11_000.0
 
 @dataclass(frozen=True)
 class Vertex:
-    """A vertex of the job: what becomes a stage.
+    """A vertex of the job: what becomes a stage."""
 
-    Attributes
-    ----------
-    id, name : str
-        Flink's.
-    stage : str
-        Name of the stage.
-    subtasks : tuple of Subtask
-        In their order.
-    """
-
-    id: str
+    id: str  # id, name: flink's
     name: str
-    stage: str
-    subtasks: tuple[Subtask, ...]
+    stage: str  # Name of the stage
+    subtasks: tuple[Subtask, ...]  # In their order
 
     @property
     def parallelism(self) -> int:
@@ -168,22 +139,12 @@ class Vertex:
 
 @dataclass(frozen=True)
 class FlinkEdge:
-    """An edge of the job.
+    """An edge of the job."""
 
-    Attributes
-    ----------
-    sender, receiver : str
-        Names of the stages.
-    ship : str
-        Flink's ship strategy: ``HASH``, ``REBALANCE`` ...
-    exchange : str
-        Flink's kind of exchange: ``pipelined_bounded`` ...
-    """
-
-    sender: str
+    sender: str  # sender, receiver: names of the stages
     receiver: str
-    ship: str
-    exchange: str = ""
+    ship: str  # Flink's ship strategy: ``HASH``, ``REBALANCE`` ..
+    exchange: str = ""  # Flink's kind of exchange: ``pipelined_bounded`` ..
 
     @property
     def name(self) -> str:
@@ -193,42 +154,22 @@ class FlinkEdge:
 
 @dataclass(frozen=True)
 class FlinkJob:
-    """A job over some polls.
+    """A job over some polls."""
 
-    Attributes
-    ----------
-    id, name : str
-        Flink's.
-    vertices : tuple of Vertex
-        In Flink's order.
-    edges : tuple of FlinkEdge
-        Who sends to whom.
-    source : str
-        Name of the input.
-    config : mapping of str to str
-        Options of the job manager, and of the job's checkpoints, by Flink's keys.
-    version : str
-        Of Flink; empty if unknown.
-    segment_bytes : int or None
-        Size of a network buffer as the task managers count it.
-    durations_ms : tuple of float
-        End-to-end durations of the completed checkpoints of the window.
-    states : mapping of str to dict
-        By stage, means of a subtask's part in checkpoints: ``bytes``, ``sync_ms``, ``async_ms``.
-    latencies : mapping of str to float
-        Mean of the latency markers at a stage, ms.
-    """
-
-    id: str
+    id: str  # id, name: flink's
     name: str
-    vertices: tuple[Vertex, ...]
-    edges: tuple[FlinkEdge, ...]
-    source: str
+    vertices: tuple[Vertex, ...]  # In Flink's order
+    edges: tuple[FlinkEdge, ...]  # Who sends to whom
+    source: str  # Name of the input
+    # Options of the job manager, and of the job's checkpoints, by Flink's keys.
     config: Mapping[str, str] = field(default_factory=dict)
-    version: str = ""
-    segment_bytes: int | None = None
+    version: str = ""  # Of Flink; empty if unknown
+    segment_bytes: int | None = None  # Size of a network buffer as the task managers count it
+    # End-to-end durations of the completed checkpoints of the window.
     durations_ms: tuple[float, ...] = ()
+    # By stage, means of a subtask's part in checkpoints: ``bytes``, ``sync_ms``, ``async_ms``.
     states: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    # Mean of the latency markers at a stage, ms.
     latencies: Mapping[str, float] = field(default_factory=dict)
 
     def stage(self, name: str) -> Vertex:
@@ -262,8 +203,6 @@ def copies(job: FlinkJob, edge: FlinkEdge) -> int:
 def outputs_counted(job: FlinkJob, stage: str) -> int | None:
     """Return how often a stage's numRecordsOut counts a record; None if its outputs differ.
 
-    Notes
-    -----
     A task with several outputs may count a record once for each, depending on Flink's version and
     on what is chained. What the receivers took says it, if nothing else feeds them.
     """
@@ -286,8 +225,6 @@ def outputs_counted(job: FlinkJob, stage: str) -> int | None:
 def in_flight(job: FlinkJob, stage: str) -> list[float]:
     """Return the records in flight before a stage at each poll; empty if they cannot be known.
 
-    Notes
-    -----
     What all senders have sent less what the stage has taken. Of a sender whose outputs differ
     nothing is known, since it counts them together.
     """

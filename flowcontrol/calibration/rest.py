@@ -48,16 +48,10 @@ def is_url(text: str) -> bool:
 class Rest:
     """GET requests to a job manager.
 
-    Parameters
-    ----------
-    url : str
-        Of its REST endpoint: ``http://localhost:8081``; what the page of Flink has behind ``#`` is
-        left out.
+    ``url``: of its REST endpoint: ``http://localhost:8081``; what the page of Flink has behind
+    ``#`` is left out.
 
-    Raises
-    ------
-    ScenarioError
-        If it is no URL of a machine.
+    Raises ScenarioError if it is no URL of a machine.
     """
 
     def __init__(self, url: str) -> None:
@@ -74,10 +68,8 @@ class Rest:
     def get(self, path: str, *, is_needed: bool = True) -> Any:
         """Return the body at a path; None if there is none and it is not needed.
 
-        Raises
-        ------
-        ScenarioError
-            If the job manager does not answer, or answers something else than JSON.
+        Raises ScenarioError if the job manager does not answer, or answers something else than
+        JSON.
         """
         # Names of metrics have any letters in them; what parts a URL has stays.
         address = f"{self.url}{quote(path, safe='/?=,', errors='replace')}"
@@ -110,10 +102,7 @@ class Rest:
     def job(self, wanted: str | None) -> str:
         """Return the id of the running job.
 
-        Raises
-        ------
-        ScenarioError
-            If none runs, several do and none is named, or the named one does not.
+        Raises ScenarioError if none runs, several do and none is named, or the named one does not.
         """
         body = self.get(OVERVIEW)
         rows = known(body).get("jobs")
@@ -150,30 +139,11 @@ def poll(
 ) -> list[dict[str, Any]]:
     """Poll a running job.
 
-    Parameters
-    ----------
-    url : str
-        Of the job manager's REST endpoint.
-    job : str, optional
-        Id of the job; by default the only one that runs.
-    polls : int, default 13
-        How often.
-    every_s : float, default 10
-        Time between the beginnings of two polls, s.
-    pause : callable, default time.sleep
-        Waits for some seconds.
-    watch : callable, optional
-        Called with the number of polls done.
+    - ``job``: id of the job; by default the only one that runs.
+    - ``pause``: waits for some seconds.
 
-    Returns
-    -------
-    list of dict
-        A poll each: bodies by path.
-
-    Raises
-    ------
-    ScenarioError
-        If the job manager cannot be reached, or it is not clear which job is meant.
+    Returns a poll each: bodies by path. Raises ScenarioError if the job manager cannot be reached,
+    or it is not clear which job is meant.
     """
     rest = Rest(url)
     root = f"/jobs/{rest.job(job)}"

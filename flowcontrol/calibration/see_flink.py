@@ -76,8 +76,6 @@ def _see(
 def limiting_stage(job: FlinkJob) -> str | None:
     """Return the stage that limits by Flink's own reading of its times; None: none does.
 
-    Notes
-    -----
     The first busy stage that is not itself blocked, behind one that is. A stage is as busy, and as
     blocked, as its worst subtask. In a graph with branches, the busiest behind a blocked one.
     """

@@ -20,18 +20,10 @@ OUTLIER: Final = 4.0
 def cost_of(draft: Draft, batches: list[Batch], key: str) -> Cost:
     """Return what batches cost by a line through their times.
 
-    Parameters
-    ----------
-    draft : Draft
-        Notes the figures.
-    batches : list of Batch
-        With rows, of at least two sizes.
-    key : str
-        Of the service rate.
-
-    Notes
-    -----
     addBatch over numInputRows, a + b n; the rest of triggerExecution is overhead as well.
+
+    - ``batches``: with rows, of at least two sizes.
+    - ``key``: of the service rate.
     """
     over = "system.throttle.overhead_ms"
     beside = fmean(one.took_ms - one.work_ms for one in batches)

@@ -34,17 +34,10 @@ AMPLE: Final = 3.0
 def fit_progress(given: Any, wanted: str | None = None) -> Draft:
     """Return the scenario that a query's progress makes.
 
-    Parameters
-    ----------
-    given : str, Path or sequence
-        A file with progress in it, or the objects.
-    wanted : str, optional
-        Id or name of the query; by default the only one.
+    ``wanted``: id or name of the query; by default the only one.
 
-    Raises
-    ------
-    ScenarioError
-        If the progress is damaged, of two queries, or has too few batches with rows.
+    Raises ScenarioError if the progress is damaged, of two queries, or has too few batches with
+    rows.
     """
     batches, name, source = read_progress(given, wanted)
     draft = Draft({}, source)
@@ -111,28 +104,16 @@ def _pairs(batches: list[Batch]) -> list[tuple[Batch, Batch]]:
 
 @dataclass(frozen=True)
 class _Load:
-    """What the source offers.
+    """What the source offers."""
 
-    Attributes
-    ----------
-    settled : list of Batch
-        The batches whose figures are compared.
-    emit_rate : float
-        Records/s that come.
-    max_records : int or None
-        What a batch takes of a backlog; None: all that came.
-    """
-
-    settled: list[Batch]
-    emit_rate: float
-    max_records: int | None = None
+    settled: list[Batch]  # The batches whose figures are compared
+    emit_rate: float  # Records/s that come
+    max_records: int | None = None  # What a batch takes of a backlog; None: all that came
 
 
 def _load(draft: Draft, batches: list[Batch], interval_ms: int) -> _Load:
     """Return what the source offers: a backlog of which a batch takes so much, or a rate.
 
-    Notes
-    -----
     Rows that come at a rate make a batch as large as the time since the last start. A source with
     a backlog fills each batch up to its own limit, whatever the time was.
     """

@@ -29,16 +29,7 @@ def conclusion(draft: Draft, rows: Sequence[Row], predicted: str | None) -> str:
 
 
 def figure_table(rows: Sequence[Row], width: int = 100) -> Table:
-    """Return a row a figure; ``!`` marks those beyond their tolerances.
-
-    Parameters
-    ----------
-    rows : sequence of Row
-        The figures.
-    width : int, default 100
-        Characters of the terminal: a narrow one has neither error nor tolerance, and the place in
-        a line of its own.
-    """
+    """Return a row a figure; ``!`` marks those beyond their tolerances."""
     if width < NARROW:
         return _narrow_table(rows)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))

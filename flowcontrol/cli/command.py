@@ -63,19 +63,7 @@ def add_quiet(parser: argparse.ArgumentParser) -> None:
 def exit_status(command: Callable[[], int], noun: str, interrupted: str = AGAIN) -> int:
     """Run a command; return its exit status.
 
-    Parameters
-    ----------
-    command : callable
-        Does the work and returns the status.
-    noun : str
-        What fails, such as "the run".
-    interrupted : str, optional
-        Message after Ctrl-C.
-
-    Returns
-    -------
-    int
-        The command's own; 2 if it is refused, 1 if it fails, 130 if it is interrupted.
+    Returns the command's own; 2 if it is refused, 1 if it fails, 130 if it is interrupted.
     """
     try:
         return command()

@@ -21,18 +21,10 @@ from flowcontrol.version import __version__
 
 
 class Command(NamedTuple):
-    """A command: its name and what the help says of it.
+    """A command: its name and what the help says of it."""
 
-    Attributes
-    ----------
-    name : str
-        As it is typed; its module in this package has the same.
-    help : str
-        One line.
-    """
-
-    name: str
-    help: str
+    name: str  # As it is typed; its module in this package has the same
+    help: str  # One line
 
     def add(self, parser: argparse.ArgumentParser) -> None:
         """Import the command's module, and let it give the parser its arguments."""
@@ -66,16 +58,10 @@ MADE_BETWEEN_COLLECTIONS: Final = 100_000
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return the exit status.
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        By default those of the process.
+    ``arguments``: by default those of the process.
 
-    Returns
-    -------
-    int
-        0; 2 if the command is refused, for example because a path is not a link; 1 if it fails
-        later; 130 if a run is interrupted.
+    0; 2 if the command is refused, for example because a path is not a link; 1 if it fails later;
+    130 if a run is interrupted.
     """
     words = sys.argv[1:] if arguments is None else arguments
     if arguments is None:
@@ -88,17 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def pipeline(name: str, arguments: Sequence[str] | None = None) -> int:
     """Run one command in the form that spark-submit expects: a file of its own.
 
-    Parameters
-    ----------
-    name : str
-        Of the command.
-    arguments : sequence of str, optional
-        By default those of the process.
-
-    Returns
-    -------
-    int
-        As :func:`main`.
+    ``arguments``: by default those of the process.
     """
     parser = Parser(prog=sys.argv[0])
     next(command for command in COMMANDS if command.name == name).add(parser)

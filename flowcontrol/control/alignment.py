@@ -33,21 +33,11 @@ class _Sent(NamedTuple):
 class AlignmentControl(Kept):
     """The coordinators of a job's aligned sources, beside its tasks.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with groups of sources.
-
-    Attributes
-    ----------
-    latency : int
-        Rounds that a message between a coordinator and a subtask takes.
-
-    Notes
-    -----
     Flink's ``SourceCoordinator``. At the multiples of its interval it answers with what has been
     reported by then, and its subtasks report: what is reported at one multiple is answered at the
     next. If an interval is shorter than a round, that is once a round.
+
+    ``latency``: rounds that a message between a coordinator and a subtask takes.
     """
 
     _kept = ("_turns", "_reports", "_under_way", "_answers")
@@ -75,19 +65,12 @@ class AlignmentControl(Kept):
     def before_round(self, number: int, reported: Callable[[int], int]) -> list[tuple[int, int]]:
         """Do what is due by the start of a round.
 
-        Parameters
-        ----------
-        number : int
-            The round that is about to run; never less than in the call before.
-        reported : callable
-            Given a task, what it reports after the round before
-            (:func:`flowcontrol.protocol.tasks.event_time.reported`), ms.
+        - ``number``: the round that is about to run; never less than in the call before.
+        - ``reported``: given a task, what it reports after the round before
+          (:func:`flowcontrol.protocol.tasks.event_time.reported`), ms.
 
-        Returns
-        -------
-        list of (int, int)
-            What subtasks hear before the round: the number of each, in the order of the job's
-            subtasks, and the watermark that its group allows it, ms.
+        Returns what subtasks hear before the round: the number of each, in the order of the job's
+        subtasks, and the watermark that its group allows it, ms.
         """
         self._hear(number)
         for place, source in enumerate(self._sources):
@@ -128,10 +111,7 @@ class AlignmentControl(Kept):
     def begin(self, memory: Memory) -> int:
         """Have sources hear what is due before the next round of a memory.
 
-        Returns
-        -------
-        int
-            The round before which to be asked again.
+        Returns the round before which to be asked again.
         """
         head = memory.head
 

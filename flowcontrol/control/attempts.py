@@ -46,25 +46,13 @@ ChannelCounts = Mapping[str, Sequence[tuple[int, int]]]
 class KernelAttempts:
     """The tasks of a job that may fail.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run, before the first round.
-    own : collection of int, optional
-        The tasks that run in this memory, of which it is known what they had in flight; by default
-        all do.
-
-    Attributes
-    ----------
-    logs : CutLogs
-        What checkpoints hold besides counts.
-    hooks : list of callable
-        Called before tasks begin anew; each returns what is called afterwards. For whoever counts
-        from cells that go back.
-    watchers : list of callable
-        Called likewise, with the tasks and the checkpoint from which they begin.
+    - ``memory``: of its run, before the first round.
+    - ``own``: the tasks that run in this memory, of which it is known what they had in flight; by
+      default all do.
+    - ``logs``: what checkpoints hold besides counts.
+    - ``hooks``: called before tasks begin anew; each returns what is called afterwards. For whoever
+      counts from cells that go back.
+    - ``watchers``: called likewise, with the tasks and the checkpoint from which they begin.
     """
 
     def __init__(self, job: Job, memory: Memory, own: Collection[int] | None = None) -> None:
@@ -173,10 +161,7 @@ class KernelAttempts:
     def harvest(self, oldest: int) -> None:
         """Take the cuts that tasks have made since it was called last, of checkpoints that count.
 
-        Parameters
-        ----------
-        oldest : int
-            The latest completed checkpoint, or -1: those before it are forgotten.
+        ``oldest``: the latest completed checkpoint, or -1: those before it are forgotten.
         """
         if self._seen is None:
             return

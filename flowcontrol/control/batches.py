@@ -25,39 +25,17 @@ from flowcontrol.state.windows import WindowStore
 
 @dataclass(frozen=True)
 class BatchedTask:
-    """What of a task with windows the driver reads and changes.
+    """What of a task with windows the driver reads and changes."""
 
-    Attributes
-    ----------
-    task : StreamTask
-        Its state.
-    held : WindowTask
-        What it holds of its windows beside them.
-    store : WindowStore
-        How far they are.
-    operators : sequence of WatermarkOperator
-        What it has seen of each of its inputs.
-    valve : Valve
-        Where the watermark of the batch under way is kept.
-    """
-
-    task: StreamTask
-    held: WindowTask
-    store: WindowStore
-    operators: Sequence[w.WatermarkOperator]
-    valve: Valve
+    task: StreamTask  # Its state
+    held: WindowTask  # What it holds of its windows beside them
+    store: WindowStore  # How far they are
+    operators: Sequence[w.WatermarkOperator]  # What it has seen of each of its inputs
+    valve: Valve  # Where the watermark of the batch under way is kept
 
 
 class WindowQuery(Kept):
-    """The query that the windows of a stage are.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The stage.
-    """
+    """The query that the windows of a stage are."""
 
     _kept = ("watermark", "_operators")
     _values = (w.QueryWatermark, w.WatermarkOperator)
@@ -71,10 +49,7 @@ class WindowQuery(Kept):
     def end_batch(self, tasks: Sequence[BatchedTask]) -> bool:
         """End the batch under way, if it may end: tell whether the tasks have to look at it.
 
-        Parameters
-        ----------
-        tasks : sequence of BatchedTask
-            All tasks of the stage, after a round.
+        ``tasks``: all tasks of the stage, after a round.
         """
         if any(one.task.is_firing == 1 for one in tasks):
             return False
@@ -120,12 +95,7 @@ def window_stages_of(job: Job) -> list[str]:
 class Batches(Kept):
     """The drivers of all queries of a job: they end batches in the memory.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with Spark's windows.
-    memory : Memory
-        Of its run, before the first round.
+    ``memory``: of its run, before the first round.
     """
 
     _kept = ("_queries",)

@@ -28,29 +28,14 @@ def acts_between(job: Job) -> bool:
 class Between(Kept):
     """All that acts between the rounds of a job.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run, before the first round.
-    begins_us : int, default 0
-        When the interval of checkpoints begins, microseconds.
-    own : collection of int, optional
-        The tasks that run in this memory; by default all do.
-
-    Attributes
-    ----------
-    throttle : ThrottleControl or None
-        What slows the sources.
-    coordination : Coordination or None
-        What triggers checkpoints.
-    recovery : Recovery or None
-        What fails, and restarts.
-    alignments : AlignmentControl or None
-        What has sources wait for one another.
-    batches : Batches or None
-        What ends the batches of windows with Spark's time.
+    - ``memory``: of its run, before the first round.
+    - ``begins_us``: when the interval of checkpoints begins, microseconds.
+    - ``own``: the tasks that run in this memory; by default all do.
+    - ``throttle``: what slows the sources.
+    - ``coordination``: what triggers checkpoints.
+    - ``recovery``: what fails, and restarts.
+    - ``alignments``: what has sources wait for one another.
+    - ``batches``: what ends the batches of windows with Spark's time.
     """
 
     _kept = ("coordination", "_failures", "_controller", "batches", "alignments")

@@ -67,31 +67,16 @@ UNKNOWN = (-1,) * (len(TaskStatistics._fields) - 1)
 class CheckpointControl(Kept):
     """The coordinator of a job's checkpoints, beside its tasks.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with checkpoints.
-    begins_us : int, default 0
-        When their interval begins, microseconds.
+    - ``begins_us``: when their interval begins, microseconds.
+    - ``coordinator``: its tasks are numbers, in the order of the job's subtasks; its times
+      microseconds.
+    - ``latency``: rounds that a message between it and a task takes.
+    - ``failed_at``: round in which more checkpoints had failed than the job tolerates; -1: never.
+    - ``uploads``: what the tasks write.
+    - ``on_notification``: called with the order of each task that is notified of a completed or
+      aborted checkpoint, in the order of the rounds in which they hear of it.
 
-    Attributes
-    ----------
-    coordinator : CheckpointCoordinator
-        Its tasks are numbers, in the order of the job's subtasks; its times microseconds.
-    latency : int
-        Rounds that a message between it and a task takes.
-    failed_at : int
-        Round in which more checkpoints had failed than the job tolerates; -1: never.
-    uploads : SnapshotUploads
-        What the tasks write.
-    on_notification : callable, optional
-        Called with the order of each task that is notified of a completed or aborted checkpoint,
-        in the order of the rounds in which they hear of it.
-
-    Raises
-    ------
-    ValueError
-        If the job has no checkpoints.
+    Raises ValueError if the job has no checkpoints.
     """
 
     _kept = (
@@ -203,15 +188,9 @@ class CheckpointControl(Kept):
     def before_round(self, number: int) -> list[TaskOrder]:
         """Do what is due by the start of a round.
 
-        Parameters
-        ----------
-        number : int
-            The round that is about to run; never less than in the call before.
+        ``number``: the round that is about to run; never less than in the call before.
 
-        Returns
-        -------
-        list of TaskOrder
-            What the tasks are told, in order.
+        Returns what the tasks are told, in order.
         """
         orders: list[TaskOrder] = []
         is_direct, due = self.uploads.writes_nothing, self._next_due()

@@ -25,23 +25,11 @@ from flowcontrol.state.network import CheckpointReport
 class Recovery:
     """Has the tasks of a run fail and restart.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with faults.
-    memory : Memory
-        Of its run, before the first round.
-    checkpoints : CheckpointControl, optional
-        Its coordinator, if it has checkpoints.
-    own : collection of int, optional
-        The tasks that run in this memory; by default all do.
-
-    Attributes
-    ----------
-    control : FailureControl
-        What fails, and when tasks restart.
-    attempts : KernelAttempts
-        The tasks.
+    - ``memory``: of its run, before the first round.
+    - ``checkpoints``: its coordinator, if it has checkpoints.
+    - ``own``: the tasks that run in this memory; by default all do.
+    - ``control``: what fails, and when tasks restart.
+    - ``attempts``: the tasks.
     """
 
     def __init__(
@@ -63,13 +51,7 @@ class Recovery:
         return min(self._rounds, self.control.next_round())
 
     def before_round(self, number: int, orders: list[TaskOrder]) -> list[TaskOrder]:
-        """Do what is due before a round; the coordinator has given these orders for it.
-
-        Returns
-        -------
-        list of TaskOrder
-            Those for tasks that are deployed.
-        """
+        """Do what is due before a round; the coordinator has given these orders for it."""
         own, is_due = self._checkpoints, self.control.is_due(number)
         if own is not None and (is_due or own.coordinator.next_id >= self._full_at):
             latest = own.coordinator.latest_completed
@@ -103,19 +85,9 @@ class Coordination(Kept):
     It looks when something is due and otherwise leaves the kernel alone: that logs what tasks
     report, and stops only for what the coordinator may not learn late.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with checkpoints.
-    memory : Memory
-        Of its run, before the first round.
-    begins_us : int, default 0
-        When the interval of checkpoints begins, microseconds.
-
-    Attributes
-    ----------
-    control : CheckpointControl
-        The coordinator, with rounds and latencies.
+    - ``memory``: of its run, before the first round.
+    - ``begins_us``: when the interval of checkpoints begins, microseconds.
+    - ``control``: the coordinator, with rounds and latencies.
     """
 
     def __init__(self, job: Job, memory: Memory, begins_us: int = 0) -> None:
@@ -133,15 +105,7 @@ class Coordination(Kept):
     def begin(self, recovery: Recovery | None = None) -> int:
         """Do what is due before the next round.
 
-        Parameters
-        ----------
-        recovery : Recovery, optional
-            What fails in the run, which acts behind the coordinator.
-
-        Returns
-        -------
-        int
-            The round before which it wants to be asked again.
+        Returns the round before which it wants to be asked again.
         """
         number = self._head.round
         if self._due <= number or (recovery is not None and recovery.next_round <= number):

@@ -32,8 +32,6 @@ from flowcontrol.systems.tcp import NOBODY, TcpConnection, TcpMessage
 class Cuts:
     """The cuts of all tasks by checkpoint: the cells that each has kept.
 
-    Notes
-    -----
     A task that had finished before a checkpoint took no part in it: its last state counts.
     """
 
@@ -79,10 +77,7 @@ class Cuts:
 class CutLogs:
     """The elements in flight and the windows of the checkpoints that may still be restored.
 
-    Parameters
-    ----------
-    memory : Memory
-        Of a run, before the first round.
+    ``memory``: of a run, before the first round.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -146,24 +141,7 @@ class CutLogs:
     def put_elements(
         self, channel: int, checkpoint: int, counts: tuple[int, int], emitted: int
     ) -> int:
-        """Put what was in flight into a channel that begins anew.
-
-        Parameters
-        ----------
-        channel : int
-            The channel.
-        checkpoint : int
-            The checkpoint that is restored.
-        counts : (int, int)
-            Records and marks that it holds in flight, which are the first ones of the log.
-        emitted : int
-            Round from which the age of the records counts.
-
-        Returns
-        -------
-        int
-            Bytes of the marks.
-        """
+        """Put what was in flight into a channel that begins anew."""
         head: Any = self._memory.head
         (records, marks), nbytes = counts, 0
         if records + marks == 0:
@@ -200,17 +178,10 @@ def _entries(cells: list[list[int]], like: Any) -> Any:
 def lose_messages(memory: Memory, tasks: list[int]) -> None:
     """Have nobody take what is under way to tasks, or from tasks, that fail.
 
-    Parameters
-    ----------
-    memory : Memory
-        Between two rounds.
-    tasks : list of int
-        Numbers of the tasks.
-
-    Notes
-    -----
     A connection of which all channels are gone is closed, and made anew. Another one goes on, and
     its receiver drops what comes for a channel that is not there any more.
+
+    ``memory``: between two rounds.
     """
     head, outs = memory.head, memory.outs
     gone = np.isin(outs["sender"], tasks) | np.isin(outs["receiver"], tasks)

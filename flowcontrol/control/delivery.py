@@ -43,24 +43,12 @@ _ROUND, _CLASS, _, _KIND, _WHAT = range(5)
 class DeliveryControl(Kept, Watcher):
     """The accounts of all sink subtasks of a job.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Attributes
-    ----------
-    groups : list of SinkGroup
-        The subtasks of each sink that restart together.
-    sinks : list of SinkAccount
-        All of them, in the order of the job: stage by stage, subtask by subtask.
-    rows : list of dict
-        Those of the table ``delivery`` so far; the caller may take them out.
-
-    Notes
-    -----
     A clock calls :meth:`attach`, :meth:`sample` with what the sinks' tasks have taken up, and
     :meth:`advance` when nothing before a round can come any more.
+
+    - ``groups``: the subtasks of each sink that restart together.
+    - ``sinks``: all of them, in the order of the job: stage by stage, subtask by subtask.
+    - ``rows``: those of the table ``delivery`` so far; the caller may take them out.
     """
 
     _kept = ("sinks", "_events", "_told", "_sampled", "_last")
@@ -139,19 +127,7 @@ class DeliveryControl(Kept, Watcher):
     def restarting(
         self, number: int, restart: Restart, keeps: Sequence[int], attempts: KernelAttempts
     ) -> None:
-        """Note that tasks begin anew in a round; called before they do.
-
-        Parameters
-        ----------
-        number : int
-            The round.
-        restart : Restart
-            Which tasks, from which checkpoint.
-        keeps : sequence of int
-            Their sources that cannot rewind.
-        attempts : KernelAttempts
-            The tasks as they were in the end.
-        """
+        """Note that tasks begin anew in a round; called before they do."""
         tasks, checkpoint = set(restart.tasks), restart.checkpoint
         self._fence(number, tasks)
         now, then = attempts.channels(), attempts.cut_channels(checkpoint)
@@ -174,14 +150,8 @@ class DeliveryControl(Kept, Watcher):
     def sample(self, t_s: float, number: int, taken: Sequence[int]) -> None:
         """Take a sample.
 
-        Parameters
-        ----------
-        t_s : float
-            Time of the sample, s.
-        number : int
-            The round before which it is taken.
-        taken : sequence of int
-            Records that each of :attr:`tasks` has taken up by then.
+        - ``number``: the round before which it is taken.
+        - ``taken``: records that each of :attr:`tasks` has taken up by then.
         """
         self._tell(number, SAMPLE, t_s, [int(count) for count in taken])
 

@@ -35,22 +35,13 @@ def rows_of_inputs(
 ) -> dict[str, list[int]]:
     """Return how many rows reach the sinks of records that tasks take up.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    inputs : sequence of int
-        Records that each task takes up, or emits if it is a source, in the order of the job.
-    routed : mapping of str to sequence of int
-        Records so far of each channel: how tasks share out what they write.
-    groups : mapping of str to sequence of sequence of int, optional
-        By the name of a sink: its subtasks that restart together; by default all of them.
+    - ``inputs``: records that each task takes up, or emits if it is a source, in the order of the
+      job.
+    - ``routed``: records so far of each channel: how tasks share out what they write.
+    - ``groups``: by the name of a sink: its subtasks that restart together; by default all of them.
 
-    Returns
-    -------
-    dict of str to list of int
-        Rows by the name of the sink, of each subtask. The sum of a group is exact where the ratios
-        are whole; what is left of a row there is no row.
+    Returns rows by the name of the sink, of each subtask. The sum of a group is exact where the
+    ratios are whole; what is left of a row there is no row.
     """
     flows, found = [Fraction(count) for count in inputs], {}
     for plan in job.stages:
@@ -113,28 +104,12 @@ def whole(shares: Sequence[Fraction]) -> list[int]:
 class SinkAccount(Kept):
     """The account of one sink subtask.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    one : SinkSubtask
-        Which subtask.
-    settled : SettledRows
-        What is settled of the subtasks of its sink that restart with it.
-
-    Attributes
-    ----------
-    task, stage, subtask : int, str, int
-        Where it is.
-    account : Delivery
-        Times in microseconds.
-    hears : bool
-        Whether its task runs, and so hears that a checkpoint is complete.
-
-    Notes
-    -----
     A task takes records up; what a sink in it writes follows from how many, as the stages chained
     before it make a fixed number of them (:mod:`flowcontrol.protocol.tasks.operators`).
+
+    - ``task``, ``stage``, ``subtask``: where it is.
+    - ``account``: times in microseconds.
+    - ``hears``: whether its task runs, and so hears that a checkpoint is complete.
     """
 
     _kept = ("hears", "_rows", "_since", "_taken", "_barriers")
@@ -179,19 +154,10 @@ class SinkAccount(Kept):
     def stop(self, number: int, checkpoint: int, taken: int) -> bool:
         """Note that an attempt of the task has ended; tell whether the next one has work to do.
 
-        Parameters
-        ----------
-        number : int
-            The round in which it begins anew.
-        checkpoint : int
-            What is restored; -1: nothing, it begins at the beginning.
-        taken : int
-            Records that the task had taken up in the end.
+        - ``number``: the round in which it begins anew.
+        - ``checkpoint``: what is restored; -1: nothing, it begins at the beginning.
 
-        Returns
-        -------
-        bool
-            False: it had finished before the checkpoint.
+        False: it had finished before the checkpoint.
         """
         self._write(number, taken)
         self.hears = True
@@ -200,12 +166,7 @@ class SinkAccount(Kept):
     def resume(self, number: int, checkpoint: int, source_stays: bool) -> None:
         """Note that the task begins anew, once its account is restored.
 
-        Parameters
-        ----------
-        number, checkpoint : int
-            As for :meth:`stop`.
-        source_stays : bool
-            The task is a source that goes on where it was.
+        ``source_stays``: the task is a source that goes on where it was.
         """
         self._since = number * self._round_us
         if not source_stays:
@@ -263,49 +224,26 @@ class SinkAccount(Kept):
 
 
 class Restarted(NamedTuple):
-    """What a restart finds and leaves of one subtask of a sink; as JSON takes it.
+    """What a restart finds and leaves of one subtask of a sink; as JSON takes it."""
 
-    Attributes
-    ----------
-    taken : int
-        Records that its task had taken up in the end.
-    in_flight, early, stored : int
-        Rows that were on their way to it; those before the checkpoint that come again; those that
-        the checkpoint holds in flight.
-    again : int or None
-        Other rows since the checkpoint that come again; None: all of them.
-    source_stays : bool
-        The task is a source that goes on where it was.
-    """
-
-    taken: int
+    taken: int  # Records that its task had taken up in the end
+    # Rows that were on their way to it; those before the checkpoint that come again; those that the
+    # checkpoint holds in flight.
     in_flight: int
     early: int
     stored: int
-    again: int | None
-    source_stays: bool
+    again: int | None  # Other rows since the checkpoint that come again; None: all of them
+    source_stays: bool  # The task is a source that goes on where it was
 
 
 class SinkGroup:
     """The subtasks of one sink in one pipelined region, which restart together.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    subtasks : mapping of int to SinkSubtask
-        Which, by their places among the sinks' subtasks of the job, in their order.
-
-    Attributes
-    ----------
-    places : list of int
-        Those places.
-    sinks : list of SinkAccount
-        Their accounts, which share what is settled.
-    stage : str
-        Name of the sink.
-    tasks : list of int
-        Where they are.
+    - ``subtasks``: which, by their places among the sinks' subtasks of the job, in their order.
+    - ``places``: those places.
+    - ``sinks``: their accounts, which share what is settled.
+    - ``stage``: name of the sink.
+    - ``tasks``: where they are.
     """
 
     def __init__(self, job: Job, subtasks: Mapping[int, SinkSubtask]) -> None:
@@ -317,14 +255,8 @@ class SinkGroup:
     def restart(self, number: int, checkpoint: int, found: Sequence[Sequence[int | None]]) -> None:
         """Note that the tasks begin anew in a round.
 
-        Parameters
-        ----------
-        number : int
-            The round.
-        checkpoint : int
-            What is restored; -1: nothing, they begin at the beginning.
-        found : sequence of Restarted
-            What is known of each.
+        - ``checkpoint``: what is restored; -1: nothing, they begin at the beginning.
+        - ``found``: what is known of each.
         """
         parts = [Restarted(*one) for one in found]  # type: ignore[arg-type]
         have_work = [

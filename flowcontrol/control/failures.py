@@ -68,30 +68,13 @@ class _Event:
 class FailureControl(Kept):
     """What fails in a run, and the restarts.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with faults.
-    attempts : KernelAttempts
-        Its tasks.
-    checkpoints : CheckpointControl, optional
-        Its coordinator, if it has checkpoints.
+    - ``checkpoints``: its coordinator, if it has checkpoints.
+    - ``restarts``: what has failed so far, in the order in which it was noticed.
+    - ``failed_at``: round in which the job failed for good; -1: it did not.
+    - ``message``: why it did.
+    - ``watcher``: who is told of what happens to the tasks.
 
-    Attributes
-    ----------
-    restarts : list of Restart
-        What has failed so far, in the order in which it was noticed.
-    failed_at : int
-        Round in which the job failed for good; -1: it did not.
-    message : str
-        Why it did.
-    watcher : Watcher
-        Who is told of what happens to the tasks.
-
-    Raises
-    ------
-    ValueError
-        If nothing can fail in the job.
+    Raises ValueError if nothing can fail in the job.
     """
 
     _kept = (
@@ -140,15 +123,8 @@ class FailureControl(Kept):
     def before_round(self, number: int) -> list[TaskOrder]:
         """Do what is due by the start of a round; the coordinator has done its part.
 
-        Parameters
-        ----------
-        number : int
-            The round that is about to run: each one, or at least those of :meth:`next_round`.
-
-        Returns
-        -------
-        list of TaskOrder
-            What the coordinator tells the tasks that run on.
+        ``number``: the round that is about to run: each one, or at least those of
+        :meth:`next_round`.
         """
         own, self._now = self._checkpoints, number
         if own is not None and own.failed_at > self._checkpoints_failed_at:

@@ -21,21 +21,13 @@ RELIEVED: Final = "relieved"
 
 
 class TaskOrder(NamedTuple):
-    """What the coordinator tells one task.
+    """What the coordinator tells one task."""
 
-    Attributes
-    ----------
-    task : int
-        Which, in the order of the job.
-    kind : str
-        TRIGGER, ABORTED or COMPLETED; SLOWED, its task manager uploads from now on, or RELIEVED.
-    message : CoordinatorMessage
-        Which checkpoint, and the round in which the task hears of it; of SLOWED and RELIEVED that
-        round alone.
-    """
-
-    task: int
+    task: int  # Which, in the order of the job
+    # TRIGGER, ABORTED or COMPLETED; SLOWED, its task manager uploads from now on, or RELIEVED.
     kind: str
+    # Which checkpoint, and the round in which the task hears of it; of SLOWED and RELIEVED that
+    # round alone.
     message: CoordinatorMessage
 
 
@@ -45,10 +37,7 @@ class TaskOrder(NamedTuple):
 class TriggeredTasks:
     """The tasks that a trigger is sent to, given those that have finished.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out; its tasks are numbers, in the order of its subtasks.
+    ``job``: the scenario, laid out; its tasks are numbers, in the order of its subtasks.
     """
 
     def __init__(self, job: Job) -> None:
@@ -81,55 +70,30 @@ class TriggeredTasks:
 
 @dataclass
 class Restart:
-    """A failure, and the restart that follows; rounds are those before which something happens.
+    """A failure, and the restart that follows; rounds are those before which something happens."""
 
-    Attributes
-    ----------
-    number : int
-        Of the failure, from 1.
-    causes : list of str
-        What failed; several failures that one restart makes up for.
-    failed_us : int
-        When the first of them happened, microseconds.
-    failed, detected, restarted, running, caught_up : int
-        Rounds: the failure, the JobMaster's knowledge, the restore's begin, the first round of the
-        new attempt, and the one before which no more records waited than at the failure; -1: not
-        so far, or never.
-    checkpoint : int
-        What was restored; -1: nothing, from the beginning.
-    tasks : list of int
-        Those that restart; not those that another failure took over before they ran.
-    sources : dict of int to (int, int)
-        Of each of their sources how far it was at the failure, from ``running`` on where it
-        stopped; and what waited in its log at the failure, -1: it has none.
-    in_flight : int
-        Records in the channels at the failure.
-    reprocessed : int
-        Records that sources emit again.
-    deployment_us : int
-        What it takes to deploy its tasks again, microseconds.
-    is_final : bool
-        The strategy allowed no restart.
-    is_superseded : bool
-        Another failure came before it was done.
-    """
-
-    number: int
-    causes: list[str]
-    failed_us: int
+    number: int  # Of the failure, from 1
+    causes: list[str]  # What failed; several failures that one restart makes up for
+    failed_us: int  # When the first of them happened, microseconds
+    # Rounds: the failure, the JobMaster's knowledge, the restore's begin, the first round of the
+    # new attempt, and the one before which no more records waited than at the failure; -1: not so
+    # far, or never.
     failed: int
+    # Those that restart; not those that another failure took over before they ran.
     tasks: list[int] = field(default_factory=list)
     detected: int = -1
     restarted: int = -1
     running: int = -1
     caught_up: int = -1
-    checkpoint: int = -1
+    checkpoint: int = -1  # What was restored; -1: nothing, from the beginning
+    # Of each of their sources how far it was at the failure, from ``running`` on where it stopped;
+    # and what waited in its log at the failure, -1: it has none.
     sources: dict[int, tuple[int, int]] = field(default_factory=dict)
-    in_flight: int = 0
-    reprocessed: int = -1
-    deployment_us: int = 0
-    is_final: bool = False
-    is_superseded: bool = False
+    in_flight: int = 0  # Records in the channels at the failure
+    reprocessed: int = -1  # Records that sources emit again
+    deployment_us: int = 0  # What it takes to deploy its tasks again, microseconds
+    is_final: bool = False  # The strategy allowed no restart
+    is_superseded: bool = False  # Another failure came before it was done
 
     @property
     def cause(self) -> str:
@@ -139,8 +103,6 @@ class Restart:
     def give_up(self, tasks: Collection[int]) -> None:
         """Leave tasks to the restart of a later failure; one that has nothing else is superseded.
 
-        Notes
-        -----
         ``ExecutionVertexVersioner.getUnmodifiedExecutionVertices``: when its delay is over, a
         restart deploys those vertices that no later failure has changed.
         """

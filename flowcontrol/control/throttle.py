@@ -30,16 +30,8 @@ def controller_of(job: Job) -> Controller | None:
 class ThrottleControl:
     """Shows a controller the job at the ends of rounds, and hands its commands to the sources.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run, before the first round.
-    controller : Controller
-        At rest.
-    batches : Batches or None, optional
-        Batches of Spark's windows, if those of the throttle are theirs.
+    - ``memory``: of its run, before the first round.
+    - ``batches``: batches of Spark's windows, if those of the throttle are theirs.
     """
 
     def __init__(
@@ -54,8 +46,6 @@ class ThrottleControl:
     def next_end(self) -> int:
         """Return how many rounds are done when the controller is to look next, at least one more.
 
-        Notes
-        -----
         The end of the first round that ends at or after the time of its look.
         """
         rounds = -(-self.controller.next_look_us() // self._job.round_us)

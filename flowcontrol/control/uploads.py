@@ -41,68 +41,34 @@ class Event(NamedTuple):
 
 @dataclass
 class Writing:
-    """What a task writes for a checkpoint.
+    """What a task writes for a checkpoint."""
 
-    Attributes
-    ----------
-    synced_at : int
-        End of the synchronous part, microseconds.
-    full, written : int
-        Size of the state, and what the checkpoint writes of it, bytes.
-    left : int
-        Uploads that have not ended, or begun.
-    report : CheckpointReport or None
-        What the task has measured, once all is known that has to be written.
-    """
-
-    synced_at: int
-    full: int
+    synced_at: int  # End of the synchronous part, microseconds
+    full: int  # full, written: size of the state, and what the checkpoint writes of it, bytes
     written: int
-    left: int = 2
+    left: int = 2  # Uploads that have not ended, or begun
+    # What the task has measured, once all is known that has to be written.
     report: CheckpointReport | None = None
 
 
 class Written(NamedTuple):
-    """An acknowledgement that leaves a task, or a task that has finished and written all.
+    """An acknowledgement that leaves a task, or a task that has finished and written all."""
 
-    Attributes
-    ----------
-    at : int
-        When, microseconds.
-    task : int
-        Which.
-    report : CheckpointReport
-        Of kind ACKNOWLEDGED or FINISHED.
-    sync, async_ : int
-        Blocking part, and from its end until now, microseconds.
-    full, written : int
-        Size of the state, and what was written of it, bytes.
-    """
-
-    at: int
-    task: int
-    report: CheckpointReport
-    sync: int = 0
+    at: int  # When, microseconds
+    task: int  # Which
+    report: CheckpointReport  # Of kind ACKNOWLEDGED or FINISHED
+    sync: int = 0  # sync, async_: blocking part, and from its end until now, microseconds
     async_: int = 0
-    full: int = 0
+    full: int = 0  # full, written: size of the state, and what was written of it, bytes
     written: int = 0
 
 
 class SnapshotUploads(Kept):
     """What the tasks of a job write for its checkpoints.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Attributes
-    ----------
-    managers : list of int
-        The task manager of each task.
-    writes_nothing : bool
-        Neither state nor data in flight: a task acknowledges in the round in which it takes a
-        checkpoint, and nothing has to be asked here.
+    - ``managers``: the task manager of each task.
+    - ``writes_nothing``: neither state nor data in flight: a task acknowledges in the round in
+      which it takes a checkpoint, and nothing has to be asked here.
     """
 
     _kept = (
@@ -195,15 +161,9 @@ class SnapshotUploads(Kept):
     def advance(self, now: int) -> list[Written]:
         """Work off everything up to a moment.
 
-        Parameters
-        ----------
-        now : int
-            Microseconds; all reports of rounds that begin by then were heard.
+        ``now``: microseconds; all reports of rounds that begin by then were heard.
 
-        Returns
-        -------
-        list of Written
-            What leaves the tasks by then, in order.
+        Returns what leaves the tasks by then, in order.
         """
         done: list[Written] = []
         while (at := self.next_us()) is not None and at <= now:

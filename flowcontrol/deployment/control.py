@@ -21,37 +21,19 @@ def control_trace(
 ) -> list[ControlMessage]:
     """Return what goes between client, resource manager, JobMaster and task executors.
 
-    Parameters
-    ----------
-    eg : ExecutionGraph
-        The job.
-    placed : mapping of (str, int) to (int, int)
-        Task manager and slot of every subtask, as
-        :func:`~flowcontrol.deployment.assign_slots` returns it. A task manager without a slot in
-        use is not in the trace.
-    checkpoints : int, default 3
-        How many are taken, evenly spread over the time until the job is cancelled.
-    duration_s : float, default 60
-        When it is cancelled, seconds after the start of the task managers.
-    latency_ms : float, default 0
-        Of a call, and of its answer, at most 1000.
-
-    Returns
-    -------
-    list of ControlMessage
-        In order of time; of one time in the order in which they are made.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range, if a subtask has no place or is unknown, or if the job does
-        not run yet when its first checkpoint is due.
-
-    Notes
-    -----
     Names are Flink's, sizes those of :mod:`flowcontrol.protocol.control.calls`. All tasks
     acknowledge a checkpoint as soon as the sources can have heard of it: how long barriers take
     is a matter of the data plane.
+
+    - ``placed``: task manager and slot of every subtask, as
+      :func:`~flowcontrol.deployment.assign_slots` returns it. A task manager without a slot in use
+      is not in the trace.
+    - ``duration_s``: when it is cancelled, seconds after the start of the task managers.
+    - ``latency_ms``: of a call, and of its answer, at most 1000.
+
+    In order of time; of one time in the order in which they are made. Raises ValueError if a number
+    is out of range, if a subtask has no place or is unknown, or if the job does not run yet when
+    its first checkpoint is due.
     """
     _check(eg, placed, checkpoints, duration_s, latency_ms)
     tasks = control_tasks(eg, placed)

@@ -53,10 +53,7 @@ def data_trace(run: Run, edge: str, sender: int = 0, receiver: int = 0) -> list[
 def check_sequence(messages: Iterable[Message]) -> None:
     """Read the messages of one channel as its receiver does; they may begin in mid-run.
 
-    Raises
-    ------
-    ProtocolError
-        If a sequence number is not the one expected, with both.
+    Raises ProtocolError if a sequence number is not the one expected, with both.
     """
     expected: ExpectedSequence | None = None
     for one in messages:

@@ -24,51 +24,27 @@ MOST_CHANNELS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One slot of a task manager, with its share of the memory.
+    """One slot of a task manager, with its share of the memory."""
 
-    Attributes
-    ----------
-    task_manager, slot : int
-        Both from 0.
-    group : str
-        Slot sharing group of what runs in it.
-    tasks : tuple of (str, int)
-        Vertex and subtask of each.
-    network_bytes : int
-        The task manager's network memory, divided evenly; the buffers are all the same those of
-        the task manager, whoever asks first.
-    managed_bytes : int or None
-        Likewise its managed memory; None: no size was stated that it could be a share of.
-    """
-
-    task_manager: int
+    task_manager: int  # task_manager, slot: both from 0
     slot: int
-    group: str
-    tasks: tuple[Subtask, ...]
+    group: str  # Slot sharing group of what runs in it
+    tasks: tuple[Subtask, ...]  # Vertex and subtask of each
+    # The task manager's network memory, divided evenly; the buffers are all the same those of the
+    # task manager, whoever asks first.
     network_bytes: int
+    # Likewise its managed memory; None: no size was stated that it could be a share of.
     managed_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """A job from its operators to its slots.
+    """A job from its operators to its slots."""
 
-    Attributes
-    ----------
-    name : str
-        Of the scenario.
-    graph : ExecutionGraph
-        Subtasks and channels, with job graph and stream graph in it.
-    slots : tuple of Slot
-        Those in use, by task manager and slot.
-    task_managers, slots_each : int
-        How many there are.
-    """
-
-    name: str
-    graph: ExecutionGraph
-    slots: tuple[Slot, ...]
-    task_managers: int
+    name: str  # Of the scenario
+    graph: ExecutionGraph  # Subtasks and channels, with job graph and stream graph in it
+    slots: tuple[Slot, ...]  # Those in use, by task manager and slot
+    task_managers: int  # task_managers, slots_each: how many there are
     slots_each: int
 
     @property
@@ -128,17 +104,11 @@ class Deployment:
 def deployment_of(base: Base) -> Deployment:
     """Return the graphs and slots of a scenario.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario. Of one with ``operators`` only these, ``edges``, ``options`` and ``cluster``
-        are read, so rates and keys may be missing. One with ``stages`` is read whole; its subtasks
-        keep their placement, those of a stage on one task manager a slot each.
+    ``base``: the scenario. Of one with ``operators`` only these, ``edges``, ``options`` and
+    ``cluster`` are read, so rates and keys may be missing. One with ``stages`` is read whole; its
+    subtasks keep their placement, those of a stage on one task manager a slot each.
 
-    Raises
-    ------
-    ScenarioError
-        If the scenario is refused, for too few slots among others.
+    Raises ScenarioError if the scenario is refused, for too few slots among others.
     """
     mapping = base.mapping
     if "operators" not in mapping:

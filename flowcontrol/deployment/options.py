@@ -30,18 +30,11 @@ DEFAULT_PARALLELISM: Final = "parallelism.default"
 def job_graph(graph: StreamGraph, options: Mapping[str, Any] | None = None) -> JobGraph:
     """Return the job graph of a stream graph: operators that are chained are one vertex.
 
-    Parameters
-    ----------
-    graph : StreamGraph
-        As :func:`~flowcontrol.deployment.stream_graph` returns it.
-    options : mapping, optional
-        Flink's keys and values, over those of the scenario. ``pipeline.max-parallelism`` is the
-        scenario's: it has no effect here.
+    - ``graph``: as :func:`~flowcontrol.deployment.stream_graph` returns it.
+    - ``options``: flink's keys and values, over those of the scenario. ``pipeline.max-parallelism``
+      is the scenario's: it has no effect here.
 
-    Raises
-    ------
-    ValueError
-        If an option is unknown or its value is; if Flink refuses the graph.
+    Raises ValueError if an option is unknown or its value is; if Flink refuses the graph.
     """
     return build_job_graph(replace(graph, options=read_graph_options(options, graph.options)))
 
@@ -51,17 +44,10 @@ def read_graph_options(
 ) -> GraphOptions:
     """Return the options of the graphs, some of them changed; options of other things are left.
 
-    Parameters
-    ----------
-    raw : mapping or None
-        Flink's keys and values; None: none.
-    base : GraphOptions, optional
-        Those that hold where nothing is stated; default: Flink's.
+    - ``raw``: flink's keys and values; None: none.
+    - ``base``: those that hold where nothing is stated; default: Flink's.
 
-    Raises
-    ------
-    ValueError
-        If a key or a value is unknown.
+    Raises ValueError if a key or a value is unknown.
     """
     found: dict[str, Any] = {}
     for key, value in (raw or {}).items():
@@ -81,10 +67,7 @@ def read_graph_options(
 def default_parallelism(raw: Mapping[str, Any] | None) -> int:
     """Return the parallelism of an operator that states none.
 
-    Raises
-    ------
-    ValueError
-        If the option has no such value.
+    Raises ValueError if the option has no such value.
     """
     value = (raw or {}).get(DEFAULT_PARALLELISM, 1)
     try:

@@ -22,19 +22,14 @@ _KEYS = {"operators": tuple(dict.fromkeys(_GRAPH_KEYS + _STAGE_KEYS)), "stages":
 def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
     """Return the stream graph of a scenario: a node per operator, an edge per pair of them.
 
-    Parameters
-    ----------
-    scenario : Scenario or mapping
-        A scenario as read; or keys and values of its file, of which only ``operators`` (or
-        ``stages``), ``edges`` and ``options`` are looked at, so that the others may be left out.
-        A stage is an operator that begins a chain, unless its edge says ``chain: true``. Stages
-        that were read and have hybrid results are a batch job, whose edges all state their type.
+    ``scenario``: a scenario as read; or keys and values of its file, of which only ``operators``
+    (or ``stages``), ``edges`` and ``options`` are looked at, so that the others may be left out. A
+    stage is an operator that begins a chain, unless its edge says ``chain: true``. Stages that were
+    read and have hybrid results are a batch job, whose edges all state their type.
 
-    Raises
-    ------
-    ValueError
-        If Flink refuses to build it (an explicit forward between unequal parallelisms, a hybrid
-        result in streaming or beside a slot sharing group), or if a key or value is wrong.
+    Raises ValueError if Flink refuses to build it (an explicit forward between unequal
+    parallelisms, a hybrid result in streaming or beside a slot sharing group), or if a key or value
+    is wrong.
 
     Examples
     --------
@@ -63,15 +58,7 @@ def stream_graph(scenario: Scenario | Mapping[str, Any]) -> StreamGraph:
 def read_graph(mapping: Mapping[str, Any]) -> tuple[list[OperatorKeys], list[Edge]]:
     """Read what the graphs depend on of a scenario's operators, or stages, and of its edges.
 
-    Parameters
-    ----------
-    mapping : mapping
-        Keys and values of a scenario file.
-
-    Raises
-    ------
-    ValueError
-        If a key or value is wrong.
+    Raises ValueError if a key or value is wrong.
     """
     if "jobs" in mapping:
         raise ValueError("jobs: a stream graph is that of one job: state its operators and edges")

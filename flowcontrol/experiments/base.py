@@ -14,10 +14,7 @@ from flowcontrol.virtual import choose_round_us
 def job_for(scenario: Scenario, source: str, clock: Clock = "virtual") -> Job:
     """Return the job of a scenario, laid out as a clock would.
 
-    Raises
-    ------
-    ScenarioError
-        If the clock does not emulate it; ``source`` is its name there.
+    Raises ScenarioError if the clock does not emulate it; ``source`` is its name there.
     """
     problems = check_clock(scenario, clock)
     if problems:
@@ -29,22 +26,9 @@ def job_for(scenario: Scenario, source: str, clock: Clock = "virtual") -> Job:
 def varied_base(given: Given, overrides: Overrides = ()) -> Base:
     """Return the scenario to be varied.
 
-    Parameters
-    ----------
-    given : Scenario, mapping, or str or Path
-        A scenario, the mapping in its file, or the file.
-    overrides : mapping or sequence of str, default ()
-        Changes for all variants: values by key, or ``KEY=VALUE`` each.
+    ``overrides``: changes for all variants: values by key, or ``KEY=VALUE`` each.
 
-    Returns
-    -------
-    Base
-        Not checked, since varied keys may be missing.
-
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be read or has several jobs, or a change cannot be made.
+    Raises ScenarioError if the file cannot be read or has several jobs, or a change cannot be made.
     """
     base = as_base(given, overrides)
     if "jobs" in base.mapping:

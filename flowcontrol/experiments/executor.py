@@ -61,11 +61,8 @@ def judging_clock(fits: Callable[[Job], bool] = lambda _: True) -> Simulate:
     Where the length of the rounds that a scenario states limits the run, and not its job, it runs
     it again with rounds of the clock's choice.
 
-    Parameters
-    ----------
-    fits : callable, optional
-        Given the job with those rounds, tells whether it may be run; else the function raises
-        RunError.
+    ``fits``: given the job with those rounds, tells whether it may be run; else the function raises
+    RunError.
     """
     from flowcontrol.virtual import simulate
 
@@ -94,27 +91,13 @@ def _say_again(stated: str, chosen: str) -> None:
 
 @dataclass(frozen=True)
 class Work(ABC):
-    """The work of an experiment, cut into chunks, for every worker.
+    """The work of an experiment, cut into chunks, for every worker."""
 
-    Attributes
-    ----------
-    paths : Paths
-        Where files go; workers and driver see the same folder.
-    run_id : str
-        Of this start of the experiment.
-    chunks : sequence
-        In the order of their start.
-    simulate : callable, optional
-        Runs a scenario; None: the virtual clock.
-    parts : int
-        Parts of the kernel that all chunks together need.
-    """
-
-    paths: Paths
-    run_id: str
-    chunks: Sequence[Any]
-    simulate: Simulate | None
-    parts: int
+    paths: Paths  # Where files go; workers and driver see the same folder
+    run_id: str  # Of this start of the experiment
+    chunks: Sequence[Any]  # In the order of their start
+    simulate: Simulate | None  # Runs a scenario; None: the virtual clock
+    parts: int  # Parts of the kernel that all chunks together need
 
     @property
     def stop_file(self) -> Path:
@@ -137,17 +120,11 @@ class Work(ABC):
 class ProcessExecutor:
     """Chunks in processes of this machine.
 
-    Parameters
-    ----------
-    count : int
-        Number of processes, at least 1; 1 runs the chunks in a thread of this process.
-    is_kept : bool, default False
-        Whether the processes wait for more work until they are closed; else they end with it.
+    - ``count``: number of processes, at least 1; 1 runs the chunks in a thread of this process.
+    - ``is_kept``: whether the processes wait for more work until they are closed; else they end
+      with it.
 
-    Raises
-    ------
-    ValueError
-        If ``count`` is below 1.
+    Raises ValueError if ``count`` is below 1.
     """
 
     def __init__(self, count: int, *, is_kept: bool = False) -> None:
@@ -194,13 +171,7 @@ class ProcessExecutor:
 
 
 def lacks_kernel(parts: int) -> bool:
-    """Tell whether the first run on this machine has to compile.
-
-    Parameters
-    ----------
-    parts : int
-        Parts of the kernel that all runs together need.
-    """
+    """Tell whether the first run on this machine has to compile."""
     return is_compiled() and not is_kept(parts)
 
 
@@ -233,13 +204,6 @@ def _follow_parent() -> None:
 class SparkExecutor:
     """Chunks as tasks of one Spark job, through ``mapInPandas``.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        The session.
-
-    Notes
-    -----
     ``spark.range`` with as many partitions as rows gives each chunk a task of its own, and Spark
     starts tasks in the order of their partitions.
     """
@@ -343,24 +307,11 @@ def make_executor(
 ) -> Executor:
     """Return the requested way to run chunks.
 
-    Parameters
-    ----------
-    spark : SparkSession, optional
-        By default the running session, else a new one.
-    processes : int, optional
-        Number of local processes to use instead.
-    is_kept : bool, default False
-        Whether work is started more than once, so that processes are kept until they are closed.
+    - ``spark``: by default the running session, else a new one.
+    - ``is_kept``: whether work is started more than once, so that processes are kept until they are
+      closed.
 
-    Returns
-    -------
-    Executor
-        Ready to start.
-
-    Raises
-    ------
-    RunError
-        If Spark is wanted and cannot be started.
+    Raises RunError if Spark is wanted and cannot be started.
     """
     if processes is not None:
         return ProcessExecutor(processes, is_kept=is_kept)

@@ -10,15 +10,9 @@ from flowcontrol.folders import Kind, OwnedFolder, open_owned
 
 @dataclass(frozen=True)
 class Paths:
-    """Paths in the folder of an experiment.
+    """Paths in the folder of an experiment."""
 
-    Attributes
-    ----------
-    root : Path
-        Absolute: workers have other current folders.
-    """
-
-    root: Path
+    root: Path  # Absolute: workers have other current folders
 
     @property
     def results(self) -> Path:
@@ -52,32 +46,13 @@ def open_experiment(
 ) -> OwnedFolder:
     """Prepare the folder of an experiment.
 
-    Parameters
-    ----------
-    root : Path or str
-        The folder.
-    kind : Kind
-        Kind of the experiment.
-    described : dict
-        The experiment to run; one of equal identity (``kind.identity``) is continued.
-    named : bool
-        Whether the user named the folder; other results in a named folder are not replaced.
-    overwrite : bool
-        Replace any experiment of this kind in it.
-    keeps_finished : bool
-        Whether a finished run of the same experiment is returned rather than repeated.
-    content : callable
-        Describes the content of the folder for a refusal.
+    - ``described``: the experiment to run; one of equal identity (``kind.identity``) is continued.
+    - ``named``: whether the user named the folder; other results in a named folder are not
+      replaced.
+    - ``keeps_finished``: whether a finished run of the same experiment is returned rather than
+      repeated.
 
-    Returns
-    -------
-    OwnedFolder
-        Locked for this process.
-
-    Raises
-    ------
-    ScenarioError
-        As :func:`~flowcontrol.folders.open_owned`.
+    Raises ScenarioError as :func:`~flowcontrol.folders.open_owned`.
     """
 
     def is_continued(found: Mapping[str, Any]) -> bool:

@@ -43,12 +43,7 @@ class _Silent:
 def shown_late(noun: str, after_s: float = PATIENCE_S) -> ShowProgress:
     """Return how an experiment's progress is shown, once it has taken some time.
 
-    Parameters
-    ----------
-    noun : str
-        Name of the runs, in the plural.
-    after_s : float, s, default 2
-        Nothing is shown before; nor at all where :func:`flowcontrol.notices.quiet` holds.
+    ``after_s``: nothing is shown before; nor at all where :func:`flowcontrol.notices.quiet` holds.
     """
     if is_quiet():
         return lambda total, done: nullcontext(_Silent())
@@ -60,24 +55,12 @@ def follow(
 ) -> None:
     """Start all chunks and wait for them.
 
-    Parameters
-    ----------
-    executor : Executor
-        Where they run.
-    work : Work
-        The chunks.
-    poll : callable
-        Called every :data:`POLL_S` seconds and at the end: collects the workers' results and
-        returns the progress as text, for the message if they fail.
-    warn : callable
-        Called with a message when the experiment stops.
-    noun : str
-        Name of the runs, in the plural.
+    - ``poll``: called every :data:`POLL_S` seconds and at the end: collects the workers' results
+      and returns the progress as text, for the message if they fail.
+    - ``warn``: called with a message when the experiment stops.
 
-    Raises
-    ------
-    RunError
-        If the workers fail. After any exception, Ctrl-C included, current runs have 30 s to end.
+    Raises RunError if the workers fail. After any exception, Ctrl-C included, current runs have 30
+    s to end.
     """
     futures: Sequence[Future[Any]] = ()
     try:

@@ -10,20 +10,10 @@ Refusal = tuple[int, str]
 def refusals(graph: StreamGraph) -> tuple[Refusal | None, ...]:
     """Return for each edge the first condition of chaining that does not hold.
 
-    Parameters
-    ----------
-    graph : StreamGraph
-        The job.
-
-    Returns
-    -------
-    tuple of ((int, str) or None), shape (edges,)
-        Number and text, with the values; None: the edge is chained.
-
-    Notes
-    -----
     Condition 2 does not count where a new-style source with one output leads to an operator that is
     head-with-sources: that one draws the source into its task.
+
+    Returns number and text, with the values; None: the edge is chained (shape (edges,)).
     """
     found: dict[int, Refusal | None] = {}
     heads: dict[str, StreamNode] = {}

@@ -21,49 +21,23 @@ Subtask = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionVertex:
-    """All subtasks of a vertex.
+    """All subtasks of a vertex."""
 
-    Attributes
-    ----------
-    name : str
-        That of the vertex in the job graph.
-    parallelism : int
-        Number of subtasks.
-    max_parallelism : int
-        Number of key groups.
-    is_max_fixed : bool
-        Whether the user set it; Flink's default may change at a rescale.
-    slot_group : str
-        Slot sharing group.
-    """
-
-    name: str
-    parallelism: int
-    max_parallelism: int
-    is_max_fixed: bool
-    slot_group: str
+    name: str  # That of the vertex in the job graph
+    parallelism: int  # Number of subtasks
+    max_parallelism: int  # Number of key groups
+    is_max_fixed: bool  # Whether the user set it; Flink's default may change at a rescale
+    slot_group: str  # Slot sharing group
 
 
 @dataclass(frozen=True, slots=True)
 class ExecutionGraph:
-    """All subtasks and channels of a job.
+    """All subtasks and channels of a job."""
 
-    Attributes
-    ----------
-    vertices : tuple of ExecutionVertex
-        In Flink's topological order.
-    edges : tuple of JobEdge
-        As in the job graph, each a gate of every subtask that it leads to.
-    results : tuple of IntermediateResult
-        What the vertices give out, in the order of the edges.
-    job : JobGraph
-        What it was made of.
-    """
-
-    vertices: tuple[ExecutionVertex, ...]
-    edges: tuple[JobEdge, ...]
-    results: tuple[IntermediateResult, ...]
-    job: JobGraph
+    vertices: tuple[ExecutionVertex, ...]  # In Flink's topological order
+    edges: tuple[JobEdge, ...]  # As in the job graph, each a gate of every subtask that it leads to
+    results: tuple[IntermediateResult, ...]  # What the vertices give out, in the order of the edges
+    job: JobGraph  # What it was made of
 
     @property
     def subtasks(self) -> list[Subtask]:
@@ -73,10 +47,7 @@ class ExecutionGraph:
     def vertex(self, name: str) -> ExecutionVertex:
         """Return a vertex by its name, or by that of one of its operators.
 
-        Raises
-        ------
-        KeyError
-            If there is none.
+        Raises KeyError if there is none.
         """
         whole = self.job.vertex(name).name
         return next(vertex for vertex in self.vertices if vertex.name == whole)
@@ -84,25 +55,9 @@ class ExecutionGraph:
     def channels(self, name: str, subtask: int) -> list[tuple[int, int]]:
         """Return the channels that a subtask reads.
 
-        Parameters
-        ----------
-        name : str
-            Vertex, or one of its operators.
-        subtask : int
-            Index.
-
-        Returns
-        -------
-        list of (int, int)
-            Producer subtask and its subpartition, in channel order; gate by gate, in the order of
-            the edges.
-
-        Raises
-        ------
-        KeyError
-            If there is no such vertex.
-        ValueError
-            If there is no such subtask.
+        Returns producer subtask and its subpartition, in channel order; gate by gate, in the order
+        of the edges. Raises KeyError if there is no such vertex. Raises ValueError if there is no
+        such subtask.
         """
         vertex = self.vertex(name)
         self._check(vertex, subtask)
@@ -112,8 +67,6 @@ class ExecutionGraph:
     def gate(self, edge: JobEdge, subtask: int) -> list[tuple[int, int]]:
         """Return the channels of one gate of a subtask: producer subtask and subpartition.
 
-        Notes
-        -----
         ``VertexInputInfoComputationUtils`` and ``EdgeManagerBuildUtil``: over an all-to-all edge
         subtask t reads subpartition t of every partition.
         """
@@ -139,10 +92,7 @@ class ExecutionGraph:
     def regions(self) -> list[frozenset[Subtask]]:
         """Return the pipelined regions: what is scheduled, and restarted, together.
 
-        Returns
-        -------
-        list of frozenset of (str, int)
-            In the order of their first subtasks.
+        In the order of their first subtasks.
         """
         found = pipelined_regions(self._links(), self.subtasks)
         members: dict[object, list[Subtask]] = {}
@@ -155,27 +105,9 @@ class ExecutionGraph:
     ) -> set[Subtask]:
         """Return the subtasks that a failure restarts.
 
-        Parameters
-        ----------
-        failed : (str, int)
-            Vertex, or one of its operators, and subtask.
-        lost : iterable of (str, int)
-            Producers whose partitions are gone.
-        created : iterable of (str, int)
-            Subtasks that have not been scheduled yet: they are left out.
+        ``created``: subtasks that have not been scheduled yet: they are left out.
 
-        Returns
-        -------
-        set of (str, int)
-            Its region, the regions whose lost partitions that needs, and all that consume from
-            those.
-
-        Raises
-        ------
-        KeyError
-            If there is no such vertex.
-        ValueError
-            If there is no such subtask.
+        Raises KeyError if there is no such vertex. Raises ValueError if there is no such subtask.
         """
         gone = [self._subtask(one) for one in lost]
         found = failover_tasks(self._links(), self._subtask(failed), gone)
@@ -205,15 +137,8 @@ class ExecutionGraph:
 def execution_graph(graph: JobGraph) -> ExecutionGraph:
     """Return the execution graph of a job graph.
 
-    Parameters
-    ----------
-    graph : JobGraph
-        The vertices and edges.
-
-    Raises
-    ------
-    ValueError
-        If a parallelism is above its max parallelism, or one of them outside 1 to 32768.
+    Raises ValueError if a parallelism is above its max parallelism, or one of them outside 1 to
+    32768.
     """
     vertices = []
     for vertex in graph.vertices:

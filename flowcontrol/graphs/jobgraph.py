@@ -18,84 +18,43 @@ from flowcontrol.protocol.restarts.recovery import pipelined_regions
 
 @dataclass(frozen=True, slots=True)
 class JobVertex:
-    """One or several operators that run in one task.
+    """One or several operators that run in one task."""
 
-    Attributes
-    ----------
-    name : str
-        Flink's name of the chain, ``A -> (B, C -> D)``.
-    operators : tuple of str
-        Plain names in the order of the chain, the head first; sources that it draws in next.
-    parallelism : int
-        Of the head.
-    max_parallelism : int or None
-        Of the head, even if a later member states one; None: unset.
-    slot_group : str
-        Slot sharing group. In batch each pipelined region of the default group is one of its own.
-    """
-
-    name: str
+    name: str  # Flink's name of the chain, ``A -> (B, C -> D)``
+    # Plain names in the order of the chain, the head first; sources that it draws in next.
     operators: tuple[str, ...]
-    parallelism: int
-    max_parallelism: int | None
+    parallelism: int  # Of the head
+    max_parallelism: int | None  # Of the head, even if a later member states one; None: unset
+    # Slot sharing group. In batch each pipelined region of the default group is one of its own.
     slot_group: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobEdge:
-    """An edge that is not chained: a result of its own, unless the result is shared.
+    """An edge that is not chained: a result of its own, unless the result is shared."""
 
-    Attributes
-    ----------
-    source, target : str
-        Names of the vertices.
-    sender, receiver : str
-        Plain names of the operators.
-    input : int
-        Input of the receiver.
-    pattern : str
-        POINTWISE or ALL_TO_ALL.
-    ship : str
-        Flink's name of the partitioner.
-    exchange : str
-        Flink's ``ResultPartitionType``.
-    """
-
-    source: str
+    source: str  # source, target: names of the vertices
     target: str
-    sender: str
+    sender: str  # sender, receiver: plain names of the operators
     receiver: str
-    input: int
-    pattern: str
-    ship: str
-    exchange: str
+    input: int  # Input of the receiver
+    pattern: str  # POINTWISE or ALL_TO_ALL
+    ship: str  # Flink's name of the partitioner
+    exchange: str  # Flink's ``ResultPartitionType``
 
 
 @dataclass(frozen=True, slots=True)
 class JobGraph:
-    """All vertices and edges of a job.
+    """All vertices and edges of a job."""
 
-    Attributes
-    ----------
-    vertices : tuple of JobVertex
-        In Flink's topological order.
-    edges : tuple of JobEdge
-        In the order in which the scenario has them.
-    stream : StreamGraph
-        What it was made of.
-    """
-
-    vertices: tuple[JobVertex, ...]
-    edges: tuple[JobEdge, ...]
-    stream: StreamGraph
+    vertices: tuple[JobVertex, ...]  # In Flink's topological order
+    edges: tuple[JobEdge, ...]  # In the order in which the scenario has them
+    stream: StreamGraph  # What it was made of
 
     def vertex(self, name: str) -> JobVertex:
         """Return a vertex by its name, or by that of one of its operators.
 
-        Raises
-        ------
-        KeyError
-            If there is none.
+        Raises KeyError if there is none.
         """
         for vertex in self.vertices:
             if name == vertex.name or name in vertex.operators:
@@ -105,22 +64,9 @@ class JobGraph:
     def why_not_chained(self, sender: str, receiver: str) -> Refusal | None:
         """Return why two operators do not run in one task.
 
-        Parameters
-        ----------
-        sender, receiver : str
-            Plain names of operators, or names of vertices: the last operator of one that has an
-            edge to the first of the other.
-
-        Returns
-        -------
-        (int, str) or None
-            Number of the first condition of the reference's table that does not hold, and what is
-            in its way; None: they are chained.
-
-        Raises
-        ------
-        KeyError
-            If no edge leads from one to the other.
+        Returns number of the first condition of the reference's table that does not hold, and what
+        is in its way; None: they are chained. Raises KeyError if no edge leads from one to the
+        other.
         """
         ends = self._operators(sender), self._operators(receiver)
         for edge, refusal in zip(self.stream.edges, refusals(self.stream), strict=True):
@@ -145,15 +91,10 @@ class JobGraph:
 def build_job_graph(graph: StreamGraph) -> JobGraph:
     """Return the job graph of a stream graph.
 
-    Raises
-    ------
-    ValueError
-        If there are hybrid results and the options do not allow them, or two vertices would have
-        one name, by which everything here finds them.
-
-    Notes
-    -----
     ``StreamingJobGraphGenerator``.
+
+    Raises ValueError if there are hybrid results and the options do not allow them, or two vertices
+    would have one name, by which everything here finds them.
     """
     check_hybrid(graph)
     chains = _Chains(graph)
@@ -188,10 +129,7 @@ def _check_names(vertices: dict[str, JobVertex]) -> None:
 class _Chains:
     """Who is chained to whom.
 
-    Attributes
-    ----------
-    head : dict of str to str
-        By operator, the head of its chain.
+    ``head``: by operator, the head of its chain.
     """
 
     def __init__(self, graph: StreamGraph) -> None:

@@ -4,20 +4,11 @@ from typing import Final, NamedTuple
 
 
 class Kind(NamedTuple):
-    """One kind of operator.
+    """One kind of operator."""
 
-    Attributes
-    ----------
-    title : str
-        Its name in a vertex, with ``{}`` for the plain one.
-    chaining : str
-        Chaining strategy unless it states another.
-    is_source, is_sink : bool
-        Whether no edge leads to it, and whether none leaves it.
-    """
-
-    title: str
-    chaining: str = "always"
+    title: str  # Its name in a vertex, with ``{}`` for the plain one
+    chaining: str = "always"  # Chaining strategy unless it states another
+    # Whether no edge leads to it, and whether none leaves it.
     is_source: bool = False
     is_sink: bool = False
 
@@ -37,21 +28,11 @@ CHAINING: Final = ("always", "head", "head-with-sources", "never")
 
 
 class Partitioner(NamedTuple):
-    """One partitioner.
+    """One partitioner."""
 
-    Attributes
-    ----------
-    ship : str
-        Flink's name of it in a plan.
-    is_pointwise : bool
-        A subtask reaches only some subtasks of its receiver.
-    forces_alignment : bool
-        No unaligned checkpoints on any input of its receiver.
-    """
-
-    ship: str
-    is_pointwise: bool = False
-    forces_alignment: bool = False
+    ship: str  # Flink's name of it in a plan
+    is_pointwise: bool = False  # A subtask reaches only some subtasks of its receiver
+    forces_alignment: bool = False  # No unaligned checkpoints on any input of its receiver
 
 
 PARTITIONERS: Final = {
@@ -67,20 +48,11 @@ PARTITIONERS: Final = {
 
 
 class PartitionType(NamedTuple):
-    """One kind of result.
+    """One kind of result."""
 
-    Attributes
-    ----------
-    exchange : str
-        ``ResultPartitionType`` of Flink.
-    is_batch_exchange : bool
-        Stating it is the exchange mode BATCH, which is never chained.
-    is_shared : bool
-        Edges with one partitioner to receivers of one parallelism read one result.
-    """
-
-    exchange: str
-    is_batch_exchange: bool = False
+    exchange: str  # ``ResultPartitionType`` of Flink
+    is_batch_exchange: bool = False  # Stating it is the exchange mode BATCH, which is never chained
+    # Edges with one partitioner to receivers of one parallelism read one result.
     is_shared: bool = False
 
 

@@ -10,30 +10,15 @@ def topological(
 ) -> list[str]:
     """Return vertices in Flink's topological order.
 
-    Parameters
-    ----------
-    vertices : sequence of str
-        Names, in the order in which they were declared.
-    consumers : mapping of str to sequence of str
-        Who reads the results of a vertex, in the order of its results; none may be left out.
-    inputs : mapping of str to iterable of str
-        Whom a vertex reads from.
-
-    Returns
-    -------
-    list of str
-        All vertices without inputs; then, from each vertex in the list, depth first, every consumer
-        whose inputs are all listed.
-
-    Raises
-    ------
-    ValueError
-        If some stand in a cycle.
-
-    Notes
-    -----
     ``JobGraph.getVerticesSortedTopologicallyFromSources``. Index prefixes, slot sharing and its
     order of creation follow it.
+
+    - ``vertices``: names, in the order in which they were declared.
+    - ``consumers``: who reads the results of a vertex, in the order of its results; none may be
+      left out.
+
+    Returns all vertices without inputs; then, from each vertex in the list, depth first, every
+    consumer whose inputs are all listed. Raises ValueError if some stand in a cycle.
     """
     missing = {name: set(inputs.get(name, ())) for name in vertices}
     found = [name for name in vertices if not missing[name]]

@@ -8,24 +8,12 @@ from flowcontrol.graphs.kinds import PARTITION_TYPES
 
 @dataclass(frozen=True, slots=True)
 class IntermediateResult:
-    """One result of a vertex.
+    """One result of a vertex."""
 
-    Attributes
-    ----------
-    producer : str
-        Name of the vertex.
-    partitions : int
-        One for each of its subtasks.
-    exchange : str
-        Flink's ``ResultPartitionType``.
-    consumers : tuple of int
-        Positions of the edges that read it in the job graph.
-    """
-
-    producer: str
-    partitions: int
-    exchange: str
-    consumers: tuple[int, ...]
+    producer: str  # Name of the vertex
+    partitions: int  # One for each of its subtasks
+    exchange: str  # Flink's ``ResultPartitionType``
+    consumers: tuple[int, ...]  # Positions of the edges that read it in the job graph
 
 
 _SHARED = {kind.exchange for kind in PARTITION_TYPES.values() if kind.is_shared}
@@ -34,8 +22,6 @@ _SHARED = {kind.exchange for kind in PARTITION_TYPES.values() if kind.is_shared}
 def results_of(graph: JobGraph) -> tuple[IntermediateResult, ...]:
     """Return all results of a job, in the order of the edges that read them first.
 
-    Notes
-    -----
     Each edge has a result of its own, with partitions, pools and serialisation. Only blocking and
     hybrid ones of one operator are shared, between edges with the same partitioner to consumers of
     the same parallelism (``StreamingJobGraphGenerator``, reusable outputs).

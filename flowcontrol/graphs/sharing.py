@@ -13,23 +13,12 @@ SHARING_MODES = ("local", "tasks")
 def slot_sharing(graph: ExecutionGraph, mode: str = "local") -> list[SlotGroup]:
     """Return what each slot of a job holds.
 
-    Parameters
-    ----------
-    graph : ExecutionGraph
-        The job.
-    mode : {"local", "tasks"}
-        ``local``: a subtask goes where its producer is (LocalInputPreferredSlotSharingStrategy, the
-        default); ``tasks``: by round robin, so that slots hold equally many tasks.
+    ``mode``: ``local``: a subtask goes where its producer is
+    (LocalInputPreferredSlotSharingStrategy, the default); ``tasks``: by round robin, so that slots
+    hold equally many tasks.
 
-    Returns
-    -------
-    list of list of (str, int)
-        Vertex and subtask, in the order in which they came; slots in order of creation.
-
-    Raises
-    ------
-    ValueError
-        If the mode is neither of the two.
+    Returns vertex and subtask, in the order in which they came; slots in order of creation. Raises
+    ValueError if the mode is neither of the two.
     """
     if mode not in SHARING_MODES:
         raise ValueError(f"mode is {mode!r}: needs {' or '.join(SHARING_MODES)}")

@@ -14,36 +14,19 @@ def assign_slots(
 ) -> dict[Subtask, tuple[int, int]]:
     """Return where each subtask runs.
 
-    Parameters
-    ----------
-    groups : sequence of sequence of (str, int)
-        What each slot holds, as :func:`~flowcontrol.deployment.slot_sharing` gives it.
-    task_managers : int
-        How many have registered, at least 1.
-    slots : int
-        Slots of each, at least 1.
-    mode : {"none", "slots", "min_resources", "tasks"}
-        ``taskmanager.load-balance.mode``. none: fill one task manager, then the next;
-        min_resources: as few task managers as possible, which is the same where all are alike and
-        empty; slots: always the one with the least share of its slots in use; tasks: the fullest
-        group goes to the one with the fewest tasks.
-
-    Returns
-    -------
-    dict of (str, int) to (int, int)
-        Task manager and slot of each subtask, both from 0.
-
-    Raises
-    ------
-    NotEnoughSlotsError
-        If there are more groups than slots.
-    ValueError
-        If a number is below 1, or there is no such mode.
-
-    Notes
-    -----
     ``DefaultResourceAllocationStrategy``. Task managers are in the order of registration, where
     Flink has that of a hash map; of equally good ones the first is taken.
+
+    - ``groups``: what each slot holds, as :func:`~flowcontrol.deployment.slot_sharing` gives it.
+    - ``task_managers``: how many have registered, at least 1.
+    - ``slots``: slots of each, at least 1.
+    - ``mode``: ``taskmanager.load-balance.mode``. none: fill one task manager, then the next;
+      min_resources: as few task managers as possible, which is the same where all are alike and
+      empty; slots: always the one with the least share of its slots in use; tasks: the fullest
+      group goes to the one with the fewest tasks.
+
+    Returns task manager and slot of each subtask, both from 0. Raises NotEnoughSlotsError if there
+    are more groups than slots. Raises ValueError if a number is below 1, or there is no such mode.
     """
     if task_managers < 1 or slots < 1:
         raise ValueError(f"{task_managers} task managers with {slots} slots: needs at least 1 each")

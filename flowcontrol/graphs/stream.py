@@ -13,59 +13,32 @@ DEFAULT_GROUP: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class GraphOptions:
-    """Options of Flink that shape the graphs.
+    """Options of Flink that shape the graphs."""
 
-    Attributes
-    ----------
-    chaining : bool
-        ``pipeline.operator-chaining.enabled``.
-    chains_different_max_parallelism : bool
-        ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``.
-    index_prefix : bool
-        ``pipeline.vertex-name-include-index-prefix``.
-    is_batch : bool
-        ``execution.runtime-mode: BATCH``.
-    max_parallelism : int or None
-        ``pipeline.max-parallelism``, for operators without their own; None: unset.
-    """
-
-    chaining: bool = True
+    chaining: bool = True  # ``pipeline.operator-chaining.enabled``
+    # ``pipeline.operator-chaining.chain-operators-with-different-max-parallelism``.
     chains_different_max_parallelism: bool = True
-    index_prefix: bool = False
-    is_batch: bool = False
+    index_prefix: bool = False  # ``pipeline.vertex-name-include-index-prefix``
+    is_batch: bool = False  # ``execution.runtime-mode: BATCH``
+    # ``pipeline.max-parallelism``, for operators without their own; None: unset.
     max_parallelism: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamNode:
-    """One operator.
+    """One operator."""
 
-    Attributes
-    ----------
-    name : str
-        Plain name, unlike every other operator's.
-    parallelism : int
-        Number of subtasks.
-    max_parallelism : int or None
-        Number of key groups; None: unset.
-    chaining : str
-        Strategy: always, head, head-with-sources or never. Empty: that of its kind.
-    slot_group : str
-        Slot sharing group. Empty: that of its inputs, if they agree, else ``default``.
-    kind : str
-        source, legacy-source, operator, sink, classic-sink or yielding. Empty: source without an
-        edge to it, else operator.
-    uid : str or None
-        Stated identity; None: worked out by Flink.
-    """
-
-    name: str
-    parallelism: int = 1
-    max_parallelism: int | None = None
+    name: str  # Plain name, unlike every other operator's
+    parallelism: int = 1  # Number of subtasks
+    max_parallelism: int | None = None  # Number of key groups; None: unset
+    # Strategy: always, head, head-with-sources or never. Empty: that of its kind.
     chaining: str = ""
+    # Slot sharing group. Empty: that of its inputs, if they agree, else ``default``.
     slot_group: str = ""
+    # source, legacy-source, operator, sink, classic-sink or yielding. Empty: source without an edge
+    # to it, else operator.
     kind: str = ""
-    uid: str | None = None
+    uid: str | None = None  # Stated identity; None: worked out by Flink
 
     @property
     def operator_name(self) -> str:
@@ -75,28 +48,16 @@ class StreamNode:
 
 @dataclass(frozen=True, slots=True)
 class StreamEdge:
-    """One operator to another.
+    """One operator to another."""
 
-    Attributes
-    ----------
-    source, target : str
-        Names of the operators.
-    input : int
-        Input of the target, 0 or 1; edges to one input are a union.
-    partitioner : str
-        How records choose a channel. Empty: forward between equal parallelisms, else rebalance.
-    partition_type : str
-        Stated exchange mode or type of result; empty: that of the job.
-    supports_unaligned : bool
-        Whether barriers may overtake on it: not on any edge to an operator with a pointwise or a
-        broadcast one.
-    """
-
-    source: str
+    source: str  # source, target: names of the operators
     target: str
-    input: int = 0
+    input: int = 0  # Input of the target, 0 or 1; edges to one input are a union
+    # How records choose a channel. Empty: forward between equal parallelisms, else rebalance.
     partitioner: str = ""
-    partition_type: str = ""
+    partition_type: str = ""  # Stated exchange mode or type of result; empty: that of the job
+    # Whether barriers may overtake on it: not on any edge to an operator with a pointwise or a
+    # broadcast one.
     supports_unaligned: bool = True
 
     @property
@@ -107,21 +68,11 @@ class StreamEdge:
 
 @dataclass(frozen=True, slots=True)
 class StreamGraph:
-    """All operators and edges of a job, with nothing left open.
+    """All operators and edges of a job, with nothing left open."""
 
-    Attributes
-    ----------
-    nodes : tuple of StreamNode
-        In declared order.
-    edges : tuple of StreamEdge
-        In declared order.
-    options : GraphOptions
-        Those of the job.
-    """
-
-    nodes: tuple[StreamNode, ...]
-    edges: tuple[StreamEdge, ...]
-    options: GraphOptions = GraphOptions()
+    nodes: tuple[StreamNode, ...]  # In declared order
+    edges: tuple[StreamEdge, ...]  # In declared order
+    options: GraphOptions = GraphOptions()  # Those of the job
 
     def node(self, name: str) -> StreamNode:
         """Return the operator of that name; KeyError if there is none."""
@@ -151,25 +102,14 @@ def build_stream_graph(
 ) -> StreamGraph:
     """Return the stream graph of what a program states.
 
-    Parameters
-    ----------
-    nodes : sequence of StreamNode
-        Operators, with empty texts where nothing is stated.
-    edges : sequence of StreamEdge
-        Likewise.
-    options : GraphOptions
-        Of the job.
-
-    Raises
-    ------
-    ValueError
-        If Flink refuses to build it: an explicit forward between unequal parallelisms, a hybrid
-        result in streaming or beside a slot sharing group; or if it is not a job at all.
-
-    Notes
-    -----
     ``StreamGraphGenerator``: a slot sharing group is that of the inputs if all agree; a max
     parallelism is the operator's own, else the job's.
+
+    ``nodes``: operators, with empty texts where nothing is stated.
+
+    Raises ValueError if Flink refuses to build it: an explicit forward between unequal
+    parallelisms, a hybrid result in streaming or beside a slot sharing group; or if it is not a job
+    at all.
     """
     _check_names(nodes, edges)
     fed, feeding = {edge.target for edge in edges}, {edge.source for edge in edges}
@@ -194,10 +134,7 @@ def build_stream_graph(
 def check_hybrid(graph: StreamGraph) -> None:
     """Refuse hybrid results where Flink does.
 
-    Raises
-    ------
-    ValueError
-        In streaming, or beside a slot sharing group that is not the default one.
+    Raises ValueError in streaming, or beside a slot sharing group that is not the default one.
     """
     hybrid = [edge for edge in graph.edges if edge.partition_type.startswith("hybrid")]
     if not hybrid:

@@ -185,21 +185,11 @@ def _options(function: Any) -> dict[str, Any]:
 
 
 class Kernel(NamedTuple):
-    """The entry as machine code.
+    """The entry as machine code."""
 
-    Attributes
-    ----------
-    advance : callable
-        Takes the memory and a round.
-    folder : Path or None
-        Where it is kept.
-    is_new : bool
-        Whether this process compiled it.
-    """
-
-    advance: Callable[[Any, int], int]
-    folder: Path | None
-    is_new: bool
+    advance: Callable[[Any, int], int]  # Takes the memory and a round
+    folder: Path | None  # Where it is kept
+    is_new: bool  # Whether this process compiled it
 
     def __call__(self, memory: Any, end: int) -> int:
         """Run the rounds up to ``end``, or until a flag is raised; return the flags."""
@@ -212,12 +202,7 @@ def compile_entry(entry: F, parts: int = EVERYTHING) -> F | Kernel:
     The kernel uses what numba does not promise to keep. So a version that was not tried may fail
     in any way; this is said in a line, and the run goes on with the same code interpreted.
 
-    Parameters
-    ----------
-    entry : function
-        Takes the memory and a round. Its global ``PARTS`` is the kernel's parts.
-    parts : int, default EVERYTHING
-        Parts that the kernel has, a sum.
+    ``entry``: takes the memory and a round. Its global ``PARTS`` is the kernel's parts.
     """
     if not is_compiled():
         return entry

@@ -32,12 +32,8 @@ def note_waiting(m: KernelMemory, task: f.KernelTask) -> None:
 def debloat_gates(m: KernelMemory, worker: Any, done: int, busy_us: int) -> None:
     """Have each gate of a task measure its throughput, and size its buffers if a period ends.
 
-    Parameters
-    ----------
-    done : int
-        Records that the task has taken up in the round.
-    busy_us : int
-        How long it was busy, microseconds.
+    - ``done``: records that the task has taken up in the round.
+    - ``busy_us``: how long it was busy, microseconds.
     """
     task, period = worker.task, m.debloat_us
     worked_us = busy_us

@@ -184,8 +184,6 @@ def give_back(m: KernelMemory, sp: s.SpillingPartition, pointer: int) -> None:
 def consume(m: KernelMemory, sp: s.SpillingPartition, place: int, upto: int) -> None:
     """Take notice that a consumer has done with the buffers before ``upto``.
 
-    Notes
-    -----
     ``HsSelectiveSpillingStrategy.onBufferConsumed`` lets go of it;
     ``HsFullSpillingStrategy`` keeps it until memory is short.
     """
@@ -256,8 +254,6 @@ def _enqueue(m: KernelMemory, sp: s.SpillingPartition, way: int) -> None:
 def _next_lane(m: KernelMemory, sp: s.SpillingPartition) -> int:
     """Subpartition that is read from disk next, or -1.
 
-    Notes
-    -----
     The one that is next in the file (``SortMergeResultPartitionReadScheduler``,
     ``HsFileDataManager``); a hash partition has a file for each, and they take turns.
     """

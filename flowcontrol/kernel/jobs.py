@@ -31,25 +31,14 @@ from flowcontrol.state.network import GlobalPool
 
 @dataclass
 class JobRun:
-    """What became of a job.
+    """What became of a job."""
 
-    Attributes
-    ----------
-    span : JobSpan
-        Its name, and when it was to run.
-    state : str
-        ``due``, ``starting`` (waiting for segments that others still use), ``running``, and in
-        the end ``finished``, ``stopped`` or ``failed``.
-    message : str
-        Why it failed.
-    has_run : bool
-        Whether its tasks ever ran.
-    """
-
-    span: JobSpan
+    span: JobSpan  # Its name, and when it was to run
+    # ``due``, ``starting`` (waiting for segments that others still use), ``running``, and in the
+    # end ``finished``, ``stopped`` or ``failed``.
     state: str = "due"
-    message: str = ""
-    has_run: bool = False
+    message: str = ""  # Why it failed
+    has_run: bool = False  # Whether its tasks ever ran
 
     def document(self) -> dict[str, Any]:
         """Return it as it stands in summary.json."""
@@ -66,27 +55,14 @@ class JobRun:
 class Timeline:
     """Starts and stops the jobs of a run, between two rounds.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run, before the first round.
-
-    Attributes
-    ----------
-    runs : list of JobRun
-        In the order of the scenario; one that has no ``jobs`` has none.
-    absent : set of str
-        Stages whose job does not run at present.
-    allocation : Allocation
-        Who holds which segments.
-
-    Notes
-    -----
     A moment within a round counts from the next round on. Stops come before starts. A task that
     ends gives its segments back at once; a job that starts waits, at most
     ``buffers-request-timeout``, for exclusive segments that other pools must give back.
+
+    - ``memory``: of its run, before the first round.
+    - ``runs``: in the order of the scenario; one that has no ``jobs`` has none.
+    - ``absent``: stages whose job does not run at present.
+    - ``allocation``: who holds which segments.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:

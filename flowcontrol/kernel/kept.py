@@ -39,14 +39,7 @@ _DIGEST_BYTES: Final = hashlib.sha256().digest_size
 def folder_named(sources: Mapping[str, bytes], versions: str, end: str = "") -> Path:
     """Return the folder of the kernel of exactly these sources.
 
-    Parameters
-    ----------
-    sources : mapping of str to bytes
-        Name and text of every file that is compiled.
-    versions : str
-        What else decides what is made of them.
-    end : str, default ""
-        What the folder's name ends in.
+    ``versions``: what else decides what is made of them.
     """
     digest = hashlib.sha256(versions.encode())
     for name, text in sources.items():
@@ -86,15 +79,7 @@ def _is_usable(root: Path) -> bool:
 
 
 def drop_old_kernels(root: Path, keep: Path) -> None:
-    """Delete kernels that nobody has used for a month; what cannot be deleted stays.
-
-    Parameters
-    ----------
-    root : Path
-        Folder of all kernels.
-    keep : Path
-        The one in use.
-    """
+    """Delete kernels that nobody has used for a month; what cannot be deleted stays."""
     limit = time.time() - UNUSED_S
     with suppress(OSError):
         keep.mkdir(parents=True, exist_ok=True)
@@ -124,13 +109,6 @@ def compiled_once(folder: Path, compile_it: Callable[[], bytes]) -> tuple[bytes,
     """Return the kernel in a folder, compiled if there is none, and whether it is kept.
 
     One process compiles, and others wait for it.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the kernel.
-    compile_it : callable
-        Returns its code.
     """
     with _locked(folder):
         if (kept := read(folder)) is not None:
@@ -174,15 +152,7 @@ def has_kernel(folder: Path) -> bool:
 
 
 def ends_of_kernels(folder: Path, name: str) -> set[str]:
-    """Return how the names of kernels end that stand beside a folder or came with the package.
-
-    Parameters
-    ----------
-    folder : Path
-        Of a kernel.
-    name : str
-        What the names begin with.
-    """
+    """Return how the names of kernels end that stand beside a folder or came with the package."""
     names = {other.name for other in folder.parent.glob(f"{name}*") if has_kernel(other)}
     with suppress(OSError):
         names |= {other.name for other in _built().iterdir() if other.name.startswith(name)}

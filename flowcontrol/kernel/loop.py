@@ -200,12 +200,7 @@ def run_tasks(m: h.KernelMemory, active: Row, count: int) -> None:
 def serve_machines(m: h.KernelMemory, active: Row, count: int) -> None:
     """Have what tasks share do its round, behind those that were active: connections, disks, ...
 
-    Parameters
-    ----------
-    active : row of int
-        The tasks; behind all tasks, what is to be served.
-    count : int
-        How many were active.
+    ``active``: the tasks; behind all tasks, what is to be served.
     """
     if m.is_ordered == 1:
         in_order(m, row(m, m.active + m.tasks, m.tasks), m.served)
@@ -452,11 +447,6 @@ def prepare(parts: int) -> None:
 def advance(memory: Any, end: int) -> int:
     """Run the rounds up to ``end``, or until a flag is raised; return the flags.
 
-    Parameters
-    ----------
-    memory : ndarray of int64
-        Of a run, as :func:`flowcontrol.memory.fill.fill` returns it.
-    end : int
-        Round before which to stop.
+    ``memory``: of a run, as :func:`flowcontrol.memory.fill.fill` returns it.
     """
     return int(kernel_with(int(memory[cell(h.KernelMemory, "parts")]))(memory, end))

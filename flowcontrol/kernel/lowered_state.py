@@ -239,12 +239,7 @@ def in_place(function: Any, *, prefer_literal: bool = False) -> Any:
     As ``numba.extending.intrinsic``, for a function that is there already: an overload of one
     would be compiled for itself, each time with other types.
 
-    Parameters
-    ----------
-    function : callable
-        What the kernel calls.
-    prefer_literal : bool, default False
-        Whether it is handed the values of constants.
+    ``prefer_literal``: whether it is handed the values of constants.
     """
 
     def given(definition: Any) -> Any:
@@ -383,15 +378,7 @@ def _roomy(typing: Any, ends: Any, slots: Any, count: Any) -> Any:
 
 
 def placed_at(function: Any, type_in: Callable[[Any], Any]) -> None:
-    """Have a function return what stands at a place of an array or a row.
-
-    Parameters
-    ----------
-    function : callable
-        Takes the array or the row, the place, and the numbers that its result has.
-    type_in : callable
-        Returns the type of its result, given that of its first argument.
-    """
+    """Have a function return what stands at a place of an array or a row."""
 
     def found(typing: Any, memory: Any, *given: Any) -> Any:
         kind = type_in(memory)

@@ -91,17 +91,7 @@ class _Unlinked(JITCodeLibrary):
 
 
 def linked(entry: Any, signature: Any, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return the module of an entry, linked with all that it calls, and the entry's name in it.
-
-    Parameters
-    ----------
-    entry : function
-        As Python has it.
-    signature : tuple
-        Numba's types of its parameters.
-    options : dict
-        Numba's, of all functions of the kernel.
-    """
+    """Return the module of an entry, linked with all that it calls, and the entry's name in it."""
     dispatcher = njit(**options)(entry)
     generator = dispatcher.targetctx.codegen()
     with global_compiler_lock, _undisturbed():  # functions of other threads come before or after

@@ -40,15 +40,7 @@ def _machine() -> Any:
 
 
 def object_file(module: Any, entry: str) -> bytes:
-    """Optimise a module, and return its machine code as an object file.
-
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        The entry with all that it calls. It is changed.
-    entry : str
-        Name of the entry, a function of numba's.
-    """
+    """Optimise a module, and return its machine code as an object file."""
     llvm, machine = _llvm(), _machine()
     for found in (*module.functions, *module.global_variables):
         if not found.is_declaration and found.name != entry:

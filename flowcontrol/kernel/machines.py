@@ -238,15 +238,7 @@ def claim(m: KernelMemory, worker: Any, allowed: Any, blocked_us: int) -> None:
 
 @part_of(CORES)
 def share_round(m: KernelMemory, active: Any, count: int) -> None:
-    """Share the processors of a round out, and have tasks looked at that claim more in the next.
-
-    Parameters
-    ----------
-    active : row of int
-        The tasks that were looked at.
-    count : int
-        How many.
-    """
+    """Share the processors of a round out, and have tasks looked at that claim more in the next."""
     managers = manager_rows(m, m.managers_at, m.managers)
     for i in range(m.managers):
         own = managers[i]
@@ -271,10 +263,7 @@ def has_nothing_to_emit(worker: Any, task: f.KernelTask) -> int:
 def computes_next(task: f.KernelTask, state: KernelProcessor, end: int) -> int:
     """Tell whether a task may have something to claim in the next round by itself: 1 if so.
 
-    Parameters
-    ----------
-    end : int
-        Work that its rate allows by the end of the round, units.
+    ``end``: work that its rate allows by the end of the round, units.
     """
     if state.behind > 0 or (task.kind == f.SOURCE and task.open_inputs > 0):
         return 1

@@ -69,14 +69,8 @@ def write_run(m: KernelMemory, task: f.KernelTask, most: int) -> int:
 def write_some(m: KernelMemory, task: f.KernelTask, emitted: int, stamp: int, most: int) -> int:
     """Route and write records of one round and stamp, some or all that fit; return how many.
 
-    Parameters
-    ----------
-    emitted : int
-        Round of their emission.
-    stamp : int
-        What their channel follows from, if it follows from a stamp.
-    most : int
-        How many there are, at least 1.
+    - ``stamp``: what their channel follows from, if it follows from a stamp.
+    - ``most``: how many there are, at least 1.
     """
     p = v.partition_row(m, task.first_partition)
     if p.route == f.ROUTE_CYCLE and most > p.channels:

@@ -21,8 +21,6 @@ from flowcontrol.state.queues import DATA
 def is_stopped(p: f.KernelPartition) -> int:
     """Tell whether a task may not begin another record for a partition: 1 if so.
 
-    Notes
-    -----
     ``SortMergeResultPartition`` is always available; its task blocks while it writes a region.
     """
     if p.kind == k.SORTED:
@@ -34,8 +32,6 @@ def is_stopped(p: f.KernelPartition) -> int:
 def stop(m: KernelMemory, p: f.KernelPartition) -> None:
     """Have a region written: the memory of a sort-merge partition did not do for a record.
 
-    Notes
-    -----
     What is left of the record goes into the next region (``SortMergeResultPartition.emit``).
     """
     disk.spill_row(m, p).is_full = 1
@@ -100,8 +96,6 @@ def send_spilled(m: KernelMemory, task: f.KernelTask) -> None:
 def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Have all that a sort-merge partition has collected written, subpartition by subpartition.
 
-    Notes
-    -----
     ``SortMergeResultPartition.flushDataBuffer`` with a ``HashBasedDataBuffer``: a region holds
     the buffers of each subpartition one after the other, the last one part-filled.
     """
@@ -115,8 +109,6 @@ def _write_region(m: KernelMemory, sp: s.SpillingPartition) -> None:
 def close_partition(m: KernelMemory, sp: s.SpillingPartition) -> None:
     """Finish a partition: what it still holds is written to disk.
 
-    Notes
-    -----
     The last buffers of a blocking partition, the last region of a sort-merge one, and all that
     a hybrid one has in memory (``onResultPartitionClosed``).
     """
@@ -243,19 +235,10 @@ def _evict_chosen(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int
 def _choose(m: KernelMemory, sp: s.SpillingPartition, most: int, kept: int) -> None:
     """Choose the buffers furthest from being sent; ``chosen`` is the foremost of each lane.
 
-    Parameters
-    ----------
-    m, sp
-        The memory, and a partition.
-    most : int
-        How many.
-    kept : int
-        1: of those not spilled yet; 0: of those spilled that are still in memory.
-
-    Notes
-    -----
     ``HsSpillingStrategyUtils.getBuffersByConsumptionPriorityInOrder``; of two that are equally
     far the one of the lower subpartition, where Flink's heap leaves it open.
+
+    ``kept``: 1: of those not spilled yet; 0: of those spilled that are still in memory.
     """
     count = partition_row(m, sp.number).channels
     for place in range(count):

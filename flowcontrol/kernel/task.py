@@ -41,14 +41,9 @@ from flowcontrol.state.windows import Windows
 class KernelWorker:
     """A subtask in the kernel's memory.
 
-    Attributes
-    ----------
-    m : KernelMemory
-        The memory.
-    number : int
-        Which task it is.
-    task : KernelTask
-        Its row.
+    - ``m``: the memory.
+    - ``number``: which task it is.
+    - ``task``: its row.
     """
 
     def __init__(self, m: KernelMemory, number: int, task: f.KernelTask) -> None:
@@ -428,14 +423,11 @@ def late_so_far(m: KernelMemory, held: KernelWindow) -> int:
 class RoundWork:
     """The work that a task may do in a round, units.
 
-    Attributes
-    ----------
-    start, end : int
-        What its rate allows by the start and by the end of the round.
-    until : int
-        What it may do by the end: less if it waits for a processor, or its manager uploads.
-    stall : int
-        When the standstill of a RELAY ends that the round falls into, microseconds; or NEVER.
+    - ``start``, ``end``: what its rate allows by the start and by the end of the round.
+    - ``until``: what it may do by the end: less if it waits for a processor, or its manager
+      uploads.
+    - ``stall``: when the standstill of a RELAY ends that the round falls into, microseconds; or
+      NEVER.
     """
 
     def __init__(self, start: int, until: int, end: int, stall: int) -> None:

@@ -99,8 +99,6 @@ def write_counted(
 def peek_channel(m: KernelMemory, p: f.KernelPartition, stamp: int) -> int:
     """Return the channel of the next record of a partition, which has a stamp; changes nothing.
 
-    Notes
-    -----
     Rebalance and rescale are cycles; shares are tables of a whole period where that is short,
     else they are worked out record by record.
     """

@@ -43,40 +43,18 @@ class PartitionSize:
 
 @dataclass(frozen=True)
 class Demand:
-    """What one gate or one result partition asks of its task manager.
+    """What one gate or one result partition asks of its task manager."""
 
-    Attributes
-    ----------
-    is_gate : bool
-        A gate, else a result partition.
-    stage : str
-        Whose task it belongs to.
-    edge : str
-        Name of its edge.
-    subtask, manager : int
-        The task's subtask and task manager.
-    channels : int
-        Channels of the gate, or subpartitions.
-    required : int
-        Minimum of its local pool, buffers.
-    maximum : int or None
-        Maximum of its local pool, buffers; None: no maximum.
-    exclusive : int
-        Exclusive buffers of each channel of a gate that is remote.
-    remote : int
-        Channels of a gate that are remote.
-    """
-
-    is_gate: bool
-    stage: str
-    edge: str
-    subtask: int
+    is_gate: bool  # A gate, else a result partition
+    stage: str  # Whose task it belongs to
+    edge: str  # Name of its edge
+    subtask: int  # subtask, manager: the task's subtask and task manager
     manager: int
-    channels: int
-    required: int
-    maximum: int | None
-    exclusive: int = 0
-    remote: int = 0
+    channels: int  # Channels of the gate, or subpartitions
+    required: int  # Minimum of its local pool, buffers
+    maximum: int | None  # Maximum of its local pool, buffers; None: no maximum
+    exclusive: int = 0  # Exclusive buffers of each channel of a gate that is remote
+    remote: int = 0  # Channels of a gate that are remote
     kind: int = 0
 
     @property
@@ -92,17 +70,11 @@ class Demand:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes by (edge name, subtask).
+    """Sizes by (edge name, subtask)."""
 
-    Attributes
-    ----------
-    gates : dict of (str, int) to GateSize
-        By edge and receiver subtask.
-    partitions : dict of (str, int) to PartitionSize
-        By edge and sender subtask.
-    """
-
+    # By edge and receiver subtask.
     gates: dict[tuple[str, int], GateSize] = field(default_factory=dict)
+    # By edge and sender subtask.
     partitions: dict[tuple[str, int], PartitionSize] = field(default_factory=dict)
 
     def add(self, demand: Demand, size: int, overdraft: int = 0) -> None:
@@ -117,16 +89,11 @@ class Sizes:
 def size_buffers(scenario: Scenario, stages: Sequence[JobVertex]) -> Sizes:
     """Create every pool of the job and read off what each one gets.
 
-    Raises
-    ------
-    ScenarioError
-        If a task manager cannot promise what its subtasks require.
-
-    Notes
-    -----
     Overdraft needs a free segment of the global pool at the moment of the request. Subtasks
     of different stages do not see each other within a round, so the segments that are left
     over are set aside for overdraft beforehand, in order of creation.
+
+    Raises ScenarioError if a task manager cannot promise what its subtasks require.
     """
     if scenario.system.counts_records:
         return _no_buffers(stages)
@@ -237,51 +204,23 @@ def _spare(pool: NetworkBufferPool, local: Sequence[LocalBufferPool]) -> int:
 
 @dataclass
 class Holding:
-    """What one gate or partition holds.
+    """What one gate or partition holds."""
 
-    Attributes
-    ----------
-    demand : Demand
-        What it asked for.
-    pool : LocalBufferPool
-        Its local pool.
-    promised : int
-        Exclusive segments promised to its channels and not there yet.
-    taken : int
-        Exclusive segments of its channels.
-    """
-
-    demand: Demand
-    pool: LocalBufferPool
-    promised: int = 0
-    taken: int = 0
+    demand: Demand  # What it asked for
+    pool: LocalBufferPool  # Its local pool
+    promised: int = 0  # Exclusive segments promised to its channels and not there yet
+    taken: int = 0  # Exclusive segments of its channels
 
 
 @dataclass
 class Allocation:
-    """Network memory of all task managers, and who has how much of it.
-
-    Parameters
-    ----------
-    options : NetworkOptions
-        Flink's options.
-    task_managers : int
-        How many there are.
-    max_overdraft : int, default 0
-        Of each result partition, buffers.
-
-    Attributes
-    ----------
-    networks : list of NetworkBufferPool
-        Of each task manager.
-    held : dict of str to list of Holding
-        By job, in order of creation.
-    """
+    """Network memory of all task managers, and who has how much of it."""
 
     options: NetworkOptions
     task_managers: int
     max_overdraft: int = 0
-    networks: list[NetworkBufferPool] = field(init=False)
+    networks: list[NetworkBufferPool] = field(init=False)  # Of each task manager
+    # By job, in order of creation.
     held: dict[str, list[Holding]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -297,23 +236,10 @@ class Allocation:
     ) -> str:
         """Set a job up: create its pools and promise its exclusive buffers.
 
-        Parameters
-        ----------
-        job : str
-            Its name.
-        demands : iterable of Demand
-            Of all its gates and partitions, in the order of their creation.
-        bind : callable, optional
-            Called with each holding when its pool was made.
-
-        Returns
-        -------
-        str
-            Empty, or why it failed: Flink's text with its figures. Nothing is held then.
-
-        Notes
-        -----
         Creating a pool never waits for a segment (reference section 5.2); :meth:`fetch` does.
+
+        - ``demands``: of all its gates and partitions, in the order of their creation.
+        - ``bind``: called with each holding when its pool was made.
         """
         held = self.held[job] = []
         for demand in demands:
@@ -337,8 +263,6 @@ class Allocation:
     def fetch(self, job: str) -> int:
         """Fetch what a job's gates must have before its tasks run; return what is missing.
 
-        Notes
-        -----
         ``SingleInputGate.setupChannels``: a gate reserves one floating buffer, then its
         channels take their exclusive ones. Both wait while segments that exist on paper are
         still used by pools that must shrink.

@@ -24,21 +24,10 @@ Edge = tuple[int, int, str]
 class Failover:
     """The tasks of a job by number, in the order of the job: regions, machines, connections.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Attributes
-    ----------
-    count : int
-        Tasks.
-    managers : list of int
-        Task manager of each.
-    sources : dict of int to bool
-        Tasks of sources, and whether each is replayable.
-    regions : list of int
-        The pipelined region of each task: the first task in it.
+    - ``count``: tasks.
+    - ``managers``: task manager of each.
+    - ``sources``: tasks of sources, and whether each is replayable.
+    - ``regions``: the pipelined region of each task: the first task in it.
     """
 
     def __init__(self, job: Job) -> None:
@@ -118,28 +107,16 @@ def death_seen_us(failed_us: int, heartbeat: Heartbeat) -> int:
 
 
 class RestartRates(NamedTuple):
-    """Records/s of the source of a job.
+    """Records/s of the source of a job."""
 
-    Attributes
-    ----------
-    arrival : Fraction
-        Records that come; of a source without a log: that it emits.
-    capacity : Fraction
-        Records that the job can process.
-    has_log : bool
-        Whether what comes while the job is down waits in a log.
-    """
-
-    arrival: Fraction
-    capacity: Fraction
-    has_log: bool
+    arrival: Fraction  # Records that come; of a source without a log: that it emits
+    capacity: Fraction  # Records that the job can process
+    has_log: bool  # Whether what comes while the job is down waits in a log
 
 
 def restart_rates(job: Job) -> RestartRates | None:
     """Return the rates of a job's closed form; None if it has none.
 
-    Notes
-    -----
     It has one if there is a single source, records are spread evenly, and rates do not change.
     """
     sources = [plan for plan in job.stages if plan.is_source]

@@ -33,15 +33,7 @@ def start_us(scenario: Scenario) -> int:
 def check_start(scenario: Scenario) -> None:
     """Refuse a scenario in which something happens to tasks that do not run yet.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-
-    Raises
-    ------
-    ScenarioError
-        If its job never runs, or is to fail or to take a savepoint before it does.
+    Raises ScenarioError if its job never runs, or is to fail or to take a savepoint before it does.
     """
     if problems := list(_problems(scenario, start_us(scenario))):
         raise ScenarioError(problems, scenario.name)
@@ -68,47 +60,26 @@ POINTWISE = ("forward", "rescale")
 
 @dataclass(frozen=True)
 class Channel:
-    """One sender subtask to one receiver subtask.
+    """One sender subtask to one receiver subtask."""
 
-    Attributes
-    ----------
-    sender, receiver : int
-        Subtask indexes.
-    is_local : bool
-        Both on one task manager: no credits, buffers stay charged to the producer.
-    """
-
-    sender: int
+    sender: int  # sender, receiver: subtask indexes
     receiver: int
-    is_local: bool
+    is_local: bool  # Both on one task manager: no credits, buffers stay charged to the producer
 
 
 @dataclass(frozen=True, eq=False)
 class JobEdge:
     """All channels of one edge, ordered by sender, then by subpartition.
 
-    Attributes
-    ----------
-    edge : Edge
-        As in the scenario.
-    senders, receivers : ndarray of int64, shape (channels,)
-        Subtasks of each channel.
-    is_local : ndarray of bool, shape (channels,)
-        Which channels are local.
-    record_bytes : int
-        Size of a record on this edge, bytes.
-
-    Notes
-    -----
     Columns, since a job may have a million channels: a :class:`Channel` is made when somebody asks
     for it.
     """
 
-    edge: Edge
-    senders: Ints
+    edge: Edge  # As in the scenario
+    senders: Ints  # senders, receivers: subtasks of each channel (shape (channels,))
     receivers: Ints
-    is_local: npt.NDArray[np.bool_]
-    record_bytes: int
+    is_local: npt.NDArray[np.bool_]  # Which channels are local (shape (channels,))
+    record_bytes: int  # Size of a record on this edge, bytes
 
     @property
     def name(self) -> str:
@@ -175,30 +146,18 @@ class JobEdge:
 
 @dataclass(frozen=True)
 class Member:
-    """One stage of a task.
+    """One stage of a task."""
 
-    Attributes
-    ----------
-    stage : Stage
-        Which.
-    is_sink : bool
-        Whether no edge leaves it, chained or not.
-    input, output : int
-        Operator of the task that puts out what it takes, and what it puts out; TASK_INPUT: what
-        the task takes up is that.
-    ratio_in, ratio_out : Fraction
-        Records that it takes and puts out for each that the task takes up, in the long run.
-    most_outputs : int
-        Records that it puts out for one that the task takes up, at the most.
-    """
-
-    stage: Stage
-    is_sink: bool
+    stage: Stage  # Which
+    is_sink: bool  # Whether no edge leaves it, chained or not
+    # Operator of the task that puts out what it takes, and what it puts out; TASK_INPUT: what the
+    # task takes up is that.
     input: int = TASK_INPUT
     output: int = TASK_INPUT
+    # Records that it takes and puts out for each that the task takes up, in the long run.
     ratio_in: Fraction = Fraction(1)
     ratio_out: Fraction = Fraction(1)
-    most_outputs: int = 1
+    most_outputs: int = 1  # Records that it puts out for one that the task takes up, at the most
 
 
 @dataclass(frozen=True)
@@ -214,8 +173,6 @@ class JobVertex:
     def rates(self, subtask: int) -> Schedule | None:
         """Return how many records of its input a subtask's task can take; None: any number.
 
-        Notes
-        -----
         One thread runs all stages of a chain, so their times a record of the input add up: 1/rate
         of each, times the records that reach it. A source emits at its own rate or, where its chain
         is slower, at that of the chain.

@@ -23,40 +23,20 @@ from flowcontrol.systems.transports.transport import RecordTransport
 
 @dataclass(frozen=True)
 class CheckpointSettings:
-    """How a job checkpoints; times are microseconds.
+    """How a job checkpoints; times are microseconds."""
 
-    Attributes
-    ----------
-    mode : int
-        ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or PUTTING_ASIDE
-        (:mod:`flowcontrol.protocol.checkpoints.alignment`).
-    interval_us : int or None
-        Between two triggers; None: only savepoints.
-    aligned_timeout_us : int
-        ``aligned-checkpoint-timeout`` of TIMEOUTABLE.
-    timeout_us : int
-        A checkpoint expires so long after its trigger.
-    min_pause_us : int
-        From a completion to the next trigger, at least.
-    max_concurrent : int
-        Checkpoints that may be pending at once.
-    tolerable_failures : int
-        Failures in a row that the job endures.
-    after_tasks_finish : bool
-        Whether checkpoints go on after tasks have finished (FLIP-147).
-    savepoints : tuple of Savepoint
-        What a user asks for, in order of time.
-    """
-
+    # ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or PUTTING_ASIDE
+    # (:mod:`flowcontrol.protocol.checkpoints.alignment`).
     mode: int = a.ALIGNED
-    interval_us: int | None = None
-    aligned_timeout_us: int = 0
-    timeout_us: int = 600_000_000
-    min_pause_us: int = 0
-    max_concurrent: int = 1
-    tolerable_failures: int = 0
+    interval_us: int | None = None  # Between two triggers; None: only savepoints
+    aligned_timeout_us: int = 0  # ``aligned-checkpoint-timeout`` of TIMEOUTABLE
+    timeout_us: int = 600_000_000  # A checkpoint expires so long after its trigger
+    min_pause_us: int = 0  # From a completion to the next trigger, at least
+    max_concurrent: int = 1  # Checkpoints that may be pending at once
+    tolerable_failures: int = 0  # Failures in a row that the job endures
+    # Whether checkpoints go on after tasks have finished (FLIP-147).
     after_tasks_finish: bool = True
-    savepoints: tuple[Savepoint, ...] = ()
+    savepoints: tuple[Savepoint, ...] = ()  # What a user asks for, in order of time
 
     @property
     def is_unaligned(self) -> bool:
@@ -109,8 +89,6 @@ def is_forced(plan: JobVertex) -> bool:
 def event_slots(settings: CheckpointSettings | None) -> int:
     """Return how many events a queue of a channel has room for beside its data.
 
-    Notes
-    -----
     A checkpoint puts up to two in a channel: a barrier and a cancel marker, or two cancel markers
     of a task that was notified of the abort before the first barrier came, and hears of it from a
     channel too (``checkpointState`` and ``abortCheckpointOnBarrier``). One more ends the data.
@@ -123,27 +101,16 @@ def event_slots(settings: CheckpointSettings | None) -> int:
 
 @dataclass(frozen=True)
 class FaultSettings:
-    """What fails in a run, and what follows; times are microseconds.
+    """What fails in a run, and what follows; times are microseconds."""
 
-    Attributes
-    ----------
-    failures : tuple of Failure
-        In order of time.
-    policy : RestartPolicy
-        Whether and when the job restarts.
-    heartbeat : Heartbeat
-        How the death of a process is noticed.
-    restore_bytes_per_s : Fraction
-        What a task manager reads of a checkpoint, shared by its tasks, bytes/s.
-    seed : int
-        Of the jitter of an exponential delay.
-    """
-
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[Failure, ...] = ()  # In order of time
+    # Whether and when the job restarts.
     policy: t.RestartPolicy = field(default_factory=t.NoRestart)
+    # How the death of a process is noticed.
     heartbeat: t.Heartbeat = field(default_factory=lambda: t.Heartbeat(10_000_000, 50_000_000, 2))
+    # What a task manager reads of a checkpoint, shared by its tasks, bytes/s.
     restore_bytes_per_s: Fraction = Fraction(100_000_000)
-    seed: int = 1
+    seed: int = 1  # Of the jitter of an exponential delay
 
     def new_strategy(self) -> RestartStrategy:
         """Return the restart strategy of a JobMaster that has seen no failure yet; times in ms."""
@@ -169,8 +136,6 @@ class FaultSettings:
 def faults_of(scenario: Scenario) -> FaultSettings | None:
     """Return what may fail in a scenario; None if nothing does.
 
-    Notes
-    -----
     A job with checkpoints may fail without a planted failure: too many of them may.
     """
     if not scenario.is_fault_tolerant:
@@ -189,36 +154,18 @@ def faults_of(scenario: Scenario) -> FaultSettings | None:
 
 @dataclass(frozen=True)
 class Job:
-    """A scenario with everything that a clock needs to run it.
+    """A scenario with everything that a clock needs to run it."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        As read.
-    round_us : int
-        Emulated time of a round, microseconds.
-    rounds : int
-        Rounds of the whole run.
-    stages : tuple of JobVertex
-        In topological order, declared order within; a chain is one of them.
-    links : tuple of JobEdge
-        In declared order.
-    sizes : Sizes
-        Buffers of every gate and partition; the most that each can have, if jobs start and stop.
-    checkpoints : CheckpointSettings or None
-        How it checkpoints, if it does.
-    faults : FaultSettings or None
-        What fails in it, and when it restarts.
-    """
-
-    scenario: Scenario
-    round_us: int
-    rounds: int
+    scenario: Scenario  # As read
+    round_us: int  # Emulated time of a round, microseconds
+    rounds: int  # Rounds of the whole run
+    # In topological order, declared order within; a chain is one of them.
     stages: tuple[JobVertex, ...]
-    links: tuple[JobEdge, ...]
+    links: tuple[JobEdge, ...]  # In declared order
+    # Buffers of every gate and partition; the most that each can have, if jobs start and stop.
     sizes: Sizes
-    checkpoints: CheckpointSettings | None = None
-    faults: FaultSettings | None = None
+    checkpoints: CheckpointSettings | None = None  # How it checkpoints, if it does
+    faults: FaultSettings | None = None  # What fails in it, and when it restarts
     _by_name: dict[str, JobVertex] = field(default_factory=dict, compare=False, repr=False)
 
     def stage(self, name: str) -> JobVertex:
@@ -281,21 +228,11 @@ class Job:
     def samples(self, rounds: int) -> Iterator[tuple[float, int, int]]:
         """Yield the samples of a run.
 
-        Parameters
-        ----------
-        rounds : int
-            Rounds that were run.
-
-        Yields
-        ------
-        tuple of (float, int, int)
-            Time of the sample, s; first round that it covers; last one.
-
-        Notes
-        -----
         A sample that falls inside a round is taken, and stands, at the end of the round before;
         where none has ended since the sample before there is none. The last one stands at the end
         of the last round, which is behind the end of the run where rounds do not divide it.
+
+        Yields time of the sample, s; first round that it covers; last one.
         """
         done = number = 0
         interval_us = self.scenario.sample_interval_us

@@ -33,16 +33,8 @@ MOST_OUTPUTS: Final = 10**6
 def check_limits(job: Job) -> None:
     """Refuse a job that could count to more than 64 bits hold.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Raises
-    ------
-    ScenarioError
-        With every limit that it could pass. What could be counted follows from rates, selectivities
-        and the length of the run, whether or not a stage ever gets so much to do.
+    Raises ScenarioError with every limit that it could pass. What could be counted follows from
+    rates, selectivities and the length of the run, whether or not a stage ever gets so much to do.
     """
     problems = list(_problems(job))
     if problems:
@@ -112,27 +104,13 @@ def _above(place: str, value: Fraction | int, limit: int, text: str) -> Problem:
 def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> Job:
     """Lay a scenario out.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    round_us : int, optional
-        Emulated time of a round, microseconds; by default the live clock's.
+    ``round_us``: emulated time of a round, microseconds; by default the live clock's.
 
-    Returns
-    -------
-    Job
-        Ready to run.
-
-    Raises
-    ------
-    ScenarioError
-        If a task manager has too few network buffers, with Flink's text and figures. Where
-        jobs start and stop, that is seen when they start. If something is to happen to tasks
-        before they run (:mod:`flowcontrol.layout.graph`), or if the run could count to more
-        than 64 bits hold (:mod:`flowcontrol.layout.physical_graph`).
-    ValueError
-        If the round is not a whole number of microseconds, or less than one.
+    Raises ScenarioError if a task manager has too few network buffers, with Flink's text and
+    figures. Where jobs start and stop, that is seen when they start. If something is to happen to
+    tasks before they run (:mod:`flowcontrol.layout.graph`), or if the run could count to more than
+    64 bits hold (:mod:`flowcontrol.layout.physical_graph`). Raises ValueError if the round is not a
+    whole number of microseconds, or less than one.
     """
     round_us = scenario.live_round_us if round_us is None else round_us
     given: object = round_us  # from a notebook it may be anything
@@ -153,10 +131,7 @@ def build_physical_graph(scenario: Scenario, *, round_us: int | None = None) -> 
 def demands_by_job(scenario: Scenario) -> dict[str, list[Demand]]:
     """Return what the gates and partitions of each job ask for, in order of creation.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked. Without ``jobs`` its one job is called "".
+    ``scenario``: read and checked. Without ``jobs`` its one job is called "".
     """
     owners = {name: job.name for job in scenario.jobs for name in job.stages}
     found: dict[str, list[Demand]] = {}

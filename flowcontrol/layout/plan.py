@@ -30,13 +30,7 @@ QUOTA_OF_ONE = (
 
 
 def window_warnings(job: Job) -> list[str]:
-    """Return a sentence for each edge whose rate is beyond its windows.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    """
+    """Return a sentence for each edge whose rate is beyond its windows."""
     if job.record_transport is None and job.scenario.system.transport != "credit":
         return []
     rates = _stage_rates(job)
@@ -134,37 +128,19 @@ WHOLE = JobSpan(name="", stages=())
 
 @dataclass(frozen=True)
 class Grant:
-    """What one gate or partition asks for, and the size that its local pool gets.
+    """What one gate or partition asks for, and the size that its local pool gets."""
 
-    Attributes
-    ----------
-    demand : Demand
-        Who asks for how much.
-    granted : int or None
-        Size of its pool, buffers; None if its job did not start.
-    """
-
-    demand: Demand
-    granted: int | None
+    demand: Demand  # Who asks for how much
+    granted: int | None  # Size of its pool, buffers; None if its job did not start
 
 
 @dataclass(frozen=True)
 class ManagerPlan:
-    """Network memory of one task manager.
+    """Network memory of one task manager."""
 
-    Attributes
-    ----------
-    manager : int
-        Its number.
-    total : int
-        Its buffers.
-    grants : tuple of Grant
-        In order of creation.
-    """
-
-    manager: int
-    total: int
-    grants: tuple[Grant, ...]
+    manager: int  # Its number
+    total: int  # Its buffers
+    grants: tuple[Grant, ...]  # In order of creation
 
     @property
     def required(self) -> int:
@@ -188,43 +164,21 @@ class ManagerPlan:
 
 @dataclass(frozen=True)
 class Moment:
-    """The memory after some jobs have started or stopped.
+    """The memory after some jobs have started or stopped."""
 
-    Attributes
-    ----------
-    at_s : float
-        When, s.
-    events : tuple of str
-        What happened then, in words; empty where the scenario is one job.
-    managers : tuple of ManagerPlan
-        Of every task manager, with all jobs that should run.
-    failures : dict of str to str
-        By job that could not start at this moment, Flink's text.
-    """
-
-    at_s: float
-    events: tuple[str, ...]
-    managers: tuple[ManagerPlan, ...]
-    failures: dict[str, str]
+    at_s: float  # When, s
+    events: tuple[str, ...]  # What happened then, in words; empty where the scenario is one job
+    managers: tuple[ManagerPlan, ...]  # Of every task manager, with all jobs that should run
+    failures: dict[str, str]  # By job that could not start at this moment, Flink's text
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The network memory over a whole run.
+    """The network memory over a whole run."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        What was planned.
-    moments : tuple of Moment
-        The start, and whenever a job starts or stops.
-    slots : int
-        Slots of a task manager: as stated, else as many as the placement needs.
-    """
-
-    scenario: Scenario
-    moments: tuple[Moment, ...]
-    slots: int
+    scenario: Scenario  # What was planned
+    moments: tuple[Moment, ...]  # The start, and whenever a job starts or stops
+    slots: int  # Slots of a task manager: as stated, else as many as the placement needs
 
     @property
     def required(self) -> int:
@@ -254,20 +208,12 @@ class MemoryPlan:
 def plan_memory(scenario: Scenario) -> MemoryPlan:
     """Work out what every gate and partition asks for and gets.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked. It need not fit.
-
-    Raises
-    ------
-    ScenarioError
-        If the transport has no network buffers.
-
-    Notes
-    -----
     Sizes are those that redistribution aims at (reference section 5.1): a pool above its new
     size gives buffers back only as they are recycled.
+
+    ``scenario``: read and checked. It need not fit.
+
+    Raises ScenarioError if the transport has no network buffers.
     """
     if scenario.system.counts_records:
         text = (

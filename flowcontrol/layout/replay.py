@@ -58,23 +58,13 @@ LEAST_GUIDED = 100
 
 @dataclass(frozen=True)
 class LinkKeys:
-    """The keys of the records of an edge into windows.
+    """The keys of the records of an edge into windows."""
 
-    Attributes
-    ----------
-    keys : int
-        How many there are.
-    firsts : ndarray of int64, shape (keys,) or (0,)
-        First id of each key: that of its results; empty: all are alike.
-    owners : ndarray of int64, shape (keys,) or (0,)
-        Channel of each key; empty: the edge does not route by key.
-    numbers : ndarray of int64, shape (ids,) or (0,)
-        Key of each id, of replayed rows; empty: records are made.
-    """
-
-    keys: int
-    firsts: Ints
+    keys: int  # How many there are
+    firsts: Ints  # First id of each key: that of its results; empty: all are alike
+    # Channel of each key; empty: the edge does not route by key.
     owners: Ints = field(default_factory=lambda: NOTHING)
+    # Key of each id, of replayed rows; empty: records are made.
     numbers: Ints = field(default_factory=lambda: NOTHING)
 
     @cached_property
@@ -93,23 +83,14 @@ class LinkKeys:
 
 @dataclass(frozen=True)
 class RowKeys:
-    """Keys and values of the replayed rows of a job.
+    """Keys and values of the replayed rows of a job."""
 
-    Attributes
-    ----------
-    offsets : dict of str to int
-        First id of each replaying source.
-    names : dict of str to tuple of str
-        By stage with a window: the texts of the keys of its records, in their order.
-    edges : dict of str to LinkKeys
-        By edge into a window, as ``map->count``.
-    columns : dict of str to WindowColumns
-        By stage with a window that aggregates columns.
-    """
-
-    offsets: dict[str, int] = field(default_factory=dict)
+    offsets: dict[str, int] = field(default_factory=dict)  # First id of each replaying source
+    # By stage with a window: the texts of the keys of its records, in their order.
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    # By edge into a window, as ``map->count``.
     edges: dict[str, LinkKeys] = field(default_factory=dict)
+    # By stage with a window that aggregates columns.
     columns: dict[str, WindowColumns] = field(default_factory=dict)
 
     @property
@@ -129,18 +110,10 @@ NO_KEYS: Final = RowKeys()
 def row_keys(job: Job, tables: Mapping[str, pa.Table]) -> RowKeys:
     """Return keys and values of the replayed rows of a job.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    tables : mapping of str to pyarrow.Table
-        By replaying source whose rows a window sees, or that have event times: its ids
-        (:class:`flowcontrol.layout.row_stamps.StampedRows`).
+    ``tables``: by replaying source whose rows a window sees, or that have event times: its ids
+    (:class:`flowcontrol.layout.row_stamps.StampedRows`).
 
-    Raises
-    ------
-    ScenarioError
-        If all sources together have more ids than a stamp can tell apart.
+    Raises ScenarioError if all sources together have more ids than a stamp can tell apart.
     """
     offsets, total = dict[str, int](), 0
     for plan in job.stages:
@@ -217,25 +190,16 @@ def _columns(
 
 @dataclass(frozen=True)
 class Replayed:
-    """The replayed rows of a job, as far as the rules look at them.
+    """The replayed rows of a job, as far as the rules look at them."""
 
-    Attributes
-    ----------
-    limits : dict of (str, int) to int
-        By stage and subtask of a replaying source: records that it has.
-    tables : dict of (str, int) to ndarray of int64, shape (records,)
-        By edge that a key routes, and its sender: subpartition of each record.
-    stamps : dict of (str, int) to ndarray of int64, shape (records,)
-        By stage and subtask of a source whose rows have event times, or are in windows: the stamp
-        of each record; its time is 0 where times are made.
-    keys : RowKeys
-        Which key and value an id of these stands for.
-    """
-
+    # By stage and subtask of a replaying source: records that it has.
     limits: dict[tuple[str, int], int] = field(default_factory=dict)
+    # By edge that a key routes, and its sender: subpartition of each record (shape (records,)).
     tables: dict[tuple[str, int], Ints] = field(default_factory=dict)
+    # By stage and subtask of a source whose rows have event times, or are in windows: the stamp of
+    # each record; its time is 0 where times are made (shape (records,)).
     stamps: dict[tuple[str, int], Ints] = field(default_factory=dict)
-    keys: RowKeys = NO_KEYS
+    keys: RowKeys = NO_KEYS  # Which key and value an id of these stands for
 
 
 NO_ROWS = Replayed()
@@ -245,19 +209,9 @@ NO_ROWS = Replayed()
 def read_columns(stage: str, source: Input, names: Sequence[str]) -> list[pa.RecordBatch]:
     """Read columns of an input whole.
 
-    Parameters
-    ----------
-    stage : str
-        The stage that replays it.
-    source : Input
-        What to read.
-    names : sequence of str
-        The columns; none: the first one.
+    ``names``: the columns; none: the first one.
 
-    Raises
-    ------
-    RunError
-        If the input cannot be read.
+    Raises RunError if the input cannot be read.
     """
     try:
         return list(read_rows(source, names))
@@ -270,15 +224,6 @@ def read_columns(stage: str, source: Input, names: Sequence[str]) -> list[pa.Rec
 def routes_of_keys(keys: pa.ChunkedArray, width: int) -> Ints:
     """Return the subpartition of each row by its key.
 
-    Parameters
-    ----------
-    keys : pyarrow.ChunkedArray
-        The key column, of any type that has a text.
-    width : int
-        Subpartitions.
-
-    Notes
-    -----
     ``KeyGroupStreamPartitioner`` on the key's text. A missing key is the text ``null``; a moment
     is written in microseconds, whichever unit the input has it in.
     """
@@ -288,18 +233,8 @@ def routes_of_keys(keys: pa.ChunkedArray, width: int) -> Ints:
 def first_rows_of_keys(keys: pa.ChunkedArray, width: int) -> list[Ints]:
     """Return which of the rows that a subpartition is sent are the first with their key.
 
-    Parameters
-    ----------
-    keys : pyarrow.ChunkedArray
-        The key column.
-    width : int
-        Subpartitions.
-
-    Returns
-    -------
-    list of ndarray of int64, shape (keys,)
-        Per subpartition, ascending: a place for each of its keys, among its rows in the order of
-        the input.
+    Per subpartition, ascending: a place for each of its keys, among its rows in the order of the
+    input (shape (keys,)).
     """
     codes, routes = _coded(keys, width)
     found = []
@@ -326,22 +261,9 @@ def _coded(keys: pa.ChunkedArray, width: int) -> tuple[Ints, Ints]:
 def read_replayed(job: Job) -> Replayed:
     """Read how many rows each replaying source has, where a key sends them, and their stamps.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Returns
-    -------
-    Replayed
-        Of all its replaying sources; empty if there is none.
-
-    Raises
-    ------
-    RunError
-        If an input cannot be read or has no rows.
-    ScenarioError
-        If a row has no event time or no number where one is wanted, or there are too many keys.
+    Of all its replaying sources; empty if there is none. Raises RunError if an input cannot be read
+    or has no rows. Raises ScenarioError if a row has no event time or no number where one is
+    wanted, or there are too many keys.
     """
     found, ids = Replayed(), dict[str, "pa.Table"]()
     for plan in job.stages:

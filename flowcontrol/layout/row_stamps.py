@@ -34,27 +34,13 @@ ROWS = "rows"
 
 @dataclass(frozen=True)
 class RowNeeds:
-    """What the stamps of a source's rows are made of.
+    """What the stamps of a source's rows are made of."""
 
-    Attributes
-    ----------
-    place : str
-        Of the source in the scenario, as ``stages[0]``.
-    file : str
-        Name of its input.
-    time : str or None
-        Column with the event times; None: they are made.
-    keys : tuple of str
-        Columns with the keys of windows.
-    values : tuple of str
-        Columns that windows aggregate.
-    """
-
-    place: str
-    file: str
-    time: str | None
-    keys: tuple[str, ...]
-    values: tuple[str, ...]
+    place: str  # Of the source in the scenario, as ``stages[0]``
+    file: str  # Name of its input
+    time: str | None  # Column with the event times; None: they are made
+    keys: tuple[str, ...]  # Columns with the keys of windows
+    values: tuple[str, ...]  # Columns that windows aggregate
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,17 +55,11 @@ class RowNeeds:
 
 @dataclass(frozen=True)
 class StampedRows:
-    """The rows of a source, as far as event time and windows look at them.
+    """The rows of a source, as far as event time and windows look at them."""
 
-    Attributes
-    ----------
-    stamps : ndarray of int64, shape (rows,)
-        Of each row: its time, ms, above its id; the time is 0 where times are made.
-    ids : pyarrow.Table
-        A row for each id, in order: columns ``key:NAME`` with texts, ``value:NAME``, and ``rows``.
-    """
-
+    # Of each row: its time, ms, above its id; the time is 0 where times are made (shape (rows,)).
     stamps: Ints
+    # A row for each id, in order: columns ``key:NAME`` with texts, ``value:NAME``, and ``rows``.
     ids: pa.Table
 
 
@@ -127,8 +107,6 @@ def aggregated(scenario: Scenario, stage: str) -> list[str]:
 def key_columns(scenario: Scenario, edge: Edge) -> dict[str, str | None]:
     """Return the column with the key of each record of an edge, by the source that replays it.
 
-    Notes
-    -----
     That of the edge, else of the input; the results of a window have the keys of that window. None:
     all have one key.
     """
@@ -143,13 +121,7 @@ def key_columns(scenario: Scenario, edge: Edge) -> dict[str, str | None]:
 
 
 class RowStamper:
-    """Gives the rows of a source their stamps.
-
-    Parameters
-    ----------
-    needs : RowNeeds
-        What they are made of.
-    """
+    """Gives the rows of a source their stamps."""
 
     def __init__(self, needs: RowNeeds) -> None:
         self._needs = needs
@@ -160,11 +132,8 @@ class RowStamper:
     def add(self, batch: pa.RecordBatch) -> None:
         """Take the next rows.
 
-        Raises
-        ------
-        ScenarioError
-            If one of them has no event time or one that no stamp can hold, a key without a text,
-            or a value that is not a number.
+        Raises ScenarioError if one of them has no event time or one that no stamp can hold, a key
+        without a text, or a value that is not a number.
         """
         needs = self._needs
         if needs.time is not None:
@@ -182,10 +151,7 @@ class RowStamper:
     def finish(self) -> StampedRows:
         """Return the stamps, when all rows have come.
 
-        Raises
-        ------
-        ScenarioError
-            If there are more different rows than ids.
+        Raises ScenarioError if there are more different rows than ids.
         """
         columns = {
             name: pa.chunked_array(parts).unify_dictionaries().combine_chunks()

@@ -44,8 +44,6 @@ def is_time(kind: pa.DataType) -> bool:
 def key_texts(keys: pa.Array) -> pa.Array:
     """Return keys as texts, by which they are routed and shown.
 
-    Notes
-    -----
     A missing key is the text ``null``; a moment is written in microseconds, whichever unit the
     input has it in.
     """
@@ -85,8 +83,6 @@ def first_null(column: pa.Array) -> int | None:
 def as_moments(column: pa.Array) -> pa.Array | None:
     """Return a column as moments; None: some value is none. A missing value stays one.
 
-    Notes
-    -----
     A CSV file's column is of texts as soon as one of its rows is.
     """
     if is_time(column.type):
@@ -152,21 +148,11 @@ MOST_DECIMALS: Final = 17
 
 @dataclass(frozen=True)
 class WindowValues:
-    """The values of a column that a window aggregates.
+    """The values of a column that a window aggregates."""
 
-    Attributes
-    ----------
-    of_ids : ndarray of int64, shape (ids,)
-        By id, in units; ``NO_VALUE``: it has none.
-    decimals : int
-        A unit is 10**-decimals.
-    is_whole : bool
-        Whether the column is of whole numbers, as results then are.
-    """
-
-    of_ids: Ints
-    decimals: int = 0
-    is_whole: bool = True
+    of_ids: Ints  # By id, in units; ``NO_VALUE``: it has none (shape (ids,))
+    decimals: int = 0  # A unit is 10**-decimals
+    is_whole: bool = True  # Whether the column is of whole numbers, as results then are
 
     def numbers(self, units: Ints) -> npt.NDArray[Any]:
         """Return units as values of the column: whole numbers, or doubles."""
@@ -175,8 +161,6 @@ class WindowValues:
     def means(self, units: Ints, wraps: Ints, counts: Ints) -> Floats:
         """Return the means of sums in units that have wrapped 64 bits so often, of so many values.
 
-        Notes
-        -----
         The sums of whole numbers as doubles, as Spark's ``avg`` adds up a long.
         """
         sums = units.astype(np.float64) if self.is_whole else scaled(units, self.decimals)
@@ -185,14 +169,9 @@ class WindowValues:
 
 @dataclass(frozen=True)
 class WindowColumns:
-    """The columns that a window aggregates, as its rules want them.
+    """The columns that a window aggregates, as its rules want them."""
 
-    Attributes
-    ----------
-    by_name : mapping of str to WindowValues
-        By column, in the order in which the window names them; empty: it counts records alone.
-    """
-
+    # By column, in the order in which the window names them; empty: it counts records alone.
     by_name: Mapping[str, WindowValues] = field(default_factory=dict)
 
     @property
@@ -221,17 +200,10 @@ NO_COLUMNS: Final = WindowColumns()
 def values_of(columns: Sequence[tuple[int, pa.ChunkedArray, Ints]], total: int) -> WindowValues:
     """Return the values of a column, of all sources that have it.
 
-    Parameters
-    ----------
-    columns : sequence of (int, pyarrow.ChunkedArray, ndarray of int64)
-        First id of a source, the value of each of its ids, and how many rows have that.
-    total : int
-        Ids of all sources.
-
-    Notes
-    -----
     A missing value and a NaN are none, as in SQL and in pandas. Whole numbers stay what they are,
     and their sums stop at the ends of 64 bits; their means do not.
+
+    ``columns``: first id of a source, the value of each of its ids, and how many rows have that.
     """
     is_whole = all(pa.types.is_integer(values.type) for _, values, _ in columns)
     rows = sum(int(counts.sum()) for *_, counts in columns)
@@ -254,12 +226,7 @@ def values_of(columns: Sequence[tuple[int, pa.ChunkedArray, Ints]], total: int) 
 def decimals_of(values: Floats, rows: int) -> int:
     """Return how many digits behind the point the units of some values have; below 0: before it.
 
-    Parameters
-    ----------
-    values : ndarray of float64
-        Finite.
-    rows : int
-        How many of them are added up at most.
+    ``rows``: how many of them are added up at most.
     """
     most, finest = float(np.abs(values).max(initial=0)), MOST_DECIMALS
     if most > 0:

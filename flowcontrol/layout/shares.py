@@ -44,23 +44,11 @@ _TERMS: Final = 18
 def shares_of_keys(distribution: KeyDistribution, width: int) -> tuple[int, ...]:
     """Return the weight of each channel: the sum of the weights of the keys that go there.
 
-    Parameters
-    ----------
-    distribution : KeyDistribution
-        How often each key comes up.
-    width : int
-        Channels: subtasks of the receiver.
-
-    Returns
-    -------
-    tuple of int
-        One for each channel, not all 0. Exact for ``uniform`` and ``hot``; of ``zipf`` each key is
-        rounded to 2**-56 of the whole, and has at least that.
-
-    Notes
-    -----
     The same integers on every machine: see :func:`_powers`. A million keys take a quarter of a
     second, once in a process, for all senders of an edge.
+
+    Returns one for each channel, not all 0. Exact for ``uniform`` and ``hot``; of ``zipf`` each key
+    is rounded to 2**-56 of the whole, and has at least that.
     """
     shares = [0] * width
     if distribution.exponent is not None:
@@ -175,8 +163,6 @@ _MASK = (1 << 64) - 1
 def mix(seed: int, stream: int, number: int) -> int:
     """Return 64 well-mixed bits, a pure function of three integers (SplitMix64).
 
-    Notes
-    -----
     Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (2014).
     """
     z = (seed * 0x9E3779B97F4A7C15 + stream * 0xBF58476D1CE4E5B9 + number + 1) & _MASK
@@ -194,8 +180,6 @@ def stream_of(name: str) -> int:
 def weights_of(edge: Edge, width: int) -> list[int] | None:
     """Integer weights per channel of a partitioner that has shares; None for the others.
 
-    Notes
-    -----
     Weights of many digits, such as 1/7 or 1/13, are rounded
     (:func:`flowcontrol.protocol.service.whole_shares`).
     """
@@ -216,17 +200,7 @@ def weights_of(edge: Edge, width: int) -> list[int] | None:
 def hottest(edge: Edge, receivers: int) -> tuple[int, Fraction]:
     """Return the receiver that gets most records of an edge with shares, and its share of all.
 
-    Parameters
-    ----------
-    edge : Edge
-        Of a scenario that was read.
-    receivers : int
-        Subtasks of the receiving stage.
-
-    Returns
-    -------
-    tuple of (int, Fraction)
-        Its index, the lowest of those alike; an even share where the edge has no shares.
+    Returns its index, the lowest of those alike; an even share where the edge has no shares.
     """
     weights = weights_of(edge, receivers) or [1] * receivers
     most = max(weights)
@@ -243,15 +217,7 @@ _MS = 1000
 
 
 def window_ratio(scenario: Scenario, stage: Stage) -> Fraction | None:
-    """Return the results per record of a stage's window; None: it has none.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    stage : Stage
-        A stage of it.
-    """
+    """Return the results per record of a stage's window; None: it has none."""
     window = scenario.window_of(stage.name)
     if window is None:
         return None
@@ -261,20 +227,11 @@ def window_ratio(scenario: Scenario, stage: Stage) -> Fraction | None:
 def results_per_record(window: WindowPlan, rate: Fraction, duration_s: Fraction) -> Fraction:
     """Return the results per record of a window.
 
-    Parameters
-    ----------
-    window : WindowPlan
-        The window.
-    rate : Fraction
-        Records/s of all keys together, above 0.
-    duration_s : Fraction
-        Length of the run, s.
-
-    Notes
-    -----
     An event-time or processing-time trigger fires once for each window of a key that has a record:
     for each of its windows a record, or for each key a slide, whichever is less. A count fires once
     every n records of a window, a continuous trigger once an interval too.
+
+    ``rate``: records/s of all keys together, above 0.
     """
     keys = window.keys or 1
     per_key = rate / keys  # records/s

@@ -30,33 +30,19 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Sketch:
-    """What a first scenario is made of.
+    """What a first scenario is made of."""
 
-    Attributes
-    ----------
-    name : str
-        Of the scenario.
-    source_rate : int or float
-        Records/s that all subtasks of the source emit together, or that their log grows by.
-    stages : dict of str to (int, float or None)
-        Stages behind the source, in the order in which records pass them, with the records/s that
-        all subtasks of each can process together; None: never the bottleneck.
-    parallelism : tuple of int
-        Subtasks of each stage, the source first.
-    system : str, default "flink"
-        Whose flow control.
-    slow : tuple of (str, int or float), optional
-        Stage whose rate changes from 20 to 40 s, and to how many records/s of all its subtasks.
-    reads_log : bool, default False
-        Whether what the source does not read waits in a log, as with Kafka; else it is lost.
-    """
-
-    name: str
+    name: str  # Of the scenario
+    # Records/s that all subtasks of the source emit together, or that their log grows by.
     source_rate: Number
+    # Stages behind the source, in the order in which records pass them, with the records/s that all
+    # subtasks of each can process together; None: never the bottleneck.
     stages: dict[str, Number | None]
-    parallelism: tuple[int, ...]
-    system: str = "flink"
+    parallelism: tuple[int, ...]  # Subtasks of each stage, the source first
+    system: str = "flink"  # Whose flow control
+    # Stage whose rate changes from 20 to 40 s, and to how many records/s of all its subtasks.
     slow: tuple[str, Number] | None = None
+    # Whether what the source does not read waits in a log, as with Kafka; else it is lost.
     reads_log: bool = False
 
 
@@ -69,20 +55,7 @@ def has_buffers(sketch: Sketch) -> bool:
 def scenario_text(sketch: Sketch) -> str:
     """Return the text of a scenario file, commented, which runs on the virtual clock.
 
-    Parameters
-    ----------
-    sketch : Sketch
-        What it is made of.
-
-    Returns
-    -------
-    str
-        YAML. States so much network memory that every pool can have its maximum.
-
-    Raises
-    ------
-    ScenarioError
-        If no scenario can be made of it, as it would be of the file.
+    Raises ScenarioError if no scenario can be made of it, as it would be of the file.
     """
     text = "\n".join(_lines(sketch, {})) + "\n"
     scenario = _read(text, sketch.name)

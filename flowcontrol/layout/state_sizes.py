@@ -22,30 +22,17 @@ Sizes = tuple[int, ...]
 
 @dataclass(frozen=True)
 class MemberState:
-    """State of one stage of a task.
+    """State of one stage of a task."""
 
-    Attributes
-    ----------
-    size : StateSize
-        As the scenario states it.
-    keys : int
-        Keys that its subtask has in the long run.
-    firsts : ndarray of int64, optional
-        Of the rows of a replay that it is sent, those that are the first with their key.
-    ratio : Fraction
-        Records that it takes for each that the task takes up, in the long run.
-    """
-
-    size: StateSize
-    keys: int
-    ratio: Fraction
+    size: StateSize  # As the scenario states it
+    keys: int  # Keys that its subtask has in the long run
+    ratio: Fraction  # Records that it takes for each that the task takes up, in the long run
+    # Of the rows of a replay that it is sent, those that are the first with their key.
     firsts: Ints | None = None
 
     def full(self, records: int) -> int:
         """Size when the task has taken so many records up, bytes.
 
-        Notes
-        -----
         Which key a record has is not followed: each is of a new key until all have come. Of a
         replay the keys of the first rows count, as many as have come, in the order of the input;
         that is exact if its source has one subtask, or its subtasks keep step.
@@ -115,15 +102,7 @@ class TaskState:
 def task_states(job: Job) -> list[TaskState]:
     """Return the states of all tasks, in the order of the job's subtasks.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Raises
-    ------
-    RunError
-        If there is a state for each key of a column, and its rows cannot be read.
+    Raises RunError if there is a state for each key of a column, and its rows cannot be read.
     """
     found = []
     for plan in job.stages:

@@ -63,16 +63,7 @@ def pending_marks(job: Job, channels: int) -> int:
 def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = False) -> TaskTime:
     """Return the event time of a subtask at the start of a run.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        Its stage.
-    index : int
-        Which subtask.
-    brings_stamps : bool, default False
-        Whether it replays rows that have stamps.
+    ``brings_stamps``: whether it replays rows that have stamps.
     """
     time = TaskTime()
     stage = plan.stage.name
@@ -150,8 +141,6 @@ def new_store(job: Job) -> WindowStore:
 def new_operators(job: Job, plan: JobVertex) -> list[WatermarkOperator]:
     """Return the ``withWatermark`` of each input of a stage with windows, a gate each.
 
-    Notes
-    -----
     An edge is a stream; the sources that reach it are united before its ``withWatermark``, which
     has their delay. Empty: the sources have no watermark, or the time is Flink's.
     """
@@ -173,8 +162,6 @@ def delay_ms(scenario: Scenario, stage: str) -> int | None:
 def next_batch_end(job: Job, number: int) -> int:
     """Return the next round from ``number`` on before which a batch may end.
 
-    Notes
-    -----
     Batches end at multiples of ``batch_s``: before the first round that begins then or later. The
     round may be beyond the job's last one.
     """
@@ -197,31 +184,17 @@ _ONLY_SAVEPOINTS_US: Final = 1_000_000
 
 
 class SinkSubtask(NamedTuple):
-    """A subtask of a sink.
+    """A subtask of a sink."""
 
-    Attributes
-    ----------
-    task : int
-        Which task it runs in, in the order of the job.
-    plan : JobVertex
-        The stages of that.
-    member : Member
-        The sink among them.
-    subtask : int
-        Which subtask.
-    """
-
-    task: int
-    plan: JobVertex
-    member: Member
-    subtask: int
+    task: int  # Which task it runs in, in the order of the job
+    plan: JobVertex  # The stages of that
+    member: Member  # The sink among them
+    subtask: int  # Which subtask
 
 
 def sink_subtasks(job: Job) -> Iterator[SinkSubtask]:
     """Yield the subtasks of the sinks that are accounted for, stage by stage in the job's order.
 
-    Notes
-    -----
     After a restart windows may put out other results than before, and more or fewer of them:
     which come again is not known. So sinks behind windows of a job that may fail are left out.
     """
@@ -251,17 +224,7 @@ def _is_behind_windows(job: Job, member: Member) -> bool:
 def look_rounds(job: Job, plan: JobVertex) -> int:
     """Return the rounds of an interval, in each of which a task says when it begins to write.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        Stages of the task.
-
-    Returns
-    -------
-    int
-        At least 1; 0 of a task without an exactly-once sink, and of a job without checkpoints.
+    At least 1; 0 of a task without an exactly-once sink, and of a job without checkpoints.
     """
     exact = Guarantee.EXACTLY_ONCE
     if job.checkpoints is None or not any(

@@ -33,16 +33,7 @@ _TRIGGERS = {"event_time": t.EVENT, "processing_time": t.PROCESSING, "count": t.
 def new_window_task(job: Job, plan: JobVertex, window: WindowPlan, keys: int = 1) -> WindowTask:
     """Return what a task holds of its windows besides them, at the start of a run.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The task's stage.
-    window : WindowPlan
-        Its window.
-    keys : int, default 1
-        Keys of its records, if rows bring them.
+    ``keys``: keys of its records, if rows bring them.
     """
     keys, nbytes = window.keys or keys, window.bytes_per_key
     checkpoints = job.scenario.checkpointing
@@ -55,18 +46,9 @@ def new_window_settings(
 ) -> WindowSettings:
     """Return what the rules of windows are told of a window.
 
-    Parameters
-    ----------
-    window : WindowPlan
-        The window.
-    is_batched : bool, default False
-        Whether it is Spark's, which has no trigger.
-    further : int, default 0
-        Columns that it aggregates beside the first.
-
-    Notes
-    -----
     A continuous trigger of a global window follows the clock, as global windows need no watermark.
+
+    ``is_batched``: whether it is Spark's, which has no trigger.
     """
     continuous = t.CONTINUOUS_EVENT if window.is_event_time else t.CONTINUOUS_CLOCK
     size, slide = max(1, window.size_ms), max(1, window.slide_ms)
@@ -89,22 +71,13 @@ def new_window_settings(
 def link_keys(job: Job, link: JobEdge, rows: RowKeys = NO_KEYS) -> LinkKeys | None:
     """Return the keys of the records of an edge; None unless it leads to windows.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    link : JobEdge
-        The edge.
-    rows : RowKeys, optional
-        Keys of replayed rows; by default there are none.
-
-    Notes
-    -----
     A record's key follows from its stamp by the shares that the edge states, and where it is routed
     by key, to the subtask that Flink's key groups give that key. So neither depends on what came
     before it. A name is the same key on every edge. Shares are rounded to 2**-21; a key that is
     rarer does not come up. Replayed rows bring their key, and are routed by a table where their
     source sends them.
+
+    ``rows``: keys of replayed rows; by default there are none.
     """
     window = job.scenario.window_of(link.edge.receiver)
     if window is None:

@@ -49,8 +49,6 @@ def flush_phase_us(job: Job, link: JobEdge, sender: int) -> int:
 def emission_cost_ns(job: Job, plan: JobVertex) -> int:
     """Return what an emission of a source takes its thread, nanoseconds; 0 for other stages.
 
-    Notes
-    -----
     ``RecordWriter.emit`` runs in the task's thread: on each output edge a record is serialised
     and copied into a buffer, a broadcast one once. More than a whole round is as good as that.
     """
@@ -69,27 +67,14 @@ def byte_cost(bytes_per_s: float) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class ServiceCurve:
-    """A subtask's rate as work over time.
+    """A subtask's rate as work over time."""
 
-    Attributes
-    ----------
-    phases : list of list of int, shape (phases, PHASE_WIDTH)
-        Rows as :func:`flowcontrol.protocol.service.work_by` takes them.
-    unit : int
-        Work of a record of mean size, units.
-    kind : int
-        Distribution of the service times, or of the times between two emissions.
-    cv : float
-        Coefficient of variation of a lognormal one.
-    seed, stream : int
-        Of its random numbers.
-    """
-
+    # Rows as :func:`flowcontrol.protocol.service.work_by` takes them (shape (phases, PHASE_WIDTH)).
     phases: list[list[int]]
-    unit: int
-    kind: int
-    cv: float
-    seed: int
+    unit: int  # Work of a record of mean size, units
+    kind: int  # Distribution of the service times, or of the times between two emissions
+    cv: float  # Coefficient of variation of a lognormal one
+    seed: int  # seed, stream: of its random numbers
     stream: int
 
     @classmethod
@@ -163,23 +148,9 @@ Shares = list[list[int]]
 def cpu_shares(job: Job, plan: JobVertex, index: int) -> Shares | None:
     """Return which part of its time a subtask's task needs a processor, over time.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The stage, or the chain, that it runs.
-    index : int
-        Which subtask.
-
-    Returns
-    -------
-    list of list of int, or None
-        None: it never needs one, or nobody counts that.
-
-    Notes
-    -----
     A record takes a chain the sum of its stages' times, and a processor the sum of their parts.
+
+    None: it never needs one, or nobody counts that.
     """
     curve = ServiceCurve.of(job, plan, index)
     if curve is None or not job.scenario.counts_processors:
@@ -202,14 +173,7 @@ def _cpu_at(plan: JobVertex, index: int, at_us: int) -> Fraction:
 def processor_seconds(plan: JobVertex, index: int, at_us: int) -> Fraction:
     """Return how long a record needs a processor, s: one that a subtask's task takes up, or emits.
 
-    Parameters
-    ----------
-    plan : JobVertex
-        The stage, or the chain, that it runs.
-    index : int
-        Which subtask.
-    at_us : int
-        When, microseconds of the run; a stage that stands still then takes no time.
+    ``at_us``: when, microseconds of the run; a stage that stands still then takes no time.
     """
     return sum((_seconds(member, index, at_us) for member in plan.members), Fraction(0))
 
@@ -233,10 +197,7 @@ def new_processors(job: Job) -> Processors:
 def tasks_by_manager(job: Job) -> list[list[int]]:
     """Return the tasks of each task manager that need a processor: numbers in the order of the job.
 
-    Returns
-    -------
-    list of list of int
-        One for each task manager, perhaps empty.
+    Returns one for each task manager, perhaps empty.
     """
     found: list[list[int]] = [[] for _ in range(job.scenario.cluster.task_managers)]
     for number, (plan, index) in enumerate(job.subtasks):
@@ -257,18 +218,10 @@ def has_log(job: Job, plan: JobVertex) -> bool:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What is written to the log of one subtask of a source.
+    """What is written to the log of one subtask of a source."""
 
-    Attributes
-    ----------
-    curve : ServiceCurve
-        The rate.
-    limit : int
-        Records that a replaying source has; -1: no end.
-    """
-
-    curve: ServiceCurve
-    limit: int = -1
+    curve: ServiceCurve  # The rate
+    limit: int = -1  # Records that a replaying source has; -1: no end
 
     @classmethod
     def of(cls, job: Job, plan: JobVertex, index: int, limit: int = -1) -> Arrivals | None:
@@ -322,22 +275,8 @@ def arrival_rounds(
 ) -> list[tuple[int, int]]:
     """Return when records that a source emits came to its log, if their latency counts from then.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        Its stage.
-    index : int
-        Which subtask of it.
-    first, count : int
-        Offset of the first record, and how many they are.
-
-    Returns
-    -------
-    list of (int, int)
-        Runs of records, in order: the round, and how many. None if their latency counts from when
-        they are emitted; what waits for a throttle in batches counts from when it fell due.
+    Returns runs of records, in order: the round, and how many. None if their latency counts from
+    when they are emitted; what waits for a throttle in batches counts from when it fell due.
     """
     arrivals = Arrivals.read_from(job, plan, index)
     if arrivals is None or (plan.stage.reads_log and plan.stage.latency_from != "arrival"):
@@ -357,10 +296,7 @@ def arrival_rounds(
 def most_emitted(job: Job, plan: JobVertex, index: int) -> int:
     """Return how many records a subtask of a source emits in a round at most.
 
-    Returns
-    -------
-    int
-        0 if there is no bound: its intervals are drawn.
+    Returns 0 if there is no bound: its intervals are drawn.
     """
     curve = ServiceCurve.of(job, plan, index)
     if curve is None or curve.kind != s.CONSTANT:

@@ -42,21 +42,10 @@ OTHERS: Final = {"metaData", "protocol"}
 class Appender:
     """Adds commits to the log of one table.
 
-    Parameters
-    ----------
-    path : Path
-        The table, on a disk with hard links.
-    app_id : str
-        Application id of the only writer that uses it.
-    partition_by : sequence of str
-        Partition columns.
-
-    Attributes
-    ----------
-    last : int
-        Last batch that the log holds of this writer.
-    is_in_doubt : bool
-        The commit tried last has got its name, but may lie behind a checkpoint without it.
+    - ``app_id``: application id of the only writer that uses it.
+    - ``last``: last batch that the log holds of this writer.
+    - ``is_in_doubt``: the commit tried last has got its name, but may lie behind a checkpoint
+      without it.
     """
 
     def __init__(self, path: Path, app_id: str, partition_by: Sequence[str]) -> None:
@@ -79,18 +68,8 @@ class Appender:
     ) -> bool | None:
         """Commit files as one transaction.
 
-        Parameters
-        ----------
-        batch_id : int
-            Version of the application transaction.
-        adds, removes : sequence of NewFile
-            Files to add and to remove.
-
-        Returns
-        -------
-        bool or None
-            False if the batch, or a later one, was there; None if delta-rs has to see to it:
-            nothing was committed then, unless :attr:`is_in_doubt`.
+        Returns False if the batch, or a later one, was there; None if delta-rs has to see to it:
+        nothing was committed then, unless :attr:`is_in_doubt`.
         """
         if self.last >= batch_id:
             return False

@@ -130,21 +130,10 @@ def audit(ledger: Path | str | pa.Table, exchange: Path | str | None = None) -> 
 def audit_run(folder: Path | str) -> Violation | None:
     """Audit every link of a run's folder.
 
-    Parameters
-    ----------
-    folder : Path or str
-        What ``--out`` named.
+    ``folder``: what ``--out`` named.
 
-    Returns
-    -------
-    Violation or None
-        The first violation of the first link, by the links' folders, that has one; ``edge``
-        names the link.
-
-    Raises
-    ------
-    LedgerError
-        If the folder holds no links.
+    Returns the first violation of the first link, by the links' folders, that has one; ``edge``
+    names the link. Raises LedgerError if the folder holds no links.
     """
     links = sorted(Path(folder).glob("links/*/ledger"))
     if not links:

@@ -69,18 +69,10 @@ class _Side(Generic[AnyRow]):
 class LinkHistory:
     """The whole ledger of a link.
 
-    Parameters
-    ----------
-    rows : iterable of mapping
-        Rows of the ledger, in any order.
-
-    Attributes
-    ----------
-    channels : list of (int, int)
-        Sender and receiver of each channel, in order.
-    fault : Fault or None
-        The first thing that is wrong with the rows themselves. Steps exist of the batches
-        before it only.
+    - ``rows``: rows of the ledger, in any order.
+    - ``channels``: sender and receiver of each channel, in order.
+    - ``fault``: the first thing that is wrong with the rows themselves. Steps exist of the batches
+      before it only.
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -244,15 +236,11 @@ class LinkHistory:
 class _Attempt:
     """What has gone over one channel in one attempt of its ends.
 
-    Attributes
-    ----------
-    begin : int
-        Its first batch.
-    routed, taken : list of int
-        Records by the begin, and by the end of each batch; as their counts stand, which may go back
-        where an attempt begins.
-    carried : list of int
-        Number of the record behind the last one that ends in the first 0, 1, 2 ... messages.
+    - ``begin``: its first batch.
+    - ``routed``, ``taken``: records by the begin, and by the end of each batch; as their counts
+      stand, which may go back where an attempt begins.
+    - ``carried``: number of the record behind the last one that ends in the first 0, 1, 2 ...
+      messages.
     """
 
     def __init__(

@@ -34,39 +34,9 @@ class MalformedRowError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SenderRow:
-    """What the sender's side of a channel says after a batch.
+    """What the sender's side of a channel says after a batch."""
 
-    Attributes
-    ----------
-    batch_id, sender, receiver, written, released, sent, credit, backlog, pool_used, pool_size, rows
-        The columns of the ledger.
-    is_local : bool
-        Both ends on one task manager: no credit.
-    state : tuple of int
-        Messages sent, credits announced as heard (0 of a local channel) and records ever
-        routed, as the state has them.
-    buffers : int
-        Buffers of the pool that the channel uses: queued, and lent to a local receiver.
-    unseen : int
-        1: its last buffer is full, which shows when something is added or flushed. It is
-        released, but not in the backlog. -1: a buffer has nothing left to send, which is in the
-        backlog, but no message. Behind a barrier that blocks: all that is released.
-    messages : tuple of int
-        Records that end in each message sent in the batch. Backlogs announced by themselves have
-        -1 there, and are left out.
-    overdraft : int or None
-        Buffers that the pool may hold above its size; None where the row carries no state of
-        the task (only one row of each task needs to).
-    is_gone : bool
-        The task was not deployed: it had failed, or was about to begin anew.
-    trip : int
-        Batches that a message of the channel takes, and what is told in return.
-    has_turn : bool
-        A connection sends its messages behind a batch: they are in the next one's row.
-    may_shrink : bool
-        Other jobs may take buffers from its pool, which gives them back by and by.
-    """
-
+    # The columns of the ledger.
     batch_id: int
     sender: int
     receiver: int
@@ -78,15 +48,26 @@ class SenderRow:
     pool_used: int
     pool_size: int
     rows: int
-    is_local: bool
+    is_local: bool  # Both ends on one task manager: no credit
+    # Messages sent, credits announced as heard (0 of a local channel) and records ever routed, as
+    # the state has them.
     state: tuple[int, int, int]
-    buffers: int
+    buffers: int  # Buffers of the pool that the channel uses: queued, and lent to a local receiver
+    # 1: its last buffer is full, which shows when something is added or flushed. It is released,
+    # but not in the backlog. -1: a buffer has nothing left to send, which is in the backlog, but no
+    # message. Behind a barrier that blocks: all that is released.
     unseen: int
+    # Records that end in each message sent in the batch. Backlogs announced by themselves have -1
+    # there, and are left out.
     messages: tuple[int, ...]
+    # Buffers that the pool may hold above its size; None where the row carries no state of the task
+    # (only one row of each task needs to).
     overdraft: int | None
-    is_gone: bool = False
-    trip: int = 1
+    is_gone: bool = False  # The task was not deployed: it had failed, or was about to begin anew
+    trip: int = 1  # Batches that a message of the channel takes, and what is told in return
+    # A connection sends its messages behind a batch: they are in the next one's row.
     has_turn: bool = False
+    # Other jobs may take buffers from its pool, which gives them back by and by.
     may_shrink: bool = False
 
     @property
@@ -105,26 +86,9 @@ class SenderRow:
 
 @dataclass(frozen=True, slots=True)
 class ReceiverRow:
-    """What the receiver's side of a channel says after a batch.
+    """What the receiver's side of a channel says after a batch."""
 
-    Attributes
-    ----------
-    batch_id, sender, receiver, announced, consumed, exclusive, floating_held, pool_used, pool_size
-        The columns of the ledger, and ``rows``.
-    is_local : bool
-        Both ends on one task manager.
-    state : tuple of int
-        Announced, consumed, exclusive and records ever taken up, as the state has them.
-    waiting : int
-        Records that are queued or in the buffer that is being read.
-    is_gone : bool
-        The task was not deployed.
-    trip : int
-        Batches that a message of the channel takes, and what is told in return.
-    may_shrink : bool
-        Other jobs may take buffers from its pool, which gives them back by and by.
-    """
-
+    # The columns of the ledger, and ``rows``.
     batch_id: int
     sender: int
     receiver: int
@@ -135,11 +99,13 @@ class ReceiverRow:
     pool_used: int
     pool_size: int
     rows: int
-    is_local: bool
+    is_local: bool  # Both ends on one task manager
+    # Announced, consumed, exclusive and records ever taken up, as the state has them.
     state: tuple[int, int, int, int]
-    waiting: int = 0
-    is_gone: bool = False
-    trip: int = 1
+    waiting: int = 0  # Records that are queued or in the buffer that is being read
+    is_gone: bool = False  # The task was not deployed
+    trip: int = 1  # Batches that a message of the channel takes, and what is told in return
+    # Other jobs may take buffers from its pool, which gives them back by and by.
     may_shrink: bool = False
 
     @property
@@ -159,16 +125,10 @@ class ReceiverRow:
 def read_row(raw: Raw) -> SenderRow | ReceiverRow:
     """Read one row of a ledger.
 
-    Parameters
-    ----------
-    raw : mapping
-        Values by column.
+    ``raw``: values by column.
 
-    Raises
-    ------
-    MalformedRowError
-        If a column of the row's side is null, negative or no integer, a column of the other
-        side is not null, or the state does not hold what it has to.
+    Raises MalformedRowError if a column of the row's side is null, negative or no integer, a column
+    of the other side is not null, or the state does not hold what it has to.
     """
     side = raw["side"]
     if side not in SIDES:

@@ -18,64 +18,37 @@ from flowcontrol.ledger.audit_rows import ReceiverRow, SenderRow
 class SenderStep:
     """A batch of a sender's side of a channel, with its inputs.
 
-    Attributes
-    ----------
-    now, before : SenderRow
-        After this batch, and after the one before (before the first: nothing was done).
-    seen : ReceiverRow
-        The receiver's after the batch that the sender has heard of, the one before or an earlier
-        one (before the first: its initial credit).
-    task : sequence of SenderRow
-        Rows of all channels of the sending subtask in this batch.
-    overdraft : int
-        Buffers that its pool may hold above its size.
-    routed : int
-        Records that the task has given to the channel since the start.
-    carried : int
-        Records that end in the messages sent since the start.
-
-    Notes
-    -----
     The start is that of the attempt: a task that restarts begins with the messages, and with the
     records that its checkpoint counts.
     """
 
+    # After this batch, and after the one before (before the first: nothing was done).
     now: SenderRow
     before: SenderRow
+    # The receiver's after the batch that the sender has heard of, the one before or an earlier one
+    # (before the first: its initial credit).
     seen: ReceiverRow
-    task: Sequence[SenderRow]
-    overdraft: int
-    routed: int
-    carried: int
+    task: Sequence[SenderRow]  # Rows of all channels of the sending subtask in this batch
+    overdraft: int  # Buffers that its pool may hold above its size
+    routed: int  # Records that the task has given to the channel since the start
+    carried: int  # Records that end in the messages sent since the start
 
 
 @dataclass(frozen=True, slots=True)
 class ReceiverStep:
-    """A batch of a receiver's side of a channel, with its inputs.
+    """A batch of a receiver's side of a channel, with its inputs."""
 
-    Attributes
-    ----------
-    now, before : ReceiverRow
-        After this batch, and after the one before (before the first: its initial credit).
-    seen : SenderRow
-        The sender's after the batch of which the messages have come, the one before or an earlier
-        one (before the first: nothing was done).
-    task : sequence of ReceiverRow
-        Rows of all channels of the receiving subtask's gate in this batch.
-    routed : int
-        Records that the sender had given to the channel up to that batch.
-    taken : int
-        Records that the receiver has taken up since the start.
-    carried : sequence of int
-        Records that end in the first 0, 1, 2 ... messages that the sender had sent.
-    """
-
+    # After this batch, and after the one before (before the first: its initial credit).
     now: ReceiverRow
     before: ReceiverRow
+    # The sender's after the batch of which the messages have come, the one before or an earlier one
+    # (before the first: nothing was done).
     seen: SenderRow
+    # Rows of all channels of the receiving subtask's gate in this batch.
     task: Sequence[ReceiverRow]
-    routed: int
-    taken: int
+    routed: int  # Records that the sender had given to the channel up to that batch
+    taken: int  # Records that the receiver has taken up since the start
+    # Records that end in the first 0, 1, 2 ... messages that the sender had sent.
     carried: Sequence[int]
 
     def records_of(self, messages: int) -> int:
@@ -93,23 +66,13 @@ Step = TypeVar("Step", SenderStep, ReceiverStep)
 
 @dataclass(frozen=True)
 class Claim(Generic[Step]):
-    """One invariant: ``left <= right``, or ``left == right``, where it applies.
+    """One invariant: ``left <= right``, or ``left == right``, where it applies."""
 
-    Attributes
-    ----------
-    name : str
-        Stable; what a violation is called.
-    text : str
-        The claim in words, with ``<=`` or ``==`` between its two sides.
-    sides : callable
-        Returns the figures of a step that are compared: what was found and its limit.
-    applies : callable
-        Whether the claim is made of a step at all.
-    """
-
-    name: str
-    text: str
+    name: str  # Stable; what a violation is called
+    text: str  # The claim in words, with ``<=`` or ``==`` between its two sides
+    # Returns the figures of a step that are compared: what was found and its limit.
     sides: Callable[[Step], tuple[Any, Any]]
+    # Whether the claim is made of a step at all.
     applies: Callable[[Step], bool] = lambda step: True
 
     def broken(self, step: Step) -> str | None:

@@ -14,18 +14,10 @@ from flowcontrol.errors import LinkError
 
 
 class Extent(NamedTuple):
-    """Rows of one file, in order.
+    """Rows of one file, in order."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the log.
-    record : int
-        Number of the first one on the channel.
-    """
-
-    path: str
-    record: int
+    path: str  # Relative to the log
+    record: int  # Number of the first one on the channel
     first_row: int
     rows: int
 
@@ -36,26 +28,14 @@ class Extent(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """What one file holds of one message.
+    """What one file holds of one message."""
 
-    Attributes
-    ----------
-    number : int
-        The message's.
-    end : int
-        Between which records of the channel the whole message lies.
-    nbytes : int
-        Size of this piece in Arrow's memory.
-    latest : int or None
-        Latest event time of its rows, ms; None if they have none.
-    """
-
-    number: int
+    number: int  # The message's
     start: int
-    end: int
-    nbytes: int
+    end: int  # Between which records of the channel the whole message lies
+    nbytes: int  # Size of this piece in Arrow's memory
     extent: Extent
-    latest: int | None = None
+    latest: int | None = None  # Latest event time of its rows, ms; None if they have none
 
 
 class Message(NamedTuple):
@@ -94,24 +74,12 @@ class Message(NamedTuple):
 
 @dataclass
 class ChannelLog:
-    """Messages of a channel that are in the log.
+    """Messages of a channel that are in the log."""
 
-    Attributes
-    ----------
-    first : int
-        Number of the oldest message that is kept here.
-    start : int
-        Number of that message's first record.
-    messages : list of Message
-        From there on.
-    begun : int
-        Size of the messages at the end in which no record ends.
-    """
-
-    first: int = 0
-    start: int = 0
-    messages: list[Message] = field(default_factory=list)
-    begun: int = 0
+    first: int = 0  # Number of the oldest message that is kept here
+    start: int = 0  # Number of that message's first record
+    messages: list[Message] = field(default_factory=list)  # From there on
+    begun: int = 0  # Size of the messages at the end in which no record ends
 
     @property
     def end(self) -> int:
@@ -126,10 +94,7 @@ class ChannelLog:
     def message(self, number: int) -> Message:
         """Return a message by its number.
 
-        Raises
-        ------
-        LinkError
-            If it is not kept here.
+        Raises LinkError if it is not kept here.
         """
         if not self.first <= number < self.end:
             raise LinkError(
@@ -168,10 +133,7 @@ class ChannelLog:
         Everything before a gap was consumed: a file is trimmed when all of its messages are,
         and one before it may still hold a message of another channel.
 
-        Raises
-        ------
-        LinkError
-            If the piece does not follow what is here.
+        Raises LinkError if the piece does not follow what is here.
         """
         if piece.number == self.end - 1 and self.messages:
             self._extend(piece)

@@ -57,27 +57,14 @@ CONFIGURATION = {
 
 @dataclass(frozen=True)
 class NewFile:
-    """A file to be added.
+    """A file to be added."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the table.
-    nbytes : int
-        Size of the file.
-    rows : int
-        Rows in it.
-    stats : mapping, optional
-        What to keep beside the statistics in the log.
-    partition : mapping of str to str, optional
-        Partition values.
-    """
-
-    path: str
-    nbytes: int
-    rows: int
+    path: str  # Relative to the table
+    nbytes: int  # Size of the file
+    rows: int  # Rows in it
+    # What to keep beside the statistics in the log.
     stats: Mapping[str, object] = field(default_factory=dict)
-    partition: Mapping[str, str] = field(default_factory=dict)
+    partition: Mapping[str, str] = field(default_factory=dict)  # Partition values
 
 
 def create_table(
@@ -90,18 +77,7 @@ def create_table(
 ) -> None:
     """Create an empty Delta table unless it is there.
 
-    Parameters
-    ----------
-    path : Path or Storage
-        Where.
-    schema : pyarrow.Schema
-        Columns.
-    description : str
-        One sentence, kept with the table.
-    partition_by : sequence of str, default ()
-        Partition columns.
-    for_users : bool, default False
-        A table that users read has Delta's own defaults, no retention of ours.
+    ``for_users``: a table that users read has Delta's own defaults, no retention of ours.
     """
     from deltalake import DeltaTable
 
@@ -150,23 +126,13 @@ def _options(path: Path | Storage) -> dict[str, str]:
 class Writer:
     """One side's commits to one table.
 
-    Parameters
-    ----------
-    path : Path or Storage
-        The table; it exists.
-    app_id : str
-        Application id of this side; its versions are batch ids.
-    for_users : bool, default False
-        Checkpoint and clean the log as the table's properties say (delta-rs does), not as often as
-        a ledger needs it.
-    appends : bool, default False
-        Nobody else ever commits under the application id: commits are files of the log, where the
-        file system has hard links (:mod:`flowcontrol.ledger.appending`).
-
-    Attributes
-    ----------
-    epoch : int or None
-        What :meth:`claim` took; None for a writer that cannot have a rival.
+    - ``path``: the table; it exists.
+    - ``app_id``: application id of this side; its versions are batch ids.
+    - ``for_users``: checkpoint and clean the log as the table's properties say (delta-rs does), not
+      as often as a ledger needs it.
+    - ``appends``: nobody else ever commits under the application id: commits are files of the log,
+      where the file system has hard links (:mod:`flowcontrol.ledger.appending`).
+    - ``epoch``: what :meth:`claim` took; None for a writer that cannot have a rival.
     """
 
     def __init__(
@@ -219,10 +185,7 @@ class Writer:
     def claim(self) -> int:
         """Take this side over: whoever wrote it before can commit no more.
 
-        Returns
-        -------
-        int
-            The new epoch, 1 for the first.
+        Returns the new epoch, 1 for the first.
         """
         self._repeat("a claim", self._try_claim)
         assert self.epoch is not None
@@ -244,24 +207,9 @@ class Writer:
     ) -> bool:
         """Commit files as one transaction, unless this batch has been committed already.
 
-        Parameters
-        ----------
-        batch_id : int
-            Version of the application transaction.
-        adds, removes : sequence of NewFile
-            Files to add and to remove.
-
-        Returns
-        -------
-        bool
-            False if the batch, or a later one, was there: nothing was committed.
-
-        Raises
-        ------
-        LedgerError
-            If other commits got in between again and again.
-        FencedError
-            If another writer has claimed this side.
+        Returns False if the batch, or a later one, was there: nothing was committed. Raises
+        LedgerError if other commits got in between again and again. Raises FencedError if another
+        writer has claimed this side.
         """
         from deltalake.exceptions import DeltaError
 

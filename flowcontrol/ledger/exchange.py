@@ -33,44 +33,24 @@ PARTITIONS = ("batch_id", "sender")
 
 @dataclass(frozen=True)
 class PackedFile:
-    """A file that a writer task has packed.
+    """A file that a writer task has packed."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the exchange log.
-    sender : int
-        Subtask that wrote it.
-    nbytes, rows : int
-        Size of the file in bytes, rows in it.
-    index : tuple of (int, int, int, int)
-        Per receiver: receiver, number of its first record on the channel, first row, rows.
-    """
-
-    path: str
-    sender: int
-    nbytes: int
+    path: str  # Relative to the exchange log
+    sender: int  # Subtask that wrote it
+    nbytes: int  # nbytes, rows: size of the file in bytes, rows in it
     rows: int
+    # Per receiver: receiver, number of its first record on the channel, first row, rows.
     index: tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass(frozen=True)
 class Span:
-    """Rows of one file, in order: a part of what a channel carries.
+    """Rows of one file, in order: a part of what a channel carries."""
 
-    Attributes
-    ----------
-    path : str
-        The file.
-    first_row, rows : int
-        Where they begin in it, and how many.
-    emitted : int, optional
-        What counts as the round of their emission; None: what the rows say.
-    """
-
-    path: str
-    first_row: int
+    path: str  # The file
+    first_row: int  # first_row, rows: where they begin in it, and how many
     rows: int
+    # What counts as the round of their emission; None: what the rows say.
     emitted: int | None = None
 
     def is_before(self, other: "Span") -> bool:
@@ -94,12 +74,7 @@ class _Placed(NamedTuple):
 class ExchangeView:
     """Positions of the records of every channel.
 
-    Parameters
-    ----------
-    path : Path
-        The exchange log's table.
-    run_id : str, optional
-        Identity of the run; a commit of another one is refused.
+    ``run_id``: identity of the run; a commit of another one is refused.
     """
 
     def __init__(self, path: Path, run_id: str | None = None) -> None:
@@ -142,10 +117,7 @@ class ExchangeView:
     def locate(self, sender: int, receiver: int, first: int, count: int) -> list[Span]:
         """Return the positions of the records ``first`` to ``first + count`` of a channel.
 
-        Raises
-        ------
-        LedgerError
-            If some of them are not in the log (any more).
+        Raises LedgerError if some of them are not in the log (any more).
         """
         found, wanted = [], first
         spans = self._spans.get((sender, receiver), [])
@@ -169,14 +141,8 @@ class ExchangeView:
 class Exchange:
     """The exchange log as the sender writes it.
 
-    Parameters
-    ----------
-    path : Path
-        The table; created if it is not there.
-    schema : pyarrow.Schema
-        Columns of the rows, hidden ones included, partition columns not.
-    run_id : str
-        Makes the application id unique to this run.
+    - ``path``: the table; created if it is not there.
+    - ``schema``: columns of the rows, hidden ones included, partition columns not.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, run_id: str) -> None:
@@ -206,15 +172,8 @@ class Exchange:
     ) -> bool:
         """Commit the files of a round; False if the round was there.
 
-        Parameters
-        ----------
-        batch_id : int
-            The round.
-        files : sequence of PackedFile
-            What the writer tasks packed.
-        taken : callable
-            Asked when the log is to be trimmed. Returns, per channel (sender, receiver), the
-            records that the receiver has taken up for good: what lies wholly before them goes.
+        ``taken``: asked when the log is to be trimmed. Returns, per channel (sender, receiver), the
+        records that the receiver has taken up for good: what lies wholly before them goes.
         """
         adds = []
         for file in files:
@@ -281,15 +240,9 @@ def _ends(
 class OutputTable:
     """A sink's table.
 
-    Parameters
-    ----------
-    path : Path
-        The table; created if it is not there.
-    schema : pyarrow.Schema
-        Columns of the rows.
-    app_id : str
-        Application id; the batch id is the version, so that a repeated batch adds nothing
-        (Delta: idempotent writes in foreachBatch).
+    - ``path``: the table; created if it is not there.
+    - ``app_id``: application id; the batch id is the version, so that a repeated batch adds nothing
+      (Delta: idempotent writes in foreachBatch).
     """
 
     def __init__(self, path: Path, schema: pa.Schema, app_id: str) -> None:

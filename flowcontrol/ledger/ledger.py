@@ -48,12 +48,7 @@ Row = Mapping[str, Any]
 class LedgerView:
     """What has been committed to a ledger, by side and batch.
 
-    Parameters
-    ----------
-    path : Path
-        The ledger's table.
-    run_id : str, optional
-        Identity of the run; a commit of another one is refused.
+    ``run_id``: identity of the run; a commit of another one is refused.
     """
 
     def __init__(self, path: Path, run_id: str | None = None) -> None:
@@ -70,10 +65,7 @@ class LedgerView:
     def refresh(self, *, at_once: bool = False) -> None:
         """Read the commits since the last time.
 
-        Parameters
-        ----------
-        at_once : bool, default False
-            Check for missing commits now; else the check may be delayed by a second.
+        ``at_once``: check for missing commits now; else the check may be delayed by a second.
         """
         for commit in self._log.follow(self._forget, at_once=at_once):
             for add in commit.adds:
@@ -105,10 +97,7 @@ class LedgerView:
 
         They have the columns that a stage needs to go on, :data:`STATE`.
 
-        Raises
-        ------
-        LedgerError
-            If the round has not been committed.
+        Raises LedgerError if the round has not been committed.
         """
         path = self._files[side].get(number)
         if path is not None:
@@ -159,16 +148,7 @@ def create_ledger(path: Path) -> Path:
 class Ledger(LedgerView):
     """One side's hand on the ledger of a link: reads both sides' rows, writes its own.
 
-    Parameters
-    ----------
-    path : Path
-        The table; created if it is not there.
-    side : {"sender", "receiver"}
-        Which side.
-    run_id : str
-        Makes the application id unique to this run.
-    behind : int, default 1
-        Batches that whoever reads it may be behind another that reads it.
+    ``path``: the table; created if it is not there.
     """
 
     def __init__(self, path: Path, side: str, run_id: str, behind: int = 1) -> None:
@@ -187,15 +167,9 @@ class Ledger(LedgerView):
     ) -> bool:
         """Append this side's rows of a round; False if they were there.
 
-        Parameters
-        ----------
-        number : int
-            The round.
-        rows : sequence of mapping
-            A row per channel: the columns that this side owns; ``side``, ``batch_id`` and
-            ``committed_at`` are filled in.
-        earlier : sequence of sequence of mapping, optional
-            Rows of the rounds right before it, in order, of the same commit.
+        - ``rows``: a row per channel: the columns that this side owns; ``side``, ``batch_id`` and
+          ``committed_at`` are filled in.
+        - ``earlier``: rows of the rounds right before it, in order, of the same commit.
         """
         if self.is_committed(number):
             return False
@@ -239,20 +213,8 @@ class Ledger(LedgerView):
 def read_history(path: Path) -> pa.Table:
     """Return every row of a ledger, ordered by batch, side, sender and receiver.
 
-    Parameters
-    ----------
-    path : Path
-        The ledger's table.
-
-    Returns
-    -------
-    pyarrow.Table
-        The columns of :data:`flowcontrol.records.LEDGER`.
-
-    Raises
-    ------
-    LedgerError
-        If there is no ledger.
+    Returns the columns of :data:`flowcontrol.records.LEDGER`. Raises LedgerError if there is no
+    ledger.
     """
     tables = [_read_file(path, file) for file in files_of(path)]
     schema = LEDGER.arrow_schema()

@@ -34,21 +34,9 @@ def create_log(storage: Storage, schema: pa.Schema) -> None:
 class LinkFiles:
     """One sender's files.
 
-    Parameters
-    ----------
-    storage : Storage
-        The exchange log's table; it exists.
-    app_id : str
-        The sender's.
-    sender : int
-        Its index.
-    buffer_bytes : int
-        Size of a message, bytes.
-
-    Attributes
-    ----------
-    schema : int
-        Version of the link's columns that the rows have.
+    - ``storage``: the exchange log's table; it exists.
+    - ``buffer_bytes``: size of a message, bytes.
+    - ``schema``: version of the link's columns that the rows have.
     """
 
     def __init__(self, storage: Storage, app_id: str, sender: int, buffer_bytes: int) -> None:
@@ -82,24 +70,11 @@ class LinkFiles:
     ) -> bool:
         """Commit the rows of a source batch; False if it was there.
 
-        Parameters
-        ----------
-        batch_id : int
-            Number of the batch; it only grows.
-        files : sequence of PackedRows
-            In the order in which their rows are to be read.
-        consumed : mapping of int to int
-            Per channel, messages that all receivers have consumed: what lies wholly before
-            them is trimmed.
-        source : str, optional
-            What identifies the rows of the batch.
+        - ``batch_id``: number of the batch; it only grows.
+        - ``files``: in the order in which their rows are to be read.
 
-        Raises
-        ------
-        FencedError
-            If another process has taken the sender's place.
-        LinkError
-            If the disk is full, or cannot be written for another reason.
+        Raises FencedError if another process has taken the sender's place. Raises LinkError if the
+        disk is full, or cannot be written for another reason.
         """
         partition = {SENDER: str(self.sender)}
         head = BatchEntry([], source)

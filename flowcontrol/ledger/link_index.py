@@ -18,71 +18,39 @@ Numbered = list[list[int]]
 
 
 class PackedRows(NamedTuple):
-    """A file that a task has packed.
+    """A file that a task has packed."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the log.
-    nbytes, rows : int
-        Size of the file in bytes, rows in it.
-    channels : sequence of (int, sequence of (int, int))
-        Per channel, in the order of the file: rows and bytes of each piece, at most a
-        message's size but for a single row that is larger.
-    footer : (int, int)
-        Size and digest of the file's end, which holds the digests of everything before it.
-    latest : sequence of int or None
-        Latest event time of each piece, in the order of the file, ms; empty without event time.
-    """
-
-    path: str
-    nbytes: int
+    path: str  # Relative to the log
+    nbytes: int  # nbytes, rows: size of the file in bytes, rows in it
     rows: int
+    # Per channel, in the order of the file: rows and bytes of each piece, at most a message's size
+    # but for a single row that is larger.
     channels: Sequence[tuple[int, Sequence[tuple[int, int]]]]
+    # Size and digest of the file's end, which holds the digests of everything before it.
     footer: tuple[int, int] = (0, 0)
+    # Latest event time of each piece, in the order of the file, ms; empty without event time.
     latest: Sequence[int | None] = ()
 
 
 class ChannelEnd(NamedTuple):
-    """Where a channel ends after a commit.
-
-    Attributes
-    ----------
-    end : int
-        Messages ever written.
-    records : int
-        Records ever written.
-    kept : int
-        Number of a message: it, and all behind it, are in the log.
-    """
+    """Where a channel ends after a commit."""
 
     channel: int
-    end: int
-    records: int
-    kept: int
+    end: int  # Messages ever written
+    records: int  # Records ever written
+    kept: int  # Number of a message: it, and all behind it, are in the log
 
 
 class ChannelLine(NamedTuple):
-    """What a file holds of a channel.
-
-    Attributes
-    ----------
-    row : int
-        First row of the file.
-    record : int
-        Its number on the channel.
-    end : int
-        Where the first message begins and the last one ends, here or in another file.
-    latest : sequence of int or None
-        Latest event time of each piece, ms; empty without event time.
-    """
+    """What a file holds of a channel."""
 
     channel: int
-    row: int
-    record: int
+    row: int  # First row of the file
+    record: int  # Its number on the channel
     start: int
-    end: int
+    end: int  # Where the first message begins and the last one ends, here or in another file
     pieces: Numbered
+    # Latest event time of each piece, ms; empty without event time.
     latest: Sequence[int | None] = ()
 
     def read(self, path: str) -> list[Piece]:
@@ -107,49 +75,27 @@ class ChannelLine(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchEntry:
-    """The entry of a source batch, carried by its first file.
+    """The entry of a source batch, carried by its first file."""
 
-    Attributes
-    ----------
-    ends : list of ChannelEnd
-        Of every channel that has ever had a record.
-    source : str or None
-        What identifies the rows: a digest of the source's offsets, if they are known.
-    """
-
-    ends: list[ChannelEnd]
+    ends: list[ChannelEnd]  # Of every channel that has ever had a record
+    # What identifies the rows: a digest of the source's offsets, if they are known.
     source: str | None = None
 
 
 @dataclass(frozen=True)
 class FileEntry:
-    """The entry of a file in a commit.
+    """The entry of a file in a commit."""
 
-    Attributes
-    ----------
-    batch, file, files : int
-        Source batch, the file's place in it, and how many files it has.
-    nbytes, rows : int
-        Size of the file in bytes, rows in it.
-    footer : (int, int)
-        Size and digest of the file's end.
-    schema : int
-        Version of the link's columns.
-    lines : list of ChannelLine
-        What it holds of each channel.
-    head : BatchEntry or None
-        Of the first file of a batch.
-    """
-
+    # Source batch, the file's place in it, and how many files it has.
     batch: int
     file: int
     files: int
-    nbytes: int
+    nbytes: int  # nbytes, rows: size of the file in bytes, rows in it
     rows: int
-    footer: tuple[int, int]
-    schema: int
-    lines: list[ChannelLine]
-    head: BatchEntry | None = None
+    footer: tuple[int, int]  # Size and digest of the file's end
+    schema: int  # Version of the link's columns
+    lines: list[ChannelLine]  # What it holds of each channel
+    head: BatchEntry | None = None  # Of the first file of a batch
 
     def to_stats(self) -> dict[str, Any]:
         """Return the entry as the log stores it."""
@@ -189,36 +135,20 @@ class FileEntry:
 
 @dataclass
 class _Filling:
-    """State of a channel while the files of a batch are numbered.
+    """State of a channel while the files of a batch are numbered."""
 
-    Attributes
-    ----------
-    number : int
-        Of the message that is being filled.
-    start : int
-        First record of that message.
-    fill : int
-        Bytes in it.
-    ends : dict[int, int]
-        By message of this batch, the record after its last one.
-    """
-
-    number: int
+    number: int  # Of the message that is being filled
     record: int
-    start: int
-    fill: int
+    start: int  # First record of that message
+    fill: int  # Bytes in it
+    # By message of this batch, the record after its last one.
     ends: dict[int, int] = field(default_factory=dict)
 
 
 class Numbering:
     """Numbers the messages of a source batch: pieces are joined as long as they fit into one.
 
-    Parameters
-    ----------
-    logs : mapping of int to ChannelLog
-        Where the sender's channels end.
-    buffer_bytes : int
-        Size of a message, bytes.
+    ``buffer_bytes``: size of a message, bytes.
     """
 
     def __init__(self, logs: Mapping[int, ChannelLog], buffer_bytes: int) -> None:
@@ -233,15 +163,7 @@ class Numbering:
     def ends(
         self, consumed: Mapping[int, int], before: Mapping[int, ChannelEnd]
     ) -> list[ChannelEnd]:
-        """Return where the channels end now.
-
-        Parameters
-        ----------
-        consumed : mapping of int to int
-            Per channel, messages that all receivers have consumed.
-        before : mapping of int to ChannelEnd
-            As the commit before has it.
-        """
+        """Return where the channels end now."""
         found = []
         for channel, log in sorted(self._logs.items()):
             kept = min(consumed.get(channel, 0), log.end)

@@ -47,21 +47,11 @@ _NAME = re.compile(r"(.+)\.L(\d)\.(\d+)-(\d+)\.[0-9a-f]+\.parquet")
 
 @dataclass
 class Latest:
-    """The newest commit of a member.
+    """The newest commit of a member."""
 
-    Attributes
-    ----------
-    batch_id : int
-        Number of the commit, from 0; it counts the member's own commits.
-    state : dict
-        What the other side waits for.
-    path : str
-        The file with the rows.
-    """
-
-    batch_id: int
-    state: dict[str, Any]
-    path: str
+    batch_id: int  # Number of the commit, from 0; it counts the member's own commits
+    state: dict[str, Any]  # What the other side waits for
+    path: str  # The file with the rows
 
 
 @dataclass
@@ -79,17 +69,9 @@ def create_ledger(storage: Storage) -> None:
 class LinkLedgerView:
     """What has been committed to a link's ledger, by member.
 
-    Parameters
-    ----------
-    storage : Storage
-        The ledger's table.
-
-    Attributes
-    ----------
-    members : dict of str to Latest
-        By application id: ``sender/<name>``, ``receiver/<name>/<channels>``.
-    starts : dict of str to (int, float)
-        Epoch of each member's newest start that was seen, and when that was, Unix time, s.
+    - ``members``: by application id: ``sender/<name>``, ``receiver/<name>/<channels>``.
+    - ``starts``: epoch of each member's newest start that was seen, and when that was, Unix time,
+      s.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -116,10 +98,7 @@ class LinkLedgerView:
     def refresh(self, *, at_once: bool = False) -> bool:
         """Read the commits since the last time; whether there were any.
 
-        Parameters
-        ----------
-        at_once : bool, default False
-            Check for missing commits now; else the check may be delayed by a second.
+        ``at_once``: check for missing commits now; else the check may be delayed by a second.
         """
         before = self._log.version
         for commit in self._log.follow(self._forget, at_once=at_once):
@@ -154,12 +133,8 @@ class LinkLedgerView:
     def last_rows(self, member: str) -> list[dict[str, Any]]:
         """Return the rows of a member's newest commit, ordered by sender and channel.
 
-        Raises
-        ------
-        LedgerError
-            If the member has committed nothing.
-        DamagedError
-            If its file is missing, or is not what was written.
+        Raises LedgerError if the member has committed nothing. Raises DamagedError if its file is
+        missing, or is not what was written.
         """
         latest = self.members.get(member)
         if latest is None:
@@ -179,12 +154,8 @@ class LinkLedgerView:
     def read_file(self, path: str) -> pa.Table:
         """Return the rows of a file that a commit names.
 
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
-        DamagedError
-            If it is not what was written.
+        Raises FileNotFoundError if it is not there. Raises DamagedError if it is not what was
+        written.
         """
         written = self._digests.get(path)
         if written is None:  # dropped since somebody noted it
@@ -195,12 +166,7 @@ class LinkLedgerView:
 class LinkLedger(LinkLedgerView):
     """The ledger as one member writes it.
 
-    Parameters
-    ----------
-    storage : Storage
-        The table; it exists.
-    member : str
-        The member's application id.
+    ``storage``: the table; it exists.
     """
 
     def __init__(self, storage: Storage, member: str) -> None:
@@ -243,20 +209,12 @@ class LinkLedger(LinkLedgerView):
     def commit(self, rows: Sequence[Mapping[str, Any]], state: Mapping[str, Any]) -> int:
         """Append rows, a channel each; return the number of the commit.
 
-        Parameters
-        ----------
-        rows : sequence of mapping
-            The columns that the member owns; ``side``, ``batch_id`` and ``committed_at`` are
-            filled in.
-        state : mapping
-            What the other side waits for; it is part of the log itself.
+        - ``rows``: the columns that the member owns; ``side``, ``batch_id`` and ``committed_at``
+          are filled in.
+        - ``state``: what the other side waits for; it is part of the log itself.
 
-        Raises
-        ------
-        FencedError
-            If another process has taken the member's place.
-        LinkError
-            If the disk is full, or cannot be written for another reason.
+        Raises FencedError if another process has taken the member's place. Raises LinkError if the
+        disk is full, or cannot be written for another reason.
         """
         number = self.next_number
         side = self.member.partition("/")[0]
@@ -332,18 +290,8 @@ class LinkLedger(LinkLedgerView):
     ) -> tuple[NewFile, list[NewFile]]:
         """Write the rows of files into one of the next level; runs in the background thread.
 
-        Parameters
-        ----------
-        level : int
-            The next level.
-        files : sequence of (int, int, str)
-            First and last commit of each, and its path.
-        old : sequence of str
-            Files of the top level: those that are too old go with the new one's commit.
-        written : mapping of str to (int, int)
-            Size and digest of each of all these.
-        state : mapping
-            The member's.
+        - ``files``: first and last commit of each, and its path.
+        - ``written``: size and digest of each of all these.
         """
         tables = [_read_file(self.storage, path, written[path]) for _, _, path in files]
         gone = [path for _, _, path in files]
@@ -372,10 +320,7 @@ class LinkLedger(LinkLedgerView):
 def member_rows(storage: Storage) -> pa.Table:
     """Return every row of a link's ledger, in the order in which each member wrote them.
 
-    Raises
-    ------
-    LedgerError
-        If a file is missing, and not because it was packed meanwhile.
+    Raises LedgerError if a file is missing, and not because it was packed meanwhile.
     """
     tables = list(rows_since(storage, {})[1].values())
     return pa.concat_tables(tables) if tables else LEDGER.arrow_schema().empty_table()
@@ -384,22 +329,10 @@ def member_rows(storage: Storage) -> pa.Table:
 def rows_since(storage: Storage, last: Mapping[str, int]) -> tuple[int, dict[str, pa.Table]]:
     """Return what each member has committed since a commit of its own.
 
-    Parameters
-    ----------
-    storage : Storage
-        The ledger's table.
-    last : mapping of str to int
-        By member the last commit that is known; all commits of others are returned.
+    ``last``: by member the last commit that is known; all commits of others are returned.
 
-    Returns
-    -------
-    tuple of int and dict of str to pyarrow.Table
-        The ledger's version, and the rows of members that have new ones, in order.
-
-    Raises
-    ------
-    LedgerError
-        If a file is missing, and not because it was packed meanwhile.
+    Returns the ledger's version, and the rows of members that have new ones, in order. Raises
+    LedgerError if a file is missing, and not because it was packed meanwhile.
     """
     for _ in range(LOOKS):
         view = LinkLedgerView(storage)

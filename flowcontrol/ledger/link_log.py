@@ -22,45 +22,23 @@ SENDER = "link_sender"
 
 
 class LoggedFile(NamedTuple):
-    """A file of the log.
-
-    Attributes
-    ----------
-    footer : tuple[int, int]
-        Size and digest of the file's end.
-    schema : int
-        Version of the link's columns.
-    ends : dict[int, int]
-        Per channel the number of the message after its last one.
-    """
+    """A file of the log."""
 
     sender: int
     nbytes: int
-    footer: tuple[int, int]
-    schema: int
-    ends: dict[int, int]
+    footer: tuple[int, int]  # Size and digest of the file's end
+    schema: int  # Version of the link's columns
+    ends: dict[int, int]  # Per channel the number of the message after its last one
 
 
 class Newest(NamedTuple):
-    """The last source batch of a sender.
+    """The last source batch of a sender."""
 
-    Attributes
-    ----------
-    batch : int
-        Its number; -1 before the first.
-    files : frozenset[str]
-        Its files, as they came into the log.
-    source : str | None
-        What identifies its rows, if that was known.
-    ends : tuple[ChannelEnd, ...]
-        Where the sender's channels end.
-    """
-
-    batch: int = -1
+    batch: int = -1  # Its number; -1 before the first
     rows: int = 0
-    source: str | None = None
-    ends: tuple[ChannelEnd, ...] = ()
-    files: frozenset[str] = frozenset()
+    source: str | None = None  # What identifies its rows, if that was known
+    ends: tuple[ChannelEnd, ...] = ()  # Where the sender's channels end
+    files: frozenset[str] = frozenset()  # Its files, as they came into the log
 
     @property
     def by_channel(self) -> dict[int, ChannelEnd]:
@@ -71,17 +49,8 @@ class Newest(NamedTuple):
 class LinkLog:
     """Index of the records of every channel of a link.
 
-    Parameters
-    ----------
-    storage : Storage
-        The exchange log's table.
-
-    Attributes
-    ----------
-    channels : dict of (int, int) to ChannelLog
-        By sender and channel.
-    files : dict of str to LoggedFile
-        The files in the log, by path.
+    - ``channels``: by sender and channel.
+    - ``files``: the files in the log, by path.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -97,16 +66,10 @@ class LinkLog:
     def refresh(self, *, at_once: bool = False) -> None:
         """Read the commits since the last time.
 
-        Parameters
-        ----------
-        at_once : bool, default False
-            Check now whether the log was cleaned behind this position; else the check may be put
-            off by a second.
+        ``at_once``: check now whether the log was cleaned behind this position; else the check may
+        be put off by a second.
 
-        Raises
-        ------
-        DamagedError
-            If something that was written is missing, or is not what was written.
+        Raises DamagedError if something that was written is missing, or is not what was written.
         """
         for commit in self._log.follow(self._forget, at_once=at_once):
             for path in commit.removes:
@@ -194,10 +157,7 @@ class LinkLog:
     def check_newest(self, sender: int, batch: int) -> None:
         """Make sure that the newest rows of a sender are those of its last transaction.
 
-        Raises
-        ------
-        DamagedError
-            If they are of another batch.
+        Raises DamagedError if they are of another batch.
         """
         found = self.newest(sender).batch
         if found != batch:
@@ -210,10 +170,7 @@ class LinkLog:
     def check_holds(self, sender: int, channel: int, written: int, records: int) -> None:
         """Make sure that the log goes as far as the ledger says.
 
-        Raises
-        ------
-        DamagedError
-            If it ends before: its newest commits were deleted.
+        Raises DamagedError if it ends before: its newest commits were deleted.
         """
         if self.channel(sender, channel).end < written:
             self.refresh(at_once=True)  # the log may have been cleaned where it was to be read on
@@ -229,10 +186,7 @@ class LinkLog:
     def extents(self, sender: int, channel: int, start: int, end: int) -> list[Extent]:
         """Return the places of the records ``start`` to ``end`` of a channel.
 
-        Raises
-        ------
-        LinkError
-            If some of them are not in the log any more.
+        Raises LinkError if some of them are not in the log any more.
         """
         if start >= end:
             return []

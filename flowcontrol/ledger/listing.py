@@ -37,17 +37,9 @@ def is_cleaned(error: Exception) -> bool:
 def listed(place: object, look: Callable[[], T]) -> T:
     """Read a table's log; retry while it cannot be read.
 
-    Parameters
-    ----------
-    place : Storage, Path or str
-        The table, for the message.
-    look : callable
-        Reads the log through delta-rs; it may be repeated.
+    ``look``: reads the log through delta-rs; it may be repeated.
 
-    Raises
-    ------
-    DamagedError
-        If it stays so: of a gap with the name of the commit that is missing.
+    Raises DamagedError if it stays so: of a gap with the name of the commit that is missing.
     """
     from deltalake.exceptions import DeltaError
 

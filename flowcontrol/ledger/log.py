@@ -45,27 +45,13 @@ CHECK_EVERY_S = 1.0
 
 @dataclass(frozen=True)
 class Add:
-    """A file that a commit adds.
+    """A file that a commit adds."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the table.
-    partition : dict of str to str
-        Partition values.
-    stats : dict
-        Statistics of the file, with the writer's additions.
-    added_ms : int
-        When the writer added it, Unix time, milliseconds.
-    nbytes : int
-        Size of the file.
-    """
-
-    path: str
-    partition: dict[str, str]
-    stats: dict[str, Any]
-    added_ms: int = 0
-    nbytes: int = 0
+    path: str  # Relative to the table
+    partition: dict[str, str]  # Partition values
+    stats: dict[str, Any]  # Statistics of the file, with the writer's additions
+    added_ms: int = 0  # When the writer added it, Unix time, milliseconds
+    nbytes: int = 0  # Size of the file
 
 
 EPOCH: Final = "/epoch"
@@ -91,17 +77,8 @@ class Commit:
 class DeltaLog:
     """A position in a table's log that moves forward.
 
-    Parameters
-    ----------
-    path : Path or Storage
-        The table.
-    run_id : str, optional
-        Identity of the run that alone writes it; a commit of another one is refused.
-
-    Attributes
-    ----------
-    version : int
-        Last commit that was read; -1 before the first.
+    - ``run_id``: identity of the run that alone writes it; a commit of another one is refused.
+    - ``version``: last commit that was read; -1 before the first.
     """
 
     def __init__(self, path: Path | Storage, run_id: str | None = None) -> None:
@@ -114,15 +91,8 @@ class DeltaLog:
     def poll(self) -> Iterator[Commit]:
         """Yield the commits that have not been read.
 
-        Yields
-        ------
-        Commit
-            In order. The first may be a checkpoint, which replaces all earlier ones.
-
-        Raises
-        ------
-        LedgerError
-            If the table does not exist, or others clean its log faster than it can be read.
+        In order. The first may be a checkpoint, which replaces all earlier ones. Raises LedgerError
+        if the table does not exist, or others clean its log faster than it can be read.
         """
         if self.version < 0:
             yield from self._whole()
@@ -173,14 +143,8 @@ class DeltaLog:
     def follow(self, forget: Callable[[], None], *, at_once: bool = False) -> Iterator[Commit]:
         """Yield what :meth:`poll` does, from the newest checkpoint on if the log was cleaned.
 
-        Parameters
-        ----------
-        forget : callable
-            Forgets what was learned from the log: called before a checkpoint is yielded, since
-            nothing says what was removed before it.
-        at_once : bool, default False
-            Check for missing commits now, even if the last check was less than
-            :data:`CHECK_EVERY_S` ago.
+        ``at_once``: check for missing commits now, even if the last check was less than
+        :data:`CHECK_EVERY_S` ago.
         """
         yield from self.poll()
         if self._restart_if_cut_off(at_once):
@@ -211,10 +175,7 @@ class DeltaLog:
     def check_reachable(self) -> None:
         """Make sure that the next commit can still be read, after a long wait.
 
-        Raises
-        ------
-        LedgerError
-            If the log was cleaned behind this position.
+        Raises LedgerError if the log was cleaned behind this position.
         """
         if self._is_cut_off():
             raise LedgerError(
@@ -240,15 +201,9 @@ class DeltaLog:
     def _is_cut_off(self, *, lists: bool = True) -> bool:
         """Whether the log has later commits although the next one is not there.
 
-        Parameters
-        ----------
-        lists : bool, default True
-            List the log to find any later commit; else check for the one after the next.
+        ``lists``: list the log to find any later commit; else check for the one after the next.
 
-        Raises
-        ------
-        DamagedError
-            If no checkpoint covers the missing one.
+        Raises DamagedError if no checkpoint covers the missing one.
         """
         # Later commits first: one that is added between the two checks is no gap.
         has_later = self._checkpoint_version() > self.version or self._has_later_commit(lists)

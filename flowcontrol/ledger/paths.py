@@ -41,33 +41,19 @@ _NAMED = re.compile(rf"(file|dbfs|{'|'.join(STORES)}):", re.IGNORECASE)
 
 
 class Place(NamedTuple):
-    """A folder.
+    """A folder."""
 
-    Attributes
-    ----------
-    root : str
-        An absolute path of this machine, or a URI without a slash at its end.
-    is_local : bool
-        Which of the two.
-    """
-
-    root: str
-    is_local: bool
+    root: str  # An absolute path of this machine, or a URI without a slash at its end
+    is_local: bool  # Which of the two
 
 
 def read_place(place: str | Path) -> Place:
     """Return what a path means.
 
-    Parameters
-    ----------
-    place : str or Path
-        A path, relative or absolute; ``~/...``; a ``file:`` URI of this machine; ``dbfs:/...``
-        where it is mounted; or the URI of a store.
+    ``place``: a path, relative or absolute; ``~/...``; a ``file:`` URI of this machine;
+    ``dbfs:/...`` where it is mounted; or the URI of a store.
 
-    Raises
-    ------
-    LedgerError
-        If it is empty, names another machine, or a file system that is not known.
+    Raises LedgerError if it is empty, names another machine, or a file system that is not known.
     """
     text = str(place)
     if not text or "\0" in text:
@@ -90,10 +76,7 @@ def read_place(place: str | Path) -> Place:
 def local_folder(place: str | Path) -> Path:
     """Return a folder that must be on this machine, such as that of a run's results.
 
-    Raises
-    ------
-    LedgerError
-        If the path means a place elsewhere, or nothing.
+    Raises LedgerError if the path means a place elsewhere, or nothing.
     """
     found = read_place(place)
     if not found.is_local:
@@ -182,17 +165,10 @@ CREDENTIALS = {
 def open_store(uri: str, *, is_checked: bool = False) -> tuple[fs.FileSystem, str]:
     """Return the file system of a URI, and the path in it.
 
-    Parameters
-    ----------
-    uri : str
-        Of the folder.
-    is_checked : bool, default False
-        Whether it has answered before, to this process or to the one that sent the path here.
+    ``is_checked``: whether it has answered before, to this process or to the one that sent the path
+    here.
 
-    Raises
-    ------
-    LedgerError
-        If it cannot be reached: the network, or no credentials.
+    Raises LedgerError if it cannot be reached: the network, or no credentials.
     """
     from pyarrow import fs
 

@@ -15,19 +15,9 @@ RESTORE_RUN = (
 def check_writers(file: str, writers: Iterable[str], run_id: str | None) -> None:
     """Refuse what another run has committed: its rows are not those of this one.
 
-    Parameters
-    ----------
-    file : str
-        The commit or checkpoint.
-    writers : iterable of str
-        Application ids of its transactions: a run's begin with its identity and a slash.
-    run_id : str or None
-        Identity of the run; None: anybody may write.
+    ``run_id``: identity of the run; None: anybody may write.
 
-    Raises
-    ------
-    DamagedError
-        If one of them is of another run.
+    Raises DamagedError if one of them is of another run.
     """
     if run_id is None:
         return

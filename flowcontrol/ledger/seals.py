@@ -34,19 +34,7 @@ def _seal(path: str, partition: Mapping[str, Any], stats: Mapping[str, Any]) -> 
 def check_seal(place: object, version: int, add: Add) -> dict[str, Any]:
     """Return what a commit says of a file.
 
-    Parameters
-    ----------
-    place : Storage or Path
-        The table, for the message.
-    version : int
-        The commit, or the checkpoint.
-    add : Add
-        What is there.
-
-    Raises
-    ------
-    DamagedError
-        If it is not what was written.
+    Raises DamagedError if it is not what was written.
     """
     stats = {name: value for name, value in add.stats.items() if name != SEAL}
     try:
@@ -64,10 +52,7 @@ def check_seal(place: object, version: int, add: Add) -> dict[str, Any]:
 def check_file(place: object, path: str, content: Any, expected: tuple[int, int]) -> None:
     """Make sure that bytes have the size and the digest that they were written with.
 
-    Raises
-    ------
-    DamagedError
-        If they have not.
+    Raises DamagedError if they have not.
     """
     found = len(content), digest(content)
     if found != expected:

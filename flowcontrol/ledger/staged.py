@@ -23,26 +23,15 @@ class StagedFiles:
 
     The store is that of :mod:`flowcontrol.protocol.commits.transactions`.
 
-    Parameters
-    ----------
-    subtask : int
-        Which.
-    longest : int, optional
-        A transaction that began more batches ago when it is committed is lost; None: never.
-
-    Attributes
-    ----------
-    to_show : list of PackedFile
-        Files of transactions that were committed: whoever owns the table commits them, all
-        subtasks' in one Delta transaction, and empties the list.
-    to_delete : list of PackedFile
-        Files of transactions that were aborted or lost, likewise.
-
-    Notes
-    -----
     It touches no file: what is to happen to them is done when all subtasks have said what they
     commit and abort. Until that is noted nothing of it is remembered elsewhere, so a kill in
     between repeats all of it; the same names are given again then.
+
+    - ``longest``: a transaction that began more batches ago when it is committed is lost; None:
+      never.
+    - ``to_show``: files of transactions that were committed: whoever owns the table commits them,
+      all subtasks' in one Delta transaction, and empties the list.
+    - ``to_delete``: files of transactions that were aborted or lost, likewise.
     """
 
     def __init__(self, subtask: int, longest: int | None = None) -> None:
@@ -106,10 +95,7 @@ class StagedFiles:
     def restore(self, states: Sequence[Mapping[str, Any]]) -> None:
         """Go on from what :meth:`state` returned after a batch.
 
-        Parameters
-        ----------
-        states : sequence of mapping
-            Those after the batches since :func:`oldest_batch` of the last one, in order.
+        ``states``: those after the batches since :func:`oldest_batch` of the last one, in order.
         """
         last = states[-1]
         self._begun, self._since = last["begun"], dict(last["since"])
@@ -129,13 +115,6 @@ def sweep_staged(root: Path, prefix: str) -> int:
     """Delete files that a killed sink has not written to their end; return how many.
 
     Whatever else it left is staged: a round that is run again gives its files the same names.
-
-    Parameters
-    ----------
-    root : Path
-        The table.
-    prefix : str
-        What the names of the sink's files begin with.
     """
     found = list(root.glob(f"{prefix}*{PARTIAL}"))
     for file in found:

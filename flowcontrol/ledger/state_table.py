@@ -19,40 +19,18 @@ from flowcontrol.records import STATE
 
 
 class KeptCut(NamedTuple):
-    """What one subtask held when it took a checkpoint: the columns of the table.
+    """What one subtask held when it took a checkpoint: the columns of the table."""
 
-    Attributes
-    ----------
-    checkpoint_id : int
-        Number of the checkpoint.
-    stage : str
-        Its stage.
-    subtask : int
-        Which of it.
-    batch_id : int
-        Round in which it was taken.
-    state_bytes : int
-        Size of its state, as the scenario states it.
-    cut : str
-        JSON (what :mod:`flowcontrol.live.moves` notes).
-    """
-
-    checkpoint_id: int
-    stage: str
-    subtask: int
-    batch_id: int
-    state_bytes: int
-    cut: str
+    checkpoint_id: int  # Number of the checkpoint
+    stage: str  # Its stage
+    subtask: int  # Which of it
+    batch_id: int  # Round in which it was taken
+    state_bytes: int  # Size of its state, as the scenario states it
+    cut: str  # JSON (what :mod:`flowcontrol.live.moves` notes)
 
 
 class StateView:
-    """What has been committed of the state of a run's checkpoints.
-
-    Parameters
-    ----------
-    path : Path
-        The table.
-    """
+    """What has been committed of the state of a run's checkpoints."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -91,14 +69,7 @@ class StateView:
 class StateTable(StateView):
     """The table as one stage writes it.
 
-    Parameters
-    ----------
-    path : Path
-        The table; created if it is not there.
-    run_id : str
-        Makes the application id unique to this run.
-    stage : str
-        Which stage.
+    ``path``: the table; created if it is not there.
     """
 
     def __init__(self, path: Path, run_id: str, stage: str) -> None:
@@ -112,15 +83,8 @@ class StateTable(StateView):
     ) -> bool:
         """Append what the stage's subtasks held in a round; False if that is there, or is nothing.
 
-        Parameters
-        ----------
-        number : int
-            The round.
-        cuts : sequence of KeptCut
-            Of this stage.
-        is_needed : callable
-            Given the number of a checkpoint, whether some attempt may yet begin from it, in this
-            round too. Files of which none is needed go.
+        ``is_needed``: given the number of a checkpoint, whether some attempt may yet begin from it,
+        in this round too. Files of which none is needed go.
         """
         if not cuts or self._writer.last_batch() >= number:
             return False

@@ -36,18 +36,12 @@ CLAIM_S = 10.0
 class Storage:
     """A folder and its content.
 
-    Parameters
-    ----------
-    root : str or Path
-        A path of this machine, or a URI such as ``s3://bucket/links/orders``.
-    options : mapping of str to str, optional
-        What delta-rs is given as ``storage_options``; pyarrow is configured by its URI and
-        the environment.
+    - ``root``: a path of this machine, or a URI such as ``s3://bucket/links/orders``.
+    - ``options``: what delta-rs is given as ``storage_options``; pyarrow is configured by its URI
+      and the environment.
 
-    Raises
-    ------
-    LedgerError
-        If the path means nothing here; see :func:`flowcontrol.ledger.paths.read_place`.
+    Raises LedgerError if the path means nothing here; see
+    :func:`flowcontrol.ledger.paths.read_place`.
     """
 
     def __init__(self, root: str | Path, options: Mapping[str, str] | None = None) -> None:
@@ -90,10 +84,7 @@ class Storage:
     def read(self, name: str) -> bytes:
         """Return the bytes of a file.
 
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
+        Raises FileNotFoundError if it is not there.
         """
         if self.is_local:
             with open(f"{self.root}/{name}", "rb") as file:
@@ -114,10 +105,7 @@ class Storage:
     def names(self) -> list[str]:
         """Return the names of what lies in the folder itself; none if it is not there.
 
-        Raises
-        ------
-        LedgerError
-            If it is a file, or cannot be read.
+        Raises LedgerError if it is a file, or cannot be read.
         """
         try:
             if self.is_local:
@@ -139,8 +127,6 @@ class Storage:
     def create(self, name: str, content: bytes) -> bool:
         """Write a small file whole unless it is there; False if it was.
 
-        Notes
-        -----
         On a local disk one of two that create at once is told that it came second, also where the
         file system has no hard links (a mount of Databricks, FUSE); in a store the last one wins,
         and whoever reads the file back sees which.
@@ -166,8 +152,6 @@ class Storage:
     def replace(self, name: str, content: bytes) -> None:
         """Write a small file whole, in place of one that may be there.
 
-        Notes
-        -----
         A reader finds the old content or the new one: on a disk by a rename, in a store because
         an object appears when it is whole.
         """
@@ -209,10 +193,7 @@ class Storage:
     def open_input(self, name: str) -> pa.NativeFile:
         """Open a file for reading at any place of it.
 
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
+        Raises FileNotFoundError if it is not there.
         """
         import pyarrow as pa
 
@@ -224,10 +205,7 @@ class Storage:
     def size(self, name: str) -> int:
         """Return the size of a file, bytes.
 
-        Raises
-        ------
-        FileNotFoundError
-            If it is not there.
+        Raises FileNotFoundError if it is not there.
         """
         if self.is_local:
             return Path(self.root, name).stat().st_size
@@ -300,17 +278,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 def writing(place: object, what: str) -> Iterator[None]:
     """Add place and content to the error of a block that cannot write a file.
 
-    Parameters
-    ----------
-    place : Storage or str
-        The table.
-    what : str
-        What is being written.
-
-    Raises
-    ------
-    LinkError
-        If the block raises an ``OSError``: a full disk, a missing folder, no rights.
+    Raises LinkError if the block raises an ``OSError``: a full disk, a missing folder, no rights.
     """
     try:
         yield

@@ -58,17 +58,7 @@ def has_hard_links(folder: str | Path) -> bool:
 def claimed(table: str | Path, version: int) -> Iterator[bool]:
     """Claim a commit's number for the block.
 
-    Parameters
-    ----------
-    table : str or Path
-        Folder of the table.
-    version : int
-        Number of the commit that the block makes.
-
-    Yields
-    ------
-    bool
-        Whether the number is the block's; False if the commit is there: another was first.
+    Yields whether the number is the block's; False if the commit is there: another was first.
     """
     folder, commit = Path(table, FOLDER), Path(table, "_delta_log", f"{version:020d}.json")
     folder.mkdir(parents=True, exist_ok=True)

@@ -32,19 +32,10 @@ FIXED = {
 def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> LinkSettings:
     """Change settings of a link; running senders follow at once.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    settings : LinkSettings
-        As the link was made.
-    given : mapping of str to object
-        New values of some of :data:`ALTERABLE`; None unsets one.
+    ``given``: new values of some of :data:`ALTERABLE`; None unsets one.
 
-    Raises
-    ------
-    LinkError
-        If a setting is unknown, cannot change, or is out of range; nothing is changed then.
+    Raises LinkError if a setting is unknown, cannot change, or is out of range; nothing is changed
+    then.
     """
     wrong = [_why_not(name) for name in given if name not in ALTERABLE]
     if wrong or not given:
@@ -77,10 +68,7 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
 def _check_more(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) -> None:
     """Refuse fewer channels: their rows would have nowhere to go.
 
-    Raises
-    ------
-    LinkError
-        With both numbers.
+    Raises LinkError with both numbers.
     """
     if given.get("channels", settings.channels) < settings.channels:
         raise LinkError(

@@ -8,15 +8,10 @@ from collections.abc import Callable
 class BackgroundRelease:
     """Repeats a step until nothing waits.
 
-    Parameters
-    ----------
-    lock : threading.RLock
-        The sender's. Each step holds it, and so does the end of the thread: a caller that adds
-        messages sees either a running thread or none.
-    step : callable
-        Releases what it can: True if it did, False if it could not, None if nothing waits.
-    waits_s : (float, float)
-        Shortest and longest pause between two steps, seconds.
+    - ``lock``: the sender's. Each step holds it, and so does the end of the thread: a caller that
+      adds messages sees either a running thread or none.
+    - ``step``: releases what it can: True if it did, False if it could not, None if nothing waits.
+    - ``waits_s``: shortest and longest pause between two steps, seconds.
     """
 
     def __init__(

@@ -69,21 +69,9 @@ two is the rule."""
 class BatchSize:
     """Finds the size of batches that take a target time.
 
-    Parameters
-    ----------
-    target_s : float
-        How long a batch should take, s.
-    first_bytes : int
-        Size that is tried without having seen any as large.
-
-    Attributes
-    ----------
-    keeps_target : bool
-        Whether batches can meet the target; False if their fixed cost is above it.
-    belief : CostBelief or None
-        What batches cost; None as long as nothing is known.
-    byte_s : float
-        What a byte costs, s, according to the last batch that was large enough.
+    - ``keeps_target``: whether batches can meet the target; False if their fixed cost is above it.
+    - ``belief``: what batches cost; None as long as nothing is known.
+    - ``byte_s``: what a byte costs, s, according to the last batch that was large enough.
     """
 
     def __init__(self, target_s: float, first_bytes: int) -> None:
@@ -100,12 +88,9 @@ class BatchSize:
     def learn(self, sizes: Floats, seconds: Floats, *, is_limited: bool = True) -> None:
         """Learn from the last batches, of which the newest is new.
 
-        Parameters
-        ----------
-        sizes, seconds : ndarray, shape (batches,)
-            As :func:`~flowcontrol.link.batch_size.fit_costs` takes them.
-        is_limited : bool, default True
-            Whether the newest was as large as it was allowed to be.
+        - ``sizes``, ``seconds`` (shape (batches,)): as
+          :func:`~flowcontrol.link.batch_size.fit_costs` takes them.
+        - ``is_limited``: whether the newest was as large as it was allowed to be.
         """
         self._is_least = bool(sizes[-1] > NO_SMALLER * self._allowed)
         expected_s = self.belief.expected_s(float(sizes[-1])) if self.belief else np.inf
@@ -208,24 +193,12 @@ CHANGE = 0.02
 
 @dataclass(frozen=True)
 class CostBelief:
-    """Lines that explain the last batches, and how likely each is.
+    """Lines that explain the last batches, and how likely each is."""
 
-    Attributes
-    ----------
-    fixed_s : ndarray, shape (lines,)
-        Duration of a batch without any bytes, s.
-    byte_s : ndarray, shape (lines,)
-        What each byte adds, s.
-    weights : ndarray, shape (lines,)
-        Probabilities; their sum is 1.
-    since : int
-        Newest batches that the same costs explain, most likely.
-    """
-
-    fixed_s: Floats
-    byte_s: Floats
-    weights: Floats
-    since: int
+    fixed_s: Floats  # Duration of a batch without any bytes, s (shape (lines,))
+    byte_s: Floats  # What each byte adds, s (shape (lines,))
+    weights: Floats  # Probabilities; their sum is 1 (shape (lines,))
+    since: int  # Newest batches that the same costs explain, most likely
 
     def quantile(self, values: Floats, part: float) -> float:
         """Return the value of a line below which a part of all the weight lies."""
@@ -255,12 +228,8 @@ class CostBelief:
 def fit_costs(sizes: Floats, seconds: Floats) -> CostBelief:
     """Return what the last batches say.
 
-    Parameters
-    ----------
-    sizes : ndarray, shape (batches,)
-        Bytes of each batch, oldest first, above 0.
-    seconds : ndarray, shape (batches,)
-        Their durations, above 0.
+    - ``sizes`` (shape (batches,)): bytes of each batch, oldest first, above 0.
+    - ``seconds`` (shape (batches,)): their durations, above 0.
     """
     fixed_s, byte_s = _lines(sizes, seconds)
     likely = _log_likelihoods(sizes, seconds, fixed_s, byte_s)
@@ -305,13 +274,7 @@ def _log_likelihoods(sizes: Floats, seconds: Floats, fixed_s: Floats, byte_s: Fl
 
 
 def _summed(likely: Floats) -> tuple[Floats, Floats]:
-    """Return how likely the first batches together are, for each number of them.
-
-    Returns
-    -------
-    tuple of ndarray
-        The logarithm of the mean over noise and lines, and each line's own in proportion.
-    """
+    """Return how likely the first batches together are, for each number of them."""
     together = np.cumsum(likely, axis=1)
     most = together.max(axis=(0, 2))
     own = np.exp(together - most[None, :, None])

@@ -38,22 +38,12 @@ RUN_ID = "spark.jobGroup.id"
 class SenderBatch:
     """The foreachBatch function of a sender.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    agree : callable
-        Given the schema of the rows, creates the link or verifies that it carries them; returns
-        its settings. It is pickled with this object.
-    name : str
-        The sender's.
-    reset : bool
-        Whether a new checkpoint may take the name over.
-
-    Notes
-    -----
     It can be pickled and holds no state but a cache: where foreachBatch runs away from the
     driver's script (Spark Connect) it opens the link there.
+
+    - ``agree``: given the schema of the rows, creates the link or verifies that it carries them;
+      returns its settings. It is pickled with this object.
+    - ``reset``: whether a new checkpoint may take the name over.
     """
 
     def __init__(
@@ -78,11 +68,8 @@ class SenderBatch:
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         """Write a source batch into the link and wait until it is released.
 
-        Raises
-        ------
-        LinkError
-            If the rows have other columns than the link, the name belongs to another checkpoint,
-            or another process has taken it over.
+        Raises LinkError if the rows have other columns than the link, the name belongs to another
+        checkpoint, or another process has taken it over.
         """
         try:
             self._send(rows, batch_id)
@@ -187,18 +174,12 @@ def mean_row_bytes(files: Sequence[PackedRows]) -> float | None:
 def arrow_batches(session: SparkSession, row_bytes: float | None) -> Iterator[None]:
     """Have Spark fill Arrow batches by number of rows, so that it need not measure them.
 
-    Parameters
-    ----------
-    session : SparkSession
-        That of the source batch; its settings are as before afterwards.
-    row_bytes : float or None
-        Mean size of the rows of the source batch before this one. ``None`` leaves Spark's settings
-        alone: it measures, so rows of any size are safe.
-
-    Notes
-    -----
     Spark 4.2 asks after every row how large the batch has become, and Arrow adds up all of its
     buffers each time: 41 % of the JVM's CPU time of a sender with rows of 100 bytes.
+
+    - ``session``: that of the source batch; its settings are as before afterwards.
+    - ``row_bytes``: mean size of the rows of the source batch before this one. ``None`` leaves
+      Spark's settings alone: it measures, so rows of any size are safe.
     """
     if row_bytes is None:
         yield

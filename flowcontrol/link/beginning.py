@@ -18,17 +18,7 @@ _log = logging.getLogger("flowcontrol.link")
 
 
 def oldest(log: LinkLog, sender: Sender, channel: int) -> tuple[int, int]:
-    """Return the oldest message that stays, and the number of its first record.
-
-    Parameters
-    ----------
-    log : LinkLog
-        Refreshed after the ledger in which the sender was found.
-    sender : Sender
-        As the ledger says.
-    channel : int
-        Of the sender.
-    """
+    """Return the oldest message that stays, and the number of its first record."""
     own = log.channel(sender.number, channel)
     first = max(own.first, sender.trimmed[channel])
     return first, own.start if first == own.first else own.message(first - 1).end
@@ -83,10 +73,7 @@ def skipped_text(
 def check_from_start(storage: Storage, group: str, skipped: str) -> None:
     """Refuse to begin in the middle.
 
-    Raises
-    ------
-    LinkError
-        Saying how many rows are gone.
+    Raises LinkError: saying how many rows are gone.
     """
     if skipped:
         raise LinkError(

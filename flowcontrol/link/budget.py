@@ -43,14 +43,7 @@ class _Batch(NamedTuple):
 class Budget:
     """Shares out the target time among the channels of one receiver.
 
-    Parameters
-    ----------
-    target_s : float
-        How long a batch should take.
-    first_bytes : int
-        What a channel may take in a batch before anything was measured.
-    new_bytes : int, optional
-        What one that has had no rows yet may take later; by default the same.
+    ``new_bytes``: what one that has had no rows yet may take later; by default the same.
     """
 
     def __init__(self, target_s: float, first_bytes: int, new_bytes: int | None = None) -> None:
@@ -92,12 +85,7 @@ class Budget:
     def restore(self, rates: Mapping[str, float], fixed_s: float | None = None) -> None:
         """Restore what an earlier start learnt, as batches that it may have seen.
 
-        Parameters
-        ----------
-        rates : mapping of str to float
-            Bytes a second of each channel when it has the receiver to itself.
-        fixed_s : float, optional
-            What a batch took without any rows, s.
+        ``rates``: bytes a second of each channel when it has the receiver to itself.
         """
         rates = {c: float(r) for c, r in rates.items() if r and math.isfinite(r) and r > 0}
         if not rates:
@@ -118,15 +106,9 @@ class Budget:
     ) -> None:
         """Learn from a batch.
 
-        Parameters
-        ----------
-        taken : mapping of str to int
-            Bytes of each channel in it.
-        duration_s : float
-            From its planning to the planning of the next.
-        is_limited : bool, default True
-            Whether the budget was what limited it. Batches that took all there was, however
-            many, do not make those forgotten that took more.
+        - ``taken``: bytes of each channel in it.
+        - ``is_limited``: whether the budget was what limited it. Batches that took all there was,
+          however many, do not make those forgotten that took more.
         """
         own = {channel: float(nbytes) for channel, nbytes in taken.items() if nbytes > 0}
         if not own or duration_s <= 0:
@@ -199,13 +181,6 @@ class Budget:
     def allow(self, available: Mapping[str, int]) -> dict[str, int]:
         """Return what each channel may take now, bytes.
 
-        Parameters
-        ----------
-        available : mapping of str to int
-            What its credit would let it take.
-
-        Notes
-        -----
         Every channel has an equal part of the time; what one does not need goes to the others.
         """
         wanting = {channel: nbytes for channel, nbytes in available.items() if nbytes > 0}

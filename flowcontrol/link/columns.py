@@ -21,19 +21,7 @@ RESERVED = (CHANNEL, SENDER)
 def check_columns(place: str, schema: StructType, key: Sequence[str] | None) -> None:
     """Refuse columns that a link cannot carry.
 
-    Parameters
-    ----------
-    place : str
-        The link, for the message.
-    schema : StructType
-        Of the rows.
-    key : sequence of str or None
-        Columns that route a row.
-
-    Raises
-    ------
-    LinkError
-        Naming everything that is wrong.
+    Raises LinkError: naming everything that is wrong.
     """
     wrong = [*_wrong_names(schema.fieldNames()), *_wrong_types(schema)]
     missing = [name for name in key or () if name not in schema.fieldNames()]

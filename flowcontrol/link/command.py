@@ -21,10 +21,7 @@ Act = Callable[[argparse.Namespace], Iterator[str]]
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add the commands; each sets ``act``, a function that yields the lines to print.
 
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Of ``flowcontrol link``.
+    ``parser``: of ``flowcontrol link``.
     """
     parser.description = "Create, show, change, move or delete a link, or retire a member."
     commands = parser.add_subparsers(required=True, metavar="ACTION")

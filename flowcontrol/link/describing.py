@@ -23,18 +23,10 @@ UNSET = "none"
 def describe(storage: Storage) -> dict[str, Any]:
     """Return a link as plain JSON.
 
-    Returns
-    -------
-    dict
-        ``path``; ``settings``, with ``columns`` in place of Spark's schema; ``senders`` and
-        ``receivers``, each with its name, state, rows, backlog (rows, bytes) and the seconds since
-        its last commit, receivers with the watermark of a link with event time; ``disk_bytes`` of
-        the two tables.
-
-    Raises
-    ------
-    LinkError
-        If there is no link.
+    Returns ``path``; ``settings``, with ``columns`` in place of Spark's schema; ``senders`` and
+    ``receivers``, each with its name, state, rows, backlog (rows, bytes) and the seconds since its
+    last commit, receivers with the watermark of a link with event time; ``disk_bytes`` of the two
+    tables. Raises LinkError if there is no link.
     """
     found = figures_of(storage)
     settings = read_settings(storage)

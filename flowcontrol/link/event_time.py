@@ -44,19 +44,9 @@ def milliseconds(seconds: float) -> int:
 def check_event_column(place: str, column: str | None, types: Mapping[str, str]) -> None:
     """Refuse rows without the column of event time.
 
-    Parameters
-    ----------
-    place : str
-        The link, for the message.
-    column : str or None
-        Its ``event_time_column``.
-    types : mapping of str to str
-        Spark's name of the type of each column.
+    ``types``: spark's name of the type of each column.
 
-    Raises
-    ------
-    LinkError
-        If it is missing, or is not a time.
+    Raises LinkError if it is missing, or is not a time.
     """
     if column is None:
         return
@@ -76,15 +66,7 @@ def check_event_column(place: str, column: str | None, types: Mapping[str, str])
 class EventTimes:
     """The watermark of each channel of a member, from the event times of what it has noted.
 
-    Parameters
-    ----------
-    settings : LinkSettings
-        The link's.
-
-    Attributes
-    ----------
-    column : str or None
-        Whose times these are; None: the link has no event time, and nothing is noted.
+    ``column``: whose times these are; None: the link has no event time, and nothing is noted.
     """
 
     def __init__(self, settings: LinkSettings) -> None:
@@ -116,14 +98,8 @@ class EventTimes:
     def probe(self, channel: Hashable, now: int, *, has_rows: bool = False) -> None:
         """Advance a channel's watermark, and find out whether it is idle.
 
-        Parameters
-        ----------
-        channel : hashable
-            Which one.
-        now : int
-            Unix time, ms.
-        has_rows : bool, default False
-            Whether there are rows to read: then it is not idle, however long they wait.
+        - ``now``: Unix time, ms.
+        - ``has_rows``: whether there are rows to read: then it is not idle, however long they wait.
         """
         own = self.of(channel)
         if has_rows:
@@ -179,33 +155,21 @@ class EventTimes:
 
 
 class Progress(NamedTuple):
-    """How far a sender is, as a receiver sees it.
+    """How far a sender is, as a receiver sees it."""
 
-    Attributes
-    ----------
-    watermark : int
-        The largest of its channels', ms, since it speaks for all that the sender has put into
-        them; MIN_TIME before the first.
-    is_idle : bool
-        Whether all of its channels are.
-    is_finished : bool
-        Whether no more rows come.
-    """
-
+    # The largest of its channels', ms, since it speaks for all that the sender has put into them;
+    # MIN_TIME before the first.
     watermark: int
-    is_idle: bool
-    is_finished: bool = False
+    is_idle: bool  # Whether all of its channels are
+    is_finished: bool = False  # Whether no more rows come
 
 
 def progress_of(channels: Iterable[tuple[int, bool]], *, is_finished: bool = False) -> Progress:
     """Return how far a sender is.
 
-    Parameters
-    ----------
-    channels : iterable of (int, bool)
-        Watermark of each of its channels, ms, MIN_TIME before the first, and whether it is idle.
-    is_finished : bool, default False
-        Whether no more rows come.
+    - ``channels``: watermark of each of its channels, ms, MIN_TIME before the first, and whether it
+      is idle.
+    - ``is_finished``: whether no more rows come.
     """
     own = list(channels)
     watermark = max((watermark for watermark, _ in own), default=MIN_TIME)
@@ -215,13 +179,9 @@ def progress_of(channels: Iterable[tuple[int, bool]], *, is_finished: bool = Fal
 def ahead_of_others(senders: Mapping[int, Progress], align_s: float | None) -> frozenset[int]:
     """Return the senders that get no credit: they are too far ahead of the slowest.
 
-    Parameters
-    ----------
-    senders : mapping of int to Progress
-        By number. Those that are idle, have finished, or have no watermark yet do not count; the
-        slowest is never among the ones returned.
-    align_s : float or None
-        How far ahead one may be, s; None: as far as it likes.
+    - ``senders``: by number. Those that are idle, have finished, or have no watermark yet do not
+      count; the slowest is never among the ones returned.
+    - ``align_s``: how far ahead one may be, s; None: as far as it likes.
     """
     if align_s is None:
         return frozenset()
@@ -235,29 +195,18 @@ def ahead_of_others(senders: Mapping[int, Progress], align_s: float | None) -> f
 
 
 class Held(NamedTuple):
-    """The watermark of a receiver, and what holds it back.
+    """The watermark of a receiver, and what holds it back."""
 
-    Attributes
-    ----------
-    watermark : int or None
-        Ms; None before the first.
-    by : frozenset of int
-        Places of the channels that hold it back: those that count and are the slowest.
-    """
-
-    watermark: int | None
+    watermark: int | None  # Ms; None before the first
+    # Places of the channels that hold it back: those that count and are the slowest.
     by: frozenset[int]
 
 
 def receiver_watermark(channels: Iterable[tuple[int, bool]], before: int | None) -> Held:
     """Return the watermark of a receiver: that of its valve over all channels that it reads.
 
-    Parameters
-    ----------
-    channels : iterable of (int, bool)
-        Watermark of each, ms, MIN_TIME before the first, and whether it is idle.
-    before : int or None
-        Its last watermark, ms: it never falls, and a channel behind it does not count.
+    - ``channels``: watermark of each, ms, MIN_TIME before the first, and whether it is idle.
+    - ``before``: its last watermark, ms: it never falls, and a channel behind it does not count.
     """
     own, last = list(channels), MIN_TIME if before is None else before
     if not own:

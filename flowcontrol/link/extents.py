@@ -21,36 +21,19 @@ on as it was read, without a copy."""
 
 
 class FileRows(NamedTuple):
-    """Rows of one file, in order, with what is needed to verify them.
+    """Rows of one file, in order, with what is needed to verify them."""
 
-    Attributes
-    ----------
-    path : str
-        Relative to the exchange log.
-    nbytes : int
-        Size of the file.
-    footer : tuple[int, int]
-        Size and digest of the file's end.
-    """
-
-    path: str
+    path: str  # Relative to the exchange log
     first_row: int
     rows: int
-    nbytes: int
-    footer: tuple[int, int]
+    nbytes: int  # Size of the file
+    footer: tuple[int, int]  # Size and digest of the file's end
 
 
 class LinkPartition(InputPartition):
     """Rows that one task of a micro-batch reads.
 
-    Parameters
-    ----------
-    number : int
-        Which.
-    rows : int
-        Rows according to the batch's offsets.
-    extents : list of FileRows
-        The rows' files, in the order in which they are read.
+    ``extents``: the rows' files, in the order in which they are read.
     """
 
     def __init__(self, number: int, rows: int, extents: list[FileRows]) -> None:
@@ -61,15 +44,7 @@ class LinkPartition(InputPartition):
 def share_out(
     channels: Sequence[tuple[int, list[FileRows]]], partitions: int
 ) -> list[LinkPartition]:
-    """Distribute channels over partitions of about equal size, each channel whole and in order.
-
-    Parameters
-    ----------
-    channels : sequence of (int, list of FileRows)
-        Per channel of the batch, its rows according to the offsets, and their files.
-    partitions : int
-        Most partitions to make.
-    """
+    """Distribute channels over partitions of about equal size, each channel whole and in order."""
     loads = [0] * max(1, min(partitions, len(channels)))
     extents: list[list[FileRows]] = [[] for _ in loads]
     for rows, own in sorted(channels, key=lambda channel: -channel[0]):
@@ -88,11 +63,8 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition with the columns of a schema.
 
-    Raises
-    ------
-    LinkError
-        If a file is missing or damaged, or the files do not hold as many rows as the batch's
-        offsets say; then nothing was yielded.
+    Raises LinkError if a file is missing or damaged, or the files do not hold as many rows as the
+    batch's offsets say; then nothing was yielded.
     """
     listed = sum(extent.rows for extent in partition.extents)
     if listed != partition.rows:

@@ -52,10 +52,7 @@ def unread_of(found: LinkSnapshot, *, sender: str = "", receiver: str = "") -> l
 def check_not_running(storage: Storage, what: str) -> None:
     """Refuse to go on while queries use the link.
 
-    Raises
-    ------
-    LinkError
-        Naming those that have just committed.
+    Raises LinkError: naming those that have just committed.
     """
     running = running_of(figures_of(storage))
     if running:

@@ -17,23 +17,11 @@ if TYPE_CHECKING:
 def finish_sender(storage: Storage, name: str) -> None:
     """Take a sender's place and release what it has left; return when all receivers have read it.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    name : str
-        Of a sender that is there.
-
-    Raises
-    ------
-    LinkError
-        If no receiver is there to read, or the sender's query is started meanwhile.
-
-    Notes
-    -----
     Rows that are in the log were promised to every receiver, whatever becomes of their sender. What
     releases them is the sender's own start, here without rows to write. A kill leaves what a kill
     of the sender would: the next call, or a start of its query, goes on.
+
+    Raises LinkError if no receiver is there to read, or the sender's query is started meanwhile.
     """
     view, settings = LinkLedgerView(storage.child("ledger")), read_settings(storage)
     view.refresh()

@@ -28,27 +28,12 @@ Takes = Mapping[Channel, tuple[int, int]]
 class LinkInput:
     """A receiver's channels and their gate.
 
-    Parameters
-    ----------
-    settings : LinkSettings
-        The link's.
-    log : LinkLog
-        The exchange log.
-    channels : list of int
-        Those that the receiver reads of each sender, in order.
-
-    Attributes
-    ----------
-    numbers : dict of (int, int) to int
-        Number in the gate of each channel, in the order in which they were added.
-    begin, end : dict of str to list of int
-        Begin and end of the last batch that was decided.
-    origin : dict of str to list of int
-        Where the receiver began to read each sender's channels.
-    times : EventTimes
-        The watermark of each channel, of the messages that are consumed.
-    paused : frozenset of int
-        Senders that get no credit: they are ahead of the others in event time.
+    - ``channels``: those that the receiver reads of each sender, in order.
+    - ``numbers``: number in the gate of each channel, in the order in which they were added.
+    - ``begin``, ``end``: begin and end of the last batch that was decided.
+    - ``origin``: where the receiver began to read each sender's channels.
+    - ``times``: the watermark of each channel, of the messages that are consumed.
+    - ``paused``: senders that get no credit: they are ahead of the others in event time.
     """
 
     def __init__(self, settings: LinkSettings, log: LinkLog, channels: list[int]) -> None:
@@ -138,12 +123,8 @@ class LinkInput:
     def resize(self, pace: Pace, released: Mapping[Channel, int]) -> None:
         """Give the gate the floating buffers for a batch that keeps the receiver busy.
 
-        Parameters
-        ----------
-        pace : Pace
-            What the receiver needs.
-        released : mapping of (int, int) to int
-            Messages of each channel that are released: what the gate has no buffer for waits.
+        ``released``: messages of each channel that are released: what the gate has no buffer for
+        waits.
         """
         settings, gate = self._settings, self._gate
         self.reach(released)
@@ -237,15 +218,7 @@ class LinkInput:
             self._gate.consume(number, done)
 
     def align(self, senders: Iterable[Sender], finished: Container[int] = ()) -> None:
-        """Advance the watermarks by what is consumed, and pause who is too far ahead.
-
-        Parameters
-        ----------
-        senders : iterable of Sender
-            As the ledger has them.
-        finished : container of int
-            Senders that hold nobody back: nothing more of them is read.
-        """
+        """Advance the watermarks by what is consumed, and pause who is too far ahead."""
         self.paused = frozenset()
         if self.times.column is None:
             return
@@ -276,23 +249,7 @@ class LinkInput:
     ) -> tuple[int, int]:
         """Take rows of a channel within a budget, and a buffer for each message.
 
-        Parameters
-        ----------
-        channel : (int, int)
-            The channel.
-        reach : int
-            Message before which it may be read.
-        budget : int
-            Bytes that may be read.
-        released : int
-            Messages that its sender has released.
-        least : int, default 0
-            Rows to take however large they are.
-
-        Returns
-        -------
-        (int, int)
-            Rows and bytes.
+        Returns rows and bytes.
         """
         log, position = self._log.channel(*channel), self._position(channel)
         taken = take_rows(log, position, reach, budget, least=least)
@@ -361,28 +318,18 @@ class LinkInput:
 
 
 class Taken(NamedTuple):
-    """What a batch reads of a channel.
-
-    Attributes
-    ----------
-    messages : int
-        Number of the message after the last one that it touches.
-    """
+    """What a batch reads of a channel."""
 
     rows: int
     nbytes: int
-    messages: int
+    messages: int  # Number of the message after the last one that it touches
 
 
 def unread_bytes(log: ChannelLog, position: int, reach: int) -> int:
     """Return the bytes of the rows from a record on that end before a message.
 
-    Parameters
-    ----------
-    position : int
-        Number of the first record that was not read.
-    reach : int
-        Number of the message; it is not read.
+    - ``position``: number of the first record that was not read.
+    - ``reach``: number of the message; it is not read.
     """
     first = log.holding(position)
     if first >= reach:
@@ -396,16 +343,9 @@ def unread_bytes(log: ChannelLog, position: int, reach: int) -> int:
 def take_rows(log: ChannelLog, position: int, reach: int, budget: int, *, least: int = 0) -> Taken:
     """Return how many rows fit into a budget.
 
-    Parameters
-    ----------
-    position : int
-        Number of the first record that was not read.
-    reach : int
-        Number of the message before which the last row must end.
-    budget : int
-        Most bytes of all rows; what :func:`unread_bytes` says takes all.
-    least : int, default 0
-        Rows of the first message to take however large they are.
+    - ``position``: number of the first record that was not read.
+    - ``reach``: number of the message before which the last row must end.
+    - ``budget``: most bytes of all rows; what :func:`unread_bytes` says takes all.
     """
     start, left, number = position, budget, log.holding(position)
     touched = min(number, reach)

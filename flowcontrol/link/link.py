@@ -475,10 +475,7 @@ def _parallelism(spark: SparkSession) -> int:
 def open_link(path: str | Path) -> Link:
     """Open the link in a folder.
 
-    Raises
-    ------
-    LinkError
-        If there is none.
+    Raises LinkError if there is none.
     """
     if read_settings(Storage(path)) is None:
         raise LinkError(

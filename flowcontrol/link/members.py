@@ -17,45 +17,22 @@ SETTINGS = "settings/link"
 
 
 class Sender(NamedTuple):
-    """A sender, as its newest commit to the ledger describes it.
+    """A sender, as its newest commit to the ledger describes it."""
 
-    Attributes
-    ----------
-    name : str
-        As its query calls it.
-    number : int
-        In the ledger's rows.
-    released : list of int, shape (channels,)
-        Messages that may be read.
-    written : list of int, shape (channels,)
-        Messages that are in the log.
-    records : list of int, shape (channels,)
-        Records in them.
-    detached : list of str
-        Receivers that it no longer waits for.
-    trimmed : list of int
-        Messages that it may trim from the log without checking for new receivers.
-    is_removed : bool
-        Whether it was retired: all of its rows were read, and none follow.
-    channels : int
-        Into how many it writes; the lists are as long as the link has channels, which may be more
-        by now: then the sender writes into the others from its next source batch on.
-    floating : int or None
-        Floating buffers of its output pool; None before it has stated any.
-    watermarks : tuple of int or None
-        Of what it has written into each channel, ms; empty without event time.
-    """
-
-    name: str
-    number: int
-    released: list[int]
-    written: list[int]
-    records: list[int]
-    detached: list[str]
-    trimmed: list[int]
-    is_removed: bool = False
+    name: str  # As its query calls it
+    number: int  # In the ledger's rows
+    released: list[int]  # Messages that may be read (shape (channels,))
+    written: list[int]  # Messages that are in the log (shape (channels,))
+    records: list[int]  # Records in them (shape (channels,))
+    detached: list[str]  # Receivers that it no longer waits for
+    trimmed: list[int]  # Messages that it may trim from the log without checking for new receivers
+    is_removed: bool = False  # Whether it was retired: all of its rows were read, and none follow
+    # Into how many it writes; the lists are as long as the link has channels, which may be more by
+    # now: then the sender writes into the others from its next source batch on.
     channels: int = 0
+    # Floating buffers of its output pool; None before it has stated any.
     floating: int | None = None
+    # Of what it has written into each channel, ms; empty without event time.
     watermarks: tuple[int | None, ...] = ()
 
 
@@ -68,29 +45,17 @@ class ChannelCursors(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """A receiver, as its newest commit to the ledger describes it.
+    """A receiver, as its newest commit to the ledger describes it."""
 
-    Attributes
-    ----------
-    group : str
-        Its name; receivers of one name share the rows between them.
-    channels : list of int
-        The channels that it reads.
-    announced, sent, consumed : dict of int to list of int
-        Per sender, credits and messages of each of its channels.
-    member : str
-        Its application id. It stays when a receiver of all channels takes more channels over.
-    pace : Pace
-        What it needs to keep busy.
-    """
-
-    group: str
-    channels: list[int]
+    group: str  # Its name; receivers of one name share the rows between them
+    channels: list[int]  # The channels that it reads
+    # Per sender, credits and messages of each of its channels.
     announced: dict[int, list[int]]
     sent: dict[int, list[int]]
     consumed: dict[int, list[int]]
+    # Its application id. It stays when a receiver of all channels takes more channels over.
     member: str = ""
-    pace: Pace = Pace()
+    pace: Pace = Pace()  # What it needs to keep busy
 
     def cursors(self, sender: int, channel: int) -> ChannelCursors:
         """Return how far it is with a channel that it reads; 0 if it does not know the sender."""
@@ -104,10 +69,7 @@ class Receiver(NamedTuple):
 def check_name(kind: str, name: str) -> str:
     """Return a sender's or receiver's name.
 
-    Raises
-    ------
-    LinkError
-        If it cannot be part of a file's name.
+    Raises LinkError if it cannot be part of a file's name.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise LinkError(
@@ -120,10 +82,7 @@ def check_name(kind: str, name: str) -> str:
 def check_unshared(view: LinkLedgerView, group: str, member: str, channels: list[int]) -> None:
     """Refuse channels that another receiver of the same name reads.
 
-    Raises
-    ------
-    LinkError
-        Naming both.
+    Raises LinkError: naming both.
     """
     for other in receivers_of(view):
         shared = set(other.channels) & set(channels)
@@ -140,10 +99,7 @@ def check_attached(
 ) -> None:
     """Refuse a receiver that a sender has cut off.
 
-    Raises
-    ------
-    DetachedError
-        Naming both.
+    Raises DetachedError: naming both.
     """
     for sender in senders:
         if group in sender.detached:
@@ -157,10 +113,7 @@ def check_attached(
 def remove_member(ledger: LinkLedger) -> None:
     """Commit, as the receiver, that it was removed; its cursors are kept.
 
-    Raises
-    ------
-    FencedError
-        If another process has taken its place since the ledger was claimed.
+    Raises FencedError if another process has taken its place since the ledger was claimed.
     """
     latest = ledger.latest
     if latest is None:
@@ -239,10 +192,7 @@ def receivers_of(view: LinkLedgerView) -> list[Receiver]:
 def check_kept(view: LinkLedgerView, group: str, member: str) -> None:
     """Refuse a receiver that was removed from the link.
 
-    Raises
-    ------
-    RemovedError
-        Saying how it comes back.
+    Raises RemovedError: saying how it comes back.
     """
     own = view.members.get(member)
     removed = [
@@ -278,17 +228,7 @@ Consumed = dict[str, list[int]]
 
 
 def consumed_of(receivers: Iterable[Receiver], sender: int, channels: int) -> Consumed:
-    """Return how far every receiver is with a sender's channels; 0 where none of its queries reads.
-
-    Parameters
-    ----------
-    receivers : iterable of Receiver
-        As the ledger has them.
-    sender : int
-        Index of the sender.
-    channels : int
-        Of the sender.
-    """
+    """Return how far each receiver is with a sender's channels; 0 where no query of it reads."""
     found: Consumed = {}
     for receiver in receivers:
         own = found.setdefault(receiver.group, [0] * channels)
@@ -301,12 +241,7 @@ def consumed_of(receivers: Iterable[Receiver], sender: int, channels: int) -> Co
 def pacing(consumed: Consumed, *, detaches: bool) -> Consumed:
     """Return the receivers whose buffers hold the sender up.
 
-    Parameters
-    ----------
-    consumed : dict of str to list of int
-        Receivers that are attached.
-    detaches : bool
-        Whether a slow one is cut off: then the fastest sets the pace, else all do.
+    ``detaches``: whether a slow one is cut off: then the fastest sets the pace, else all do.
     """
     if not detaches or len(consumed) < 2:
         return consumed

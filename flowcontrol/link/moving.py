@@ -38,18 +38,10 @@ COPYING = "moving.json"
 def move(storage: Storage, target: Storage, *, force: bool = False) -> int:
     """Move a link to another folder; return the bytes that were copied.
 
-    Parameters
-    ----------
-    storage, target : Storage
-        Its folder, and the new one, which must be empty or not exist.
-    force : bool, default False
-        Cut off members that run.
+    ``storage``, ``target``: its folder, and the new one, which must be empty or not exist.
 
-    Raises
-    ------
-    LinkError
-        If there is no link, members run, the new folder holds something else, or the link is on
-        its way to another one. Nothing is changed then.
+    Raises LinkError if there is no link, members run, the new folder holds something else, or the
+    link is on its way to another one. Nothing is changed then.
     """
     if str(storage) == str(target) or str(target).startswith(f"{storage}/"):
         raise LinkError(f"{target}: this is the link's own folder, or lies in it: name another")
@@ -122,17 +114,9 @@ def _is_begun(target: Storage, made: LinkSettings) -> bool:
 def delete(storage: Storage, *, force: bool = False) -> None:
     """Delete a link with all that it holds.
 
-    Parameters
-    ----------
-    storage : Storage
-        Its folder.
-    force : bool, default False
-        Also if rows are unread or members run.
+    ``force``: also if rows are unread or members run.
 
-    Raises
-    ------
-    LinkError
-        If there is no link; without ``force`` if rows are unread or members run.
+    Raises LinkError if there is no link; without ``force`` if rows are unread or members run.
     """
     text = _text_of(storage)
     name, _ = notice_of(text) or ("", None)

@@ -34,21 +34,11 @@ def find(
 ) -> LinkSettings | None:
     """Return the existing link, or create one if anything about it is given; else None.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    given : mapping of str to object
-        Settings that were given; None for those left to the link.
-    schema : str
-        Spark's JSON of the rows' columns; empty if not given.
-    evolve : bool, default False
-        Let the link take columns that it does not have yet.
+    - ``given``: settings that were given; None for those left to the link.
+    - ``schema``: spark's JSON of the rows' columns; empty if not given.
+    - ``evolve``: let the link take columns that it does not have yet.
 
-    Raises
-    ------
-    LinkError
-        If the link has other settings or columns, or the folder holds something else.
+    Raises LinkError if the link has other settings or columns, or the folder holds something else.
     """
     is_stated = bool(schema) or any(value is not None for value in given.values())
     if not is_stated and read_made(storage) is None:
@@ -60,10 +50,7 @@ def find(
 def check_free(storage: Storage) -> None:
     """Refuse a folder that holds something other than a link.
 
-    Raises
-    ------
-    LinkError
-        Naming what was found.
+    Raises LinkError: naming what was found.
     """
     found = sorted(name for name in storage.names() if not name.startswith(f"{FILE}."))
     if not found or FILE in found:
@@ -87,26 +74,11 @@ def agree(
 ) -> LinkSettings:
     """Create the link, or verify that the existing one matches.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    given : mapping of str to object
-        Settings that were given; None for those left to the link.
-    schema : str
-        Spark's JSON of the rows' columns; empty if not given.
-    evolve : bool, default False
-        Let the link take the columns that it does not have yet.
+    - ``given``: settings that were given; None for those left to the link.
+    - ``schema``: spark's JSON of the rows' columns; empty if not given.
+    - ``evolve``: let the link take the columns that it does not have yet.
 
-    Returns
-    -------
-    LinkSettings
-        Those of the link in the folder.
-
-    Raises
-    ------
-    LinkError
-        If the existing link has other settings or columns.
+    Raises LinkError if the existing link has other settings or columns.
     """
     said = {name: value for name, value in check(str(storage), given).items() if value is not None}
     for _ in range(ATTEMPTS):

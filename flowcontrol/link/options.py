@@ -19,47 +19,23 @@ LOOK_EVERY_S = 0.05
 
 @dataclass(frozen=True)
 class ReceiverOptions:
-    """Options of a receiver.
+    """Options of a receiver."""
 
-    Attributes
-    ----------
-    storage : Storage
-        The link's folder.
-    name : str
-        The receiver's.
-    channels : tuple of int or None
-        Those that it reads; None: all.
-    target_s : float or None
-        How long a micro-batch should take; None: what the link says.
-    partitions : int or None
-        Most tasks of a batch; None: a task a channel.
-    reset : bool
-        Whether a new checkpoint may go on where the ledger says that the receiver is.
-    from_start : bool
-        Whether a new receiver must begin at the first row.
-    wait_s : float
-        How long to wait for a link without columns.
-    ignores_new_columns : bool
-        Whether rows with columns that came later are read without them.
-    """
-
-    storage: Storage
-    name: str
-    channels: tuple[int, ...] | None
-    target_s: float | None
-    partitions: int | None
-    reset: bool
-    from_start: bool
-    wait_s: float
-    ignores_new_columns: bool
+    storage: Storage  # The link's folder
+    name: str  # The receiver's
+    channels: tuple[int, ...] | None  # Those that it reads; None: all
+    target_s: float | None  # How long a micro-batch should take; None: what the link says
+    partitions: int | None  # Most tasks of a batch; None: a task a channel
+    reset: bool  # Whether a new checkpoint may go on where the ledger says that the receiver is
+    from_start: bool  # Whether a new receiver must begin at the first row
+    wait_s: float  # How long to wait for a link without columns
+    ignores_new_columns: bool  # Whether rows with columns that came later are read without them
 
     def settings(self) -> LinkSettings:
         """Return the link's settings, waiting for a link that no sender has begun.
 
-        Raises
-        ------
-        LinkError
-            If there is none within the stated time, or it has not the channels asked for.
+        Raises LinkError if there is none within the stated time, or it has not the channels asked
+        for.
         """
         until = time.monotonic() + self.wait_s
         while True:
@@ -88,10 +64,7 @@ class ReceiverOptions:
 def read_options(options: Mapping[str, str]) -> ReceiverOptions:
     """Read the options of a receiver, names in any case.
 
-    Raises
-    ------
-    LinkError
-        Naming everything that is wrong.
+    Raises LinkError: naming everything that is wrong.
     """
     given = {key.lower(): value for key, value in options.items()}
     if not given.get("path"):

@@ -18,32 +18,13 @@ from flowcontrol.protocol.network.free_running import OutputPool
 class LinkOutput:
     """A sender's channels and their output pool, as its last commit left them.
 
-    Parameters
-    ----------
-    settings : LinkSettings
-        The link's.
-    index : int
-        Of the sender.
-    ledger : LinkLedger
-        The sender's, up to date.
-    log : LinkLog
-        The exchange log, up to date.
-
-    Attributes
-    ----------
-    channels : int
-        Into how many it writes; the link may have more by now.
-    released : list of int
-        Messages of each channel that receivers may read.
-    trimmed : list of int
-        Messages of each channel that the last commit announced as trimmed.
-    detached : list of str
-        Receivers that are cut off.
-    barrier : list of int
-        Messages of the first channels that all must have consumed before the next batch is
-        written: since then rows of one key go to another channel. Empty without one.
-    times : EventTimes
-        The watermark of each channel.
+    - ``channels``: into how many it writes; the link may have more by now.
+    - ``released``: messages of each channel that receivers may read.
+    - ``trimmed``: messages of each channel that the last commit announced as trimmed.
+    - ``detached``: receivers that are cut off.
+    - ``barrier``: messages of the first channels that all must have consumed before the next batch
+      is written: since then rows of one key go to another channel. Empty without one.
+    - ``times``: the watermark of each channel.
     """
 
     def __init__(
@@ -122,13 +103,7 @@ class LinkOutput:
                     break
 
     def resize(self, away_s: float) -> None:
-        """Give the pool what keeps its receivers busy, within its bounds.
-
-        Parameters
-        ----------
-        away_s : float
-            How long this sender releases nothing, as it writes a source batch, s.
-        """
+        """Give the pool what keeps its receivers busy, within its bounds."""
         paces: dict[str, list[Pace]] = {}
         for receiver in receivers_of(self.ledger):
             if receiver.group not in self.detached:
@@ -209,15 +184,7 @@ class LinkOutput:
     def rows(
         self, rows: Sequence[int], nbytes: Sequence[int], task: dict[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the ledger's row of each channel.
-
-        Parameters
-        ----------
-        rows, nbytes : sequence of int
-            What the source batch adds to each channel.
-        task : dict
-            State of the sender, written into the first row.
-        """
+        """Return the ledger's row of each channel."""
         return [
             {
                 "sender": self.index,

@@ -43,26 +43,11 @@ SMALLEST_PIECE = 64 << 10
 class PackRows:
     """The function that ``mapInArrow`` runs over the rows of a source batch.
 
-    Parameters
-    ----------
-    storage : Storage
-        The exchange log.
-    sender : int
-        Index of the sender.
-    buffer_bytes : int
-        Size of a message, bytes.
-    hold_bytes : int, default 64 MiB
-        Rows to hold before a file is written.
-    names : sequence of str, optional
-        Of the columns, where the rows come under others.
-    channels : int, optional
-        Channels to spread rows over that have no key. By default a column says which channel a
-        row belongs to.
-
-    Attributes
-    ----------
-    event_time_column : str or None
-        Column whose latest value is noted of every piece.
+    - ``buffer_bytes``: size of a message, bytes.
+    - ``names``: of the columns, where the rows come under others.
+    - ``channels``: channels to spread rows over that have no key. By default a column says which
+      channel a row belongs to.
+    - ``event_time_column``: column whose latest value is noted of every piece.
     """
 
     def __init__(
@@ -161,17 +146,10 @@ UNITS_A_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 def latest_times(column: pa.ChunkedArray, firsts: Sequence[int]) -> list[int | None]:
     """Return the latest event time of each of some runs of rows, ms since 1970.
 
-    Parameters
-    ----------
-    column : pyarrow.ChunkedArray
-        Timestamps, dates, or whole ms; null: the row has none.
-    firsts : sequence of int
-        First row of each run, rising; each ends where the next one begins.
+    - ``column``: timestamps, dates, or whole ms; null: the row has none.
+    - ``firsts``: first row of each run, rising; each ends where the next one begins.
 
-    Returns
-    -------
-    list of int or None
-        None where no row has one.
+    Returns None where no row has one.
     """
     kind = column.type
     days = pa.types.is_date32(kind)
@@ -216,8 +194,6 @@ def spread(table: pa.Table, channels: int) -> tuple[pa.Table, list[int], list[in
 def row_bytes(table: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the size of every row in Arrow's memory, bytes.
 
-    Notes
-    -----
     Exact for columns of fixed width, text and bytes (4 bytes of offset each); rows of nested
     columns share their column's size evenly.
     """

@@ -40,18 +40,11 @@ MOST_GROWTH = 8.0
 
 
 class Pace(NamedTuple):
-    """What a receiver needs to keep busy.
+    """What a receiver needs to keep busy."""
 
-    Attributes
-    ----------
-    batch_bytes : float
-        A batch of which the fixed cost is a small part, bytes; 0 as long as nothing is known.
-    byte_s : float
-        What a byte takes, s.
-    """
-
+    # A batch of which the fixed cost is a small part, bytes; 0 as long as nothing is known.
     batch_bytes: float = 0.0
-    byte_s: float = 0.0
+    byte_s: float = 0.0  # What a byte takes, s
 
     def to_json(self) -> list[float]:
         """Return what the ledger keeps."""
@@ -61,18 +54,10 @@ class Pace(NamedTuple):
 class PaceMeter:
     """Learns a receiver's pace from its batches.
 
-    Parameters
-    ----------
-    target_s : float or None
-        How long a batch should take: then it holds no more than that. Without one it is meant to
-        take :data:`LONGEST_S` at most.
-
-    Attributes
-    ----------
-    target_s : float or None
-        The target, which may change.
-    pace : Pace
-        What is known so far.
+    - ``target_s``: how long a batch should take: then it holds no more than that. Without one it is
+      meant to take :data:`LONGEST_S` at most.
+    - ``target_s``: the target, which may change.
+    - ``pace``: what is known so far.
     """
 
     def __init__(self, target_s: float | None) -> None:
@@ -104,12 +89,7 @@ class PaceMeter:
 def wanted_bytes(paces: Mapping[str, Iterable[Pace]], away_s: float) -> float:
     """Return what the pool of a sender should hold, bytes.
 
-    Parameters
-    ----------
-    paces : mapping of str to iterable of Pace
-        Of each receiver, that of each of its queries: they read at the same time.
-    away_s : float
-        How long the sender releases nothing, as it writes, s.
+    ``paces``: of each receiver, that of each of its queries: they read at the same time.
     """
     return max((sum(_needs(pace, away_s) for pace in own) for own in paces.values()), default=0.0)
 
@@ -121,16 +101,8 @@ def _needs(pace: Pace, away_s: float) -> float:
 def resized(settings: LinkSettings, now: int, wanted: float, *, is_short: bool) -> int:
     """Return the floating buffers that a link's pool, or gate, has next.
 
-    Parameters
-    ----------
-    settings : LinkSettings
-        Its bounds.
-    now : int
-        Floating buffers that it has.
-    wanted : float
-        What it should hold, bytes.
-    is_short : bool
-        As :func:`next_floating` has it.
+    - ``wanted``: what it should hold, bytes.
+    - ``is_short``: as :func:`next_floating` has it.
     """
     least, most = settings.floating_buffers, settings.most_floating
     return next_floating(now, least, most, settings.floating_for(wanted), is_short=is_short)
@@ -139,16 +111,7 @@ def resized(settings: LinkSettings, now: int, wanted: float, *, is_short: bool) 
 def next_floating(now: int, least: int, most: int, wanted: int, *, is_short: bool) -> int:
     """Return the floating buffers that a pool has next.
 
-    Parameters
-    ----------
-    now : int
-        Those that it has.
-    least, most : int
-        Its bounds.
-    wanted : int
-        What the throughput asks for.
-    is_short : bool
-        Whether messages wait for a buffer: a pool that suffices does not grow.
+    ``is_short``: whether messages wait for a buffer: a pool that suffices does not grow.
     """
     wanted = max(least, min(most, wanted))
     if abs(wanted - now) <= HYSTERESIS * now and least <= now <= most:

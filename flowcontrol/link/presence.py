@@ -11,13 +11,7 @@ EVERY_S = 5.0
 
 
 class Presence:
-    """Asks now and then.
-
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    """
+    """Asks now and then."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -26,16 +20,10 @@ class Presence:
     def check(self, *, at_once: bool = False) -> None:
         """Refuse a link that was moved or deleted since it was opened.
 
-        Parameters
-        ----------
-        at_once : bool, default False
-            Look now: a member does so behind its claim, which a move that fences all members
-            before has not seen.
+        ``at_once``: look now: a member does so behind its claim, which a move that fences all
+        members before has not seen.
 
-        Raises
-        ------
-        LinkError
-            Saying what has become of it.
+        Raises LinkError: saying what has become of it.
         """
         now = time.monotonic()
         if not at_once and now - self._asked < EVERY_S:

@@ -28,31 +28,14 @@ OWN = ("link_id", "member")
 def publish_ledger(spark: SparkSession, storage: Storage, link_id: str, table: str) -> int:
     """Append the rows of a link's ledger that a table lacks.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        With Delta's extension and catalog.
-    storage : Storage
-        The ledger.
-    link_id : str
-        The link's; several links may share a table.
-    table : str
-        Name of the table, ``catalog.schema.table`` or shorter; it is made if it is not there.
-
-    Returns
-    -------
-    int
-        Rows appended.
-
-    Raises
-    ------
-    LinkError
-        If the table is there and is no such ledger.
-
-    Notes
-    -----
     Only one process at a time may publish a link: it reads which rows the table has and appends
     the others, as an application transaction numbered by the ledger's version, without MERGE.
+
+    - ``link_id``: the link's; several links may share a table.
+    - ``table``: name of the table, ``catalog.schema.table`` or shorter; it is made if it is not
+      there.
+
+    Raises LinkError if the table is there and is no such ledger.
     """
     from pyspark.sql import functions as F
 

@@ -58,30 +58,13 @@ NO_TARGET: dict[str, object] = {"rates": {}, "target_batch_s": None}
 class LinkReceiver:
     """One receiver of a link.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    settings : LinkSettings
-        The link's.
-    group : str
-        The receiver's name.
-    channels : list of int
-        Those that it reads, in order.
-    target_s : float or None
-        How long a batch should take.
-    columns : sequence of str, optional
-        Those that its query knows: rows with others are refused. By default none are.
-    has_own_target : bool, default False
-        Whether ``target_s`` was stated for this receiver; else it changes with the link's.
-    reads_all : bool, default False
-        Whether it takes over channels that the link gets later. ``channels`` are then those that
-        the link was made with: they are part of its application id, which stays.
-
-    Attributes
-    ----------
-    input : LinkInput
-        Its channels.
+    - ``channels``: those that it reads, in order.
+    - ``columns``: those that its query knows: rows with others are refused. By default none are.
+    - ``has_own_target``: whether ``target_s`` was stated for this receiver; else it changes with
+      the link's.
+    - ``reads_all``: whether it takes over channels that the link gets later. ``channels`` are then
+      those that the link was made with: they are part of its application id, which stays.
+    - ``input``: its channels.
     """
 
     def __init__(
@@ -175,18 +158,11 @@ class LinkReceiver:
         With ``reset`` that is where the last batch of the old one began, whether the sink has
         its rows or not: rather twice than never.
 
-        Parameters
-        ----------
-        reset : bool
-            Whether the receiver may have read before, or been removed.
-        from_start : bool, default False
-            Whether it must begin at the first row.
+        - ``reset``: whether the receiver may have read before, or been removed.
+        - ``from_start``: whether it must begin at the first row.
 
-        Raises
-        ------
-        LinkError
-            If the receiver has read before, or was removed, and ``reset`` was not asked for; or
-            if the first rows are gone.
+        Raises LinkError if the receiver has read before, or was removed, and ``reset`` was not
+        asked for; or if the first rows are gone.
         """
         own = self.input
         if not reset:
@@ -272,15 +248,7 @@ class LinkReceiver:
         Else a batch would get the part of the pool that the one before it left: what that one
         read would be free only with this one's decision.
 
-        Parameters
-        ----------
-        start : Cursors
-            Where the batch ended.
-
-        Returns
-        -------
-        bool
-            Whether senders will release more at once.
+        Returns whether senders will release more at once.
         """
         own = self.input
         if self._was_limited or own.filled(start) != own.filled(own.end):
@@ -312,21 +280,11 @@ class LinkReceiver:
     ) -> Cursors:
         """Return where the batch that begins at ``start`` ends; ``start`` itself if it must wait.
 
-        Parameters
-        ----------
-        start : Cursors
-            Where all before is read and in the sink.
-        is_over : bool, default False
-            Whether the query is ending: then nothing more is taken.
-        last : dict of str to list of int, optional
-            Where it ends: senders that are read so far hold no other back any more.
+        - ``is_over``: whether the query is ending: then nothing more is taken.
+        - ``last``: where it ends: senders that are read so far hold no other back any more.
 
-        Raises
-        ------
-        LinkError
-            If ``start`` is neither where the last decision ended nor where it began.
-        DetachedError
-            If a sender has cut this receiver off.
+        Raises LinkError if ``start`` is neither where the last decision ended nor where it began.
+        Raises DetachedError if a sender has cut this receiver off.
         """
         own = self.input
         check_kept(self.ledger, self.group, self.member)
@@ -423,10 +381,7 @@ class LinkReceiver:
     def extents(self, start: Cursors, end: Cursors) -> list[tuple[int, list[FileRows]]]:
         """Return rows and places of each channel of the batch between two cursors.
 
-        Raises
-        ------
-        LinkError
-            If some of it has been trimmed, or is missing.
+        Raises LinkError if some of it has been trimmed, or is missing.
         """
         crash_point(self.group, max(0, self.ledger.next_number - 1), CrashPoint.PLANNED)
         found = []

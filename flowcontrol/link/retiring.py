@@ -39,25 +39,10 @@ def _viewed(storage: Storage) -> LinkLedgerView:
 def remove_receiver(storage: Storage, group: str, *, force: bool = False) -> list[str]:
     """Remove a receiver with all of its queries: no sender waits for it any more.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    group : str
-        The receiver's name.
-    force : bool, default False
-        Also if it has rows to read.
+    ``force``: also if it has rows to read.
 
-    Returns
-    -------
-    list of str
-        The application ids that were removed.
-
-    Raises
-    ------
-    LinkError
-        If there is no such receiver; the known ones are named. If it has rows to read, or starts
-        at this moment.
+    Raises LinkError if there is no such receiver; the known ones are named. If it has rows to read,
+    or starts at this moment.
     """
     known = receivers_of(_viewed(storage))
     members = [one.member for one in known if one.group == group]
@@ -82,23 +67,10 @@ def remove_receiver(storage: Storage, group: str, *, force: bool = False) -> lis
 def remove_sender(storage: Storage, name: str, *, finish: bool = False) -> int:
     """Remove a sender all of whose rows are read; return the bytes of the files that went.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    name : str
-        The sender's name.
-    finish : bool, default False
-        Release in its place what it has left, and wait until receivers have read it.
-
-    Raises
-    ------
-    LinkError
-        If there is no such sender, a receiver has rows of it to read, or it starts at this moment.
-
-    Notes
-    -----
     The files of its last batch stay: by them a reader knows that nothing of the log is missing.
+
+    Raises LinkError if there is no such sender, a receiver has rows of it to read, or it starts at
+    this moment.
     """
     view = _viewed(storage)
     senders = [one for one in senders_of(view) if not one.is_removed]

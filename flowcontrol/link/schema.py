@@ -26,18 +26,10 @@ ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a link.
+    """Columns of a link."""
 
-    Attributes
-    ----------
-    schema : str
-        Spark's JSON of all of them; empty as long as nobody has brought any.
-    counts : tuple of int
-        How many there were in each version.
-    """
-
-    schema: str = ""
-    counts: tuple[int, ...] = ()
+    schema: str = ""  # Spark's JSON of all of them; empty as long as nobody has brought any
+    counts: tuple[int, ...] = ()  # How many there were in each version
 
     @property
     def fields(self) -> list[dict[str, Any]]:
@@ -80,15 +72,7 @@ def made_columns(schema: str) -> Columns:
 
 
 def columns_of(made: str, view: LinkLedgerView) -> Columns:
-    """Return a link's columns as its ledger has them.
-
-    Parameters
-    ----------
-    made : str
-        What the link was made with.
-    view : LinkLedgerView
-        The ledger.
-    """
+    """Return a link's columns as its ledger has them."""
     latest = view.members.get(COLUMNS)
     if latest is None:
         return made_columns(made)
@@ -98,27 +82,10 @@ def columns_of(made: str, view: LinkLedgerView) -> Columns:
 def agree_columns(storage: Storage, made: str, schema: str, *, evolve: bool) -> Columns:
     """Verify that a link carries these columns; add those that it lacks if asked to.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    made : str
-        What the link was made with.
-    schema : str
-        Spark's JSON of the rows' columns.
-    evolve : bool
-        Whether columns may be added.
+    ``evolve``: whether columns may be added.
 
-    Returns
-    -------
-    Columns
-        As the link has them now. Rows may lack columns that were added since the first version.
-
-    Raises
-    ------
-    LinkError
-        If a column has another type there, one of the first version is missing, or there are
-        others and none may be added.
+    Raises LinkError if a column has another type there, one of the first version is missing, or
+    there are others and none may be added.
     """
     create_ledger(storage.child("ledger"))
     for _ in range(ATTEMPTS):
@@ -166,23 +133,9 @@ def check_known(
 ) -> None:
     """Refuse rows with columns that a query does not know.
 
-    Parameters
-    ----------
-    view : LinkLedgerView
-        The link's ledger.
-    made : str
-        What the link was made with.
-    version : int
-        Of the rows.
-    known : sequence of str or None
-        Columns that the query has had since it started; None if it ignores others.
-    who : str
-        The receiver's name.
+    ``known``: columns that the query has had since it started; None if it ignores others.
 
-    Raises
-    ------
-    LinkError
-        Naming the columns.
+    Raises LinkError: naming the columns.
     """
     if known is None:
         return

@@ -40,16 +40,8 @@ two fifths of the time that a file of 100-byte rows took to write."""
 def codecs(table: pa.Table) -> str | dict[str, str]:
     """Return the codec of each column: none where a sample of text or bytes does not shrink.
 
-    Parameters
-    ----------
-    table : Table
-        Rows, one chunk a column.
-
-    Returns
-    -------
-    str or dict
-        As Parquet's writer takes it; one for all if there are nested columns, whose parts it would
-        want one by one.
+    As Parquet's writer takes it; one for all if there are nested columns, whose parts it would want
+    one by one.
     """
     if any(pa.types.is_nested(kind) for kind in table.schema.types):
         return CODEC
@@ -102,14 +94,8 @@ class _Sink:
 class SealedWriter:
     """Writes a file piece by piece.
 
-    Parameters
-    ----------
-    file : pyarrow.NativeFile
-        Open for writing; it stays open.
-    schema : pyarrow.Schema
-        Of all pieces.
-    compression : str or dict of str to str, optional
-        Codec, or that of each column: see :func:`codecs`.
+    - ``file``: open for writing; it stays open.
+    - ``compression``: codec, or that of each column: see :func:`codecs`.
     """
 
     def __init__(
@@ -166,23 +152,7 @@ class _Window:
 class SealedFile:
     """Reads pieces of a file.
 
-    Parameters
-    ----------
-    storage : Storage
-        The exchange log.
-    path : str
-        Of the file.
-    source : pyarrow.NativeFile
-        The file, open.
-    nbytes : int
-        Its size.
-    footer : (int, int)
-        Size and digest of its end.
-
-    Raises
-    ------
-    DamagedError
-        If the file's end is not what was written.
+    Raises DamagedError if the file's end is not what was written.
     """
 
     def __init__(
@@ -208,12 +178,8 @@ class SealedFile:
     def read(self, first: int, rows: int) -> Iterator[pa.Table]:
         """Yield rows of the file; only the pieces that hold them are read.
 
-        Raises
-        ------
-        DamagedError
-            If a piece is not what was written.
-        LinkError
-            If the file has fewer rows.
+        Raises DamagedError if a piece is not what was written. Raises LinkError if the file has
+        fewer rows.
         """
         end, row, start = first + rows, 0, 0
         for group, (nbytes, written) in enumerate(self._pieces):

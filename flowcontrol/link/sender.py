@@ -36,30 +36,11 @@ ASK_EVERY_S = 0.1
 class LinkSender:
     """One sender of a link; lives in the process that runs foreachBatch.
 
-    Parameters
-    ----------
-    storage : Storage
-        The link's folder.
-    settings : LinkSettings
-        The link's.
-    name : str
-        The sender's.
-    query : str
-        Identity of its query's checkpoint.
-    reset : bool
-        Whether a new checkpoint may go on under a name that another has used.
-    columns : sequence of str, optional
-        Of its rows; by default all that the link has.
+    - ``reset``: whether a new checkpoint may go on under a name that another has used.
+    - ``columns``: of its rows; by default all that the link has.
+    - ``output``: its channels.
 
-    Attributes
-    ----------
-    output : LinkOutput
-        Its channels.
-
-    Raises
-    ------
-    LinkError
-        If the name belongs to another checkpoint.
+    Raises LinkError if the name belongs to another checkpoint.
     """
 
     def __init__(
@@ -129,20 +110,11 @@ class LinkSender:
     ) -> bool:
         """Whether the rows of a source batch are in the exchange log.
 
-        Parameters
-        ----------
-        batch_id : int
-            Number of the batch.
-        source : str, optional
-            What identifies its rows in the source, if that is known.
-        count : callable, optional
-            Returns how many rows it has; asked where the source does not identify them.
+        - ``source``: what identifies its rows in the source, if that is known.
+        - ``count``: returns how many rows it has; asked where the source does not identify them.
 
-        Raises
-        ------
-        LinkError
-            If the batch is older than the last one, or the last one had other rows: the
-            checkpoint was put back.
+        Raises LinkError if the batch is older than the last one, or the last one had other rows:
+        the checkpoint was put back.
         """
         with self._lock:
             number, last = self._first_batch + batch_id, self.files.last_batch()
@@ -185,15 +157,10 @@ class LinkSender:
     def settle(self, is_stopped: Callable[[], bool]) -> bool:
         """Release what waits as receivers consume; return when at most ``spill_bytes`` wait.
 
-        Parameters
-        ----------
-        is_stopped : callable
-            Asked every 0.1 s, also while messages are released; then this returns at once.
+        ``is_stopped``: asked every 0.1 s, also while messages are released; then this returns at
+        once.
 
-        Returns
-        -------
-        bool
-            False if it was stopped: the rest is released at the next start.
+        Returns False if it was stopped: the rest is released at the next start.
         """
         shortest, longest = self.ledger.storage.waits_s
         wait, asked = shortest, time.monotonic()
@@ -223,15 +190,7 @@ class LinkSender:
         was written before must be in the sinks first, and whoever reads from here on begins behind
         it: what lies before is announced as trimmed.
 
-        Parameters
-        ----------
-        is_stopped : callable
-            Asked while receivers read on.
-
-        Returns
-        -------
-        bool
-            False if it was stopped before.
+        Returns False if it was stopped before.
         """
         self.step()  # learn of what was altered
         output, wanted = self.output, self.settings.channels
@@ -336,10 +295,7 @@ class LinkSender:
 def check_query(ledger: LinkLedger, name: str, query: str) -> None:
     """Refuse a sender's name that another checkpoint has used.
 
-    Raises
-    ------
-    LinkError
-        Naming both queries.
+    Raises LinkError: naming both queries.
     """
     if ledger.latest is not None and ledger.latest.state.get("removed", False):
         raise RemovedError(

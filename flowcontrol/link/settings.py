@@ -94,55 +94,31 @@ MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """Settings of a link.
+    """Settings of a link."""
 
-    Attributes
-    ----------
-    link_id : str
-        Made with the link.
-    key : tuple of str or None
-        Columns by which rows are routed; None deals them out evenly.
-    channels : int
-        Channels of each sender.
-    exclusive_buffers, floating_buffers : int
-        Each channel's own, and those that a sender's channels, or a receiver's gate, share: where
-        the pool sizes itself, at least.
-    buffer_bytes : int
-        Size of a message at most, Arrow's memory.
-    target_batch_s : float or None
-        How long a receiver's micro-batch should take; None: as long as its credit makes it.
-    detach_after_bytes : int or None
-        A receiver that lags further behind the fastest is cut off; None: it blocks the sender.
-    spill_bytes : int
-        What may wait outside the buffers, on disk, when a sender's batch ends.
-    max_pool_bytes : int or None
-        What a pool that sizes itself may hold, messages of full size; None: it does not.
-    schema : str
-        Spark's JSON of the rows' columns; empty as long as no sender has brought them.
-    event_time_column : str or None
-        Column with the event time of a row; None: the link has no watermarks.
-    watermark_delay_s : float
-        How far a watermark is behind the latest event time.
-    idle_after_s : float
-        Time without rows after which a channel holds nobody back.
-    align_s : float or None
-        How far a sender may be ahead of the slowest in event time; None: as far as it likes.
-    """
-
-    link_id: str
-    key: tuple[str, ...] | None
-    channels: int
+    link_id: str  # Made with the link
+    key: tuple[str, ...] | None  # Columns by which rows are routed; None deals them out evenly
+    channels: int  # Channels of each sender
+    # Each channel's own, and those that a sender's channels, or a receiver's gate, share: where the
+    # pool sizes itself, at least.
     exclusive_buffers: int
     floating_buffers: int
-    buffer_bytes: int
+    buffer_bytes: int  # Size of a message at most, Arrow's memory
+    # How long a receiver's micro-batch should take; None: as long as its credit makes it.
     target_batch_s: float | None
+    # A receiver that lags further behind the fastest is cut off; None: it blocks the sender.
     detach_after_bytes: int | None
-    spill_bytes: int
-    schema: str
+    spill_bytes: int  # What may wait outside the buffers, on disk, when a sender's batch ends
+    schema: str  # Spark's JSON of the rows' columns; empty as long as no sender has brought them
+    # What a pool that sizes itself may hold, messages of full size; None: it does not.
     max_pool_bytes: int | None = None
+    # Column with the event time of a row; None: the link has no watermarks.
     event_time_column: str | None = None
+    # How far a watermark is behind the latest event time.
     watermark_delay_s: float = DEFAULTS["watermark_delay_s"]
+    # Time without rows after which a channel holds nobody back.
     idle_after_s: float = DEFAULTS["idle_after_s"]
+    # How far a sender may be ahead of the slowest in event time; None: as far as it likes.
     align_s: float | None = None
 
     @property
@@ -178,10 +154,7 @@ class LinkSettings:
     def from_json(cls, text: str | bytes, place: str) -> LinkSettings:
         """Read ``link.json``.
 
-        Raises
-        ------
-        LinkError
-            If it is not what a link writes.
+        Raises LinkError if it is not what a link writes.
         """
         check_stays(text, place)
         try:
@@ -212,10 +185,7 @@ def _seal(content: Mapping[str, Any]) -> int:
 def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Check the settings that a user gives, and normalise them.
 
-    Raises
-    ------
-    LinkError
-        Naming everything that is wrong.
+    Raises LinkError: naming everything that is wrong.
     """
     wrong: list[str] = []
     found = dict(given)
@@ -258,10 +228,7 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
 def check_pool(place: str, settings: LinkSettings) -> None:
     """Refuse a bound that the buffers without which the link cannot work do not fit into.
 
-    Raises
-    ------
-    LinkError
-        With the figures.
+    Raises LinkError with the figures.
     """
     most, least = settings.max_pool_bytes, settings.pool_size * settings.buffer_bytes
     if most is not None and most < least and most != POOL_BYTES:
@@ -276,10 +243,7 @@ def check_pool(place: str, settings: LinkSettings) -> None:
 def check_event_time(place: str, settings: LinkSettings) -> None:
     """Refuse what goes with event time in a link that has none.
 
-    Raises
-    ------
-    LinkError
-        Naming the settings.
+    Raises LinkError: naming the settings.
     """
     if settings.event_time_column is not None:
         return
@@ -333,10 +297,7 @@ def notice_of(text: str | bytes) -> tuple[str, Any] | None:
 def check_stays(text: str | bytes, place: str) -> None:
     """Refuse a link that was moved away, or that a command is moving or deleting.
 
-    Raises
-    ------
-    LinkError
-        Saying where it is, or how the command is finished.
+    Raises LinkError: saying where it is, or how the command is finished.
     """
     name, value = notice_of(text) or ("", None)
     if name == MOVED:
@@ -358,10 +319,7 @@ def check_stays(text: str | bytes, place: str) -> None:
 def read_made(storage: Storage) -> LinkSettings | None:
     """Return a link's settings as it was made; None if there is no link.
 
-    Raises
-    ------
-    LinkError
-        If the path is a file, or ``link.json`` cannot be read.
+    Raises LinkError if the path is a file, or ``link.json`` cannot be read.
     """
     try:
         return LinkSettings.from_json(storage.read(FILE), str(storage))
@@ -398,10 +356,7 @@ def read_settings(storage: Storage) -> LinkSettings | None:
 def schema_json(schema: StructType | pa.Schema | str | None) -> str:
     """Return Spark's JSON of a schema, every column nullable: files do not keep the mark.
 
-    Raises
-    ------
-    LinkError
-        If it is a text that Spark cannot read.
+    Raises LinkError if it is a text that Spark cannot read.
     """
     if schema is None or schema == "":
         return ""

@@ -34,8 +34,6 @@ has not released; one that is alive releases more as soon as some are consumed."
 class LinkSource(DataSource):
     """The data source ``flowcontrol``.
 
-    Notes
-    -----
     Options: ``path`` of the link; ``name`` of the receiver (``main``); ``channels``, a list such
     as ``0,1``; ``target_batch_s``; ``partitions``, most tasks of a batch; ``reset`` (``true``);
     ``from_start`` (``true``); ``new_columns`` (``ignore``); ``wait_s``, how long to wait for a
@@ -50,10 +48,7 @@ class LinkSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of the rows, as the link has them.
 
-        Raises
-        ------
-        LinkError
-            If an option is wrong, or no sender has brought the columns in time.
+        Raises LinkError if an option is wrong, or no sender has brought the columns in time.
         """
         from flowcontrol.link.settings import schema_of
 
@@ -65,15 +60,7 @@ class LinkSource(DataSource):
 
 
 class LinkReader(CreditReader):
-    """Decides on the driver what a micro-batch reads, and reads it on executors.
-
-    Parameters
-    ----------
-    options : dict of str to str
-        As given to the source.
-    schema : StructType
-        Of the rows.
-    """
+    """Decides on the driver what a micro-batch reads, and reads it on executors."""
 
     def __init__(self, options: dict[str, str], schema: StructType) -> None:
         from flowcontrol.spark.versions import arrow_schema

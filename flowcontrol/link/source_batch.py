@@ -35,15 +35,7 @@ FILE_LOG = "logOffset"
 
 
 class Checkpoint:
-    """Files of a query's checkpoint.
-
-    Parameters
-    ----------
-    root : str
-        Its folder, a URI.
-    session : object, optional
-        Spark's session, through whose file systems a folder elsewhere is read.
-    """
+    """Files of a query's checkpoint."""
 
     def __init__(self, root: str, session: Any = None) -> None:
         self.root, self._session = root, session
@@ -68,13 +60,7 @@ class Checkpoint:
             stream.close()
 
     def digest(self, batch_id: int) -> str | None:
-        """Return what identifies the rows of a batch; None if the files do not say.
-
-        Parameters
-        ----------
-        batch_id : int
-            Number of the batch.
-        """
+        """Return what identifies the rows of a batch; None if the files do not say."""
         ends = self._offsets(batch_id)
         if ends is None:
             return None
@@ -126,23 +112,9 @@ def check_same(
 ) -> None:
     """Make sure that a batch that runs again has the rows that are in the link.
 
-    Parameters
-    ----------
-    sender : str
-        The link and the sender, for the message.
-    batch_id : int
-        Number of the batch.
-    known : Newest
-        What the link has of it.
-    source : str or None
-        What identifies its rows in the source.
-    count : callable or None
-        Returns how many rows it has; asked where one of the two does not identify them.
+    ``count``: returns how many rows it has; asked where one of the two does not identify them.
 
-    Raises
-    ------
-    LinkError
-        If it has other rows.
+    Raises LinkError if it has other rows.
     """
     if source and known.source:
         here, there = f"the source's offsets {source}", f"the source's offsets {known.source}"
@@ -174,10 +146,7 @@ def running_query(rows: DataFrame, query: str) -> Any:
 def checkpoint_of(rows: DataFrame, query: str) -> Checkpoint | None:
     """Return the checkpoint of the query that runs a batch.
 
-    Returns
-    -------
-    Checkpoint or None
-        None where Spark does not say: with Spark Connect.
+    Returns None where Spark does not say: with Spark Connect.
     """
     try:
         return Checkpoint(

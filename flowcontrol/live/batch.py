@@ -52,25 +52,8 @@ Files = Sequence[dict[str, Any] | None]
 class StageBatch:
     """The foreachBatch function of one stage.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    stage : str
-        Which stage.
-    paths : RunPaths
-        The run's folder.
-    schema : pyarrow.Schema
-        Columns of the rows, without the hidden ones.
-    run_id : str
-        Makes application ids unique to this run.
-
-    Attributes
-    ----------
-    rounds : int
-        Rounds done, those of an earlier start included.
-    records : int
-        Records processed, for the progress bar only.
+    - ``rounds``: rounds done, those of an earlier start included.
+    - ``records``: records processed, for the progress bar only.
     """
 
     def __init__(

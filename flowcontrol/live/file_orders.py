@@ -62,25 +62,7 @@ def _whole(table: Path, number: int, done: SubtaskRound, rows: npt.NDArray[np.in
 class WindowResults:
     """Writes what the windows of a stage put out.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        A stage with a window.
-    paths : RunPaths
-        The run's folder.
-    run_id : str
-        Makes the application id unique to this run.
-    rows : RowKeys
-        Which keys and values replayed rows have.
-    taken : pyarrow.Schema
-        Columns of the rows that it takes up.
-
-    Attributes
-    ----------
-    table, late : OutputTable
-        Its results, and the rows that came too late for every window.
+    ``table``, ``late``: its results, and the rows that came too late for every window.
     """
 
     def __init__(
@@ -106,19 +88,9 @@ class WindowResults:
     ) -> list[dict[str, Any] | None]:
         """Write the files of a subtask's results in a round.
 
-        Parameters
-        ----------
-        number : int
-            The round.
-        done : SubtaskRound
-            What the subtask did in it.
-        orders : sequence of EdgeOrder
-            Where they go, by output edge and chained sink.
+        ``orders``: where they go, by output edge and chained sink.
 
-        Returns
-        -------
-        list of (dict or None)
-            The file of each of them, and at last that of the table; None for no rows.
+        Returns the file of each of them, and at last that of the table; None for no rows.
         """
         work = _work(done)
         if not work.results:
@@ -152,19 +124,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class StageOrders:
-    """The orders of one stage.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The stage.
-    paths : RunPaths
-        The run's folder.
-    run_id : str
-        Identity of the run.
-    """
+    """The orders of one stage."""
 
     def __init__(self, job: Job, plan: JobVertex, paths: RunPaths, run_id: str) -> None:
         self._job, self._plan, self._paths = job, plan, paths
@@ -224,15 +184,9 @@ class StageOrders:
 def joined(orders: Sequence[SubtaskOrder]) -> SubtaskOrder:
     """Return the order of all rows of a subtask in a batch.
 
-    Parameters
-    ----------
-    orders : sequence of SubtaskOrder
-        Those of its rounds, in order, at least one.
+    ``orders``: those of its rounds, in order, at least one.
 
-    Returns
-    -------
-    SubtaskOrder
-        Their rows one behind the other; on each channel, their records likewise.
+    Returns their rows one behind the other; on each channel, their records likewise.
     """
     first, *others = orders
     if not others:

@@ -45,34 +45,14 @@ def open_folder(
 ) -> RunFolder:
     """Make a run's folder ready.
 
-    Parameters
-    ----------
-    root : Path or str
-        The folder.
-    scenario : Scenario
-        What is to be run in it.
-    named : bool
-        Whether the user named the folder: then a finished run in it is not replaced.
-    overwrite : bool
-        Replace any run in it; an unfinished one of this scenario is still resumed.
-    clock : {"live", "virtual"}, default "live"
-        Which clock runs it. A run on the virtual clock is never gone on with, but begun anew.
-
-    Returns
-    -------
-    RunFolder
-        Locked for this process.
-
-    Raises
-    ------
-    ScenarioError
-        If the folder cannot be made, another process runs in it, or it holds something that must
-        not be replaced. Nothing was written.
-
-    Notes
-    -----
     An unfinished run is resumed under the rules that it was begun with only: each round starts from
     the state that the one before left, which other rules would read differently.
+
+    - ``named``: whether the user named the folder: then a finished run in it is not replaced.
+    - ``overwrite``: replace any run in it; an unfinished one of this scenario is still resumed.
+
+    Raises ScenarioError if the folder cannot be made, another process runs in it, or it holds
+    something that must not be replaced. Nothing was written.
     """
     described = {
         "run_id": uuid.uuid4().hex[:12],
@@ -138,13 +118,7 @@ def _unlike(found: Mapping[str, Any], described: Mapping[str, Any]) -> str:
 
 
 class RunPaths:
-    """Places below the folder of one run.
-
-    Parameters
-    ----------
-    root : Path or str
-        The folder, absolute.
-    """
+    """Places below the folder of one run."""
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(root)

@@ -36,13 +36,7 @@ Row = dict[str, Any]
 
 
 class Rounds:
-    """One side's rows, by round.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Its rows of the ledger.
-    """
+    """One side's rows, by round."""
 
     def __init__(self, table: pa.Table) -> None:
         numbers = table["batch_id"].to_numpy()
@@ -67,20 +61,12 @@ class Rounds:
 class History:
     """Ledger rows by edge, side and round.
 
-    Attributes
-    ----------
-    rounds : int
-        Rounds that every side of every link has completed.
-    sides : dict
-        ``sides[edge name][side][round]`` is a list of the rows.
-
-    Notes
-    -----
     What is kept of a run is its ledgers' columns, as Arrow has them; rows become Python objects a
     round at a time. A run has as many rows as rounds times channels times two.
     """
 
-    rounds: int
+    rounds: int  # Rounds that every side of every link has completed
+    # ``sides[edge name][side][round]`` is a list of the rows.
     sides: dict[str, dict[str, Rounds]] = field(default_factory=dict)
 
     @classmethod
@@ -117,17 +103,7 @@ class History:
 
 
 class Observed(Running):
-    """A run whose tasks ran elsewhere, before its first round is looked at.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    replayed : Replayed
-        What its sources replay.
-    history : History
-        Its ledgers.
-    """
+    """A run whose tasks ran elsewhere, before its first round is looked at."""
 
     def __init__(self, job: Job, replayed: Replayed, history: History) -> None:
         super().__init__(
@@ -167,19 +143,9 @@ class Observed(Running):
 def check_run(job: Job, paths: RunPaths, run_id: str) -> None:
     """Refuse to go on with a run of which something is missing, damaged, or another's.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    paths : RunPaths
-        The run's folder; its tables are there.
-    run_id : str
-        Identity of the run.
+    ``paths``: the run's folder; its tables are there.
 
-    Raises
-    ------
-    LedgerError
-        It names the file, or the records that are gone, and says what to do.
+    Raises LedgerError: it names the file, or the records that are gone, and says what to do.
     """
     for link in job.links:
         for table in (paths.ledger(link), paths.exchange(link)):

@@ -32,17 +32,7 @@ from flowcontrol.trace.round_state import Result
 
 
 def works_of(replica: Replica, plan: JobVertex, shares: Shares) -> list[SubtaskRound]:
-    """Return what the subtasks of a stage did in the round that they have just run.
-
-    Parameters
-    ----------
-    replica : Replica
-        In which they run.
-    plan : JobVertex
-        The stage.
-    shares : Shares
-        What they have published.
-    """
+    """Return what the subtasks of a stage did in the round that they have just run."""
     by_task = defaultdict[int, list[Move]](list)
     for move in replica.moves:
         by_task[move.task].append(move)
@@ -181,44 +171,21 @@ def _result(row: list[int]) -> Result:
 
 
 class InFlight(NamedTuple):
-    """What was in flight to a subtask when it began anew.
+    """What was in flight to a subtask when it began anew."""
 
-    Attributes
-    ----------
-    began : int
-        Round from which its latency counts: that in which the checkpoint was triggered.
-    until : list of list of int
-        Per gate and channel: number of the record behind the last one.
-    """
-
-    began: int
-    until: list[list[int]]
+    began: int  # Round from which its latency counts: that in which the checkpoint was triggered
+    until: list[list[int]]  # Per gate and channel: number of the record behind the last one
 
 
 class StageRestarts(Kept):
     """The checkpoints and the attempts of a stage's tasks.
 
-    Parameters
-    ----------
-    plan : JobVertex
-        The stage.
-    replica : Replica
-        In which its tasks run.
-    between : Between or None
-        What acts between its rounds.
-    state : StateView
-        What is kept of checkpoints; None: the job has none.
-
-    Attributes
-    ----------
-    mail : SinkMail
-        What the stage's subtasks hear of checkpoints that are complete.
-    noted : list of KeptCut
-        What they held at the checkpoints that they took in the round.
-    in_flight_to : dict of int to InFlight
-        Subtasks to which records were in flight that they have not taken up.
-    emitted : dict of int to int
-        Of a source: how many records the earlier attempts of its subtasks have emitted.
+    - ``between``: what acts between its rounds.
+    - ``state``: what is kept of checkpoints; None: the job has none.
+    - ``mail``: what the stage's subtasks hear of checkpoints that are complete.
+    - ``noted``: what they held at the checkpoints that they took in the round.
+    - ``in_flight_to``: subtasks to which records were in flight that they have not taken up.
+    - ``emitted``: of a source: how many records the earlier attempts of its subtasks have emitted.
     """
 
     _kept = ("mail", "in_flight_to", "emitted")
@@ -375,12 +342,8 @@ class StageRestarts(Kept):
     ) -> None:
         """Go on from what :meth:`state` returned, and from what the table of the state keeps.
 
-        Parameters
-        ----------
-        state : mapping
-            Of the last round.
-        logged : callable
-            Given a round, returns what was logged in it.
+        - ``state``: of the last round.
+        - ``logged``: given a round, returns what was logged in it.
         """
         self.restore({name: one for name, one in state.items() if name != "logged"})
         recovery = self._recovery

@@ -35,10 +35,7 @@ Cursors = dict[str, list[list[list[int]]]]
 class RoundPlanner:
     """Plans the rounds of one stage.
 
-    Parameters
-    ----------
-    options : mapping of str to str
-        Of the data source: ``scenario``, ``folder``, ``stage``, ``run_id``.
+    ``options``: of the data source: ``scenario``, ``folder``, ``stage``, ``run_id``.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -61,20 +58,10 @@ class RoundPlanner:
     def end_of_batch(self, first: int) -> tuple[int, Cursors] | None:
         """Wait until a batch may start, run its rules, return where it ends; None at the end.
 
-        Parameters
-        ----------
-        first : int
-            The round that it begins with.
+        ``first``: the round that it begins with.
 
-        Returns
-        -------
-        tuple of (int, Cursors) or None
-            Its last round, and the cursors after that.
-
-        Raises
-        ------
-        LedgerError
-            If rounds before it are not in the stage's own ledgers.
+        Returns its last round, and the cursors after that. Raises LedgerError if rounds before it
+        are not in the stage's own ledgers.
         """
         runtime = self._runtime
         self._check_follows(first)

@@ -50,18 +50,7 @@ PATIENCE_S = 30.0
 class StageQueries:
     """The queries of a run.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Where they run.
-    job : Job
-        The scenario, laid out.
-    paths : RunPaths
-        The run's folder.
-    schemas : dict of str to pyarrow.Schema
-        Columns of each stage's rows, without the hidden ones.
-    run_id : str
-        Identity of the run.
+    ``schemas``: columns of each stage's rows, without the hidden ones.
     """
 
     def __init__(
@@ -92,25 +81,13 @@ class StageQueries:
     def run(self, watch: Callable[[int, int], None]) -> bool:
         """Run all stages to the last round.
 
-        Parameters
-        ----------
-        watch : callable
-            Called now and then with the rounds that all stages have done, and with the
-            records that the sinks have processed.
-
-        Returns
-        -------
-        bool
-            False if the run was stopped before its last round.
-
-        Raises
-        ------
-        RunError
-            If a query failed, or ended unasked; the others were ended between batches.
-
-        Notes
-        -----
         Whatever is raised, no query is active afterwards: the folder is given to others then.
+
+        ``watch``: called now and then with the rounds that all stages have done, and with the
+        records that the sinks have processed.
+
+        Returns False if the run was stopped before its last round. Raises RunError if a query
+        failed, or ended unasked; the others were ended between batches.
         """
         from flowcontrol.live.source import StageSource
 
@@ -232,8 +209,6 @@ class StageQueries:
 def sweep_checkpoint(folder: Path) -> None:
     """Remove the temporary files that a killed query left in its checkpoint.
 
-    Notes
-    -----
     Spark writes ``offsets/0`` as ``offsets/.0.<uuid>.tmp`` and renames it. After a kill in between,
     Spark 4.2 refuses the checkpoint: ``offsets should be empty on batch 0``
     (``STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY``). The run's folder is ours while it is locked.
@@ -262,24 +237,10 @@ def run_live(
 ) -> Run:
     """Run all rounds that are missing, and read the results off the ledgers.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Where the stages' queries run.
-    job : Job
-        The scenario, laid out.
-    folder : RunFolder
-        Where everything is written.
-    watch : callable
-        Called now and then with the rounds done and the records that reached the sinks.
+    ``watch``: called now and then with the rounds done and the records that reached the sinks.
 
-    Raises
-    ------
-    RunError
-        If an input cannot be read or a query fails.
-    ScenarioError
-        If the inputs of a stage have different columns, or the folder lacks something that the
-        run has left in it.
+    Raises RunError if an input cannot be read or a query fails. Raises ScenarioError if the inputs
+    of a stage have different columns, or the folder lacks something that the run has left in it.
     """
     began = time.monotonic()
     replayed = {

@@ -45,10 +45,7 @@ Ints = npt.NDArray[np.int64]
 class Replay:
     """The split input of a replaying source, as staged below the run's folder.
 
-    Parameters
-    ----------
-    folder : Path
-        Where :func:`stage_replay` put it.
+    ``folder``: where :func:`stage_replay` put it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -88,17 +85,9 @@ class Replay:
 def staged_rows(job: Job, folder: Callable[[str], Path]) -> Replayed:
     """Return what the rules must know of all replayed rows of a job, as it was staged.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    folder : callable
-        Given a source, returns where :func:`stage_replay` put its rows.
+    ``folder``: given a source, returns where :func:`stage_replay` put its rows.
 
-    Raises
-    ------
-    ScenarioError
-        If the sources have too many different rows together.
+    Raises ScenarioError if the sources have too many different rows together.
     """
     found = Replayed()
     replays = {one.name: Replay(folder(one.name)) for one in job.stages if one.stage.input}
@@ -119,10 +108,7 @@ def staged_rows(job: Job, folder: Callable[[str], Path]) -> Replayed:
 def stage_replay(spark: SparkSession, job: Job, plan: JobVertex, folder: Path) -> Replay:
     """Read a source's input on an executor and split it by subtask, unless that is done.
 
-    Raises
-    ------
-    RunError
-        If the input cannot be read.
+    Raises RunError if the input cannot be read.
     """
     source = plan.stage.input
     if source is not None and not (folder / "rows.json").exists():

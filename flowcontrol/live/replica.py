@@ -57,25 +57,12 @@ _MESSAGE, _CREDIT = columns(f.KernelMessage), columns(f.KernelCredit)
 class Replica:
     """The memory of a job in which some of its tasks run.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of it, before the first round; filled alike in every process.
-    own : sequence of int
-        The tasks that run here; none where the others are only looked at.
-
-    Attributes
-    ----------
-    moves : list of Move
-        What they did with records in the last round.
-    taken_before : dict of int to int
-        How many each had taken up before it.
-    machines : SharedMachines
-        What they share with others.
-    sees_turns : bool
-        Whether a round that was run ends behind the turns of its connections.
+    - ``memory``: of it, before the first round; filled alike in every process.
+    - ``own``: the tasks that run here; none where the others are only looked at.
+    - ``moves``: what they did with records in the last round.
+    - ``taken_before``: how many each had taken up before it.
+    - ``machines``: what they share with others.
+    - ``sees_turns``: whether a round that was run ends behind the turns of its connections.
     """
 
     sees_turns = False
@@ -106,10 +93,7 @@ class Replica:
     def run(self) -> Shares:
         """Run the next round of the tasks that run here; return what they publish.
 
-        Raises
-        ------
-        ProtocolError
-            If a message came without a buffer to put it in, or a log is full.
+        Raises ProtocolError if a message came without a buffer to put it in, or a log is full.
         """
         m, number = self._head, self._head.round
         self._begin()
@@ -237,15 +221,7 @@ class Replica:
     # ------------------------------------------------------------------ put back, and shown
 
     def restore(self, number: int, shares: Shares) -> None:
-        """Put tasks and machines of a memory before its first round where they were after a round.
-
-        Parameters
-        ----------
-        number : int
-            The round.
-        shares : Shares
-            What the tasks that run here have published after it.
-        """
+        """Put tasks and machines of a memory where they were after a round, before its first."""
         m = self._head
         m.round, m.now = number + 1, number
         for task, share in shares.tasks.items():
@@ -275,10 +251,8 @@ class Replica:
     def hear(self, shares: Shares) -> None:
         """Have the tasks that run here see what the others have published after the last round.
 
-        Parameters
-        ----------
-        shares : Shares
-            Of all tasks, or of the neighbours only, of which the channels between them are enough.
+        ``shares``: of all tasks, or of the neighbours only, of which the channels between them are
+        enough.
         """
         m = self._head
         ghosts = {task: one for task, one in shares.tasks.items() if task not in self._is_own}

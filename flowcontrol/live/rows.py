@@ -38,24 +38,10 @@ Rounds = npt.NDArray[np.int64]
 class TakePartition(InputPartition):
     """Rows that one subtask processes in a batch.
 
-    Parameters
-    ----------
-    subtask : int
-        Which.
-    spans : list of Span
-        Their places, in the order in which they are processed. Empty for made rows.
-    made : tuple of (str, int, int), optional
-        Of made or replayed rows: source, first number, how many.
-    rounds : sequence of (int, int), optional
-        Of such rows, from which round their latency counts, that in which they are made, or came to
-        a log: runs of a round, and how many.
-    again : int, default 0
-        Of such rows, how many of the first ones an earlier attempt has emitted too.
-
-    Attributes
-    ----------
-    order : SubtaskOrder or None
-        What is to be done with them.
+    - ``spans``: their places, in the order in which they are processed. Empty for made rows.
+    - ``rounds``: of such rows, from which round their latency counts, that in which they are made,
+      or came to a log: runs of a round, and how many.
+    - ``order``: what is to be done with them.
     """
 
     def __init__(
@@ -82,10 +68,7 @@ class TakePartition(InputPartition):
 def joined(parts: Sequence[TakePartition]) -> TakePartition:
     """Return the rows that a subtask processes in several rounds, one behind the other.
 
-    Parameters
-    ----------
-    parts : sequence of TakePartition
-        Those of each round, in order, at least one.
+    ``parts``: those of each round, in order, at least one.
     """
     first, *others = parts
     if not others:
@@ -104,15 +87,7 @@ def joined(parts: Sequence[TakePartition]) -> TakePartition:
 
 
 def rows_of(partition: TakePartition, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition, hidden columns last.
-
-    Parameters
-    ----------
-    partition : TakePartition
-        What to read or make.
-    columns : sequence of str
-        Of the rows, hidden ones included.
-    """
+    """Yield the rows of a partition, hidden columns last."""
     subtask, stored = partition.subtask, [name for name in columns if name != SUBTASK]
     if partition.made is not None and not partition.spans:
         yield _made_rows(subtask, *partition.made, partition.stamps())
@@ -223,19 +198,9 @@ def row_schemas(
 ) -> dict[str, pa.Schema]:
     """Return the columns of the rows that each stage takes up (a source: emits).
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    replayed : dict of str to pyarrow.Schema
-        Columns of the rows of each replaying source.
-    rows : RowKeys, optional
-        Which values windows aggregate of them.
+    ``replayed``: columns of the rows of each replaying source.
 
-    Raises
-    ------
-    ScenarioError
-        If the inputs of a stage have different columns.
+    Raises ScenarioError if the inputs of a stage have different columns.
     """
     schemas: dict[str, pa.Schema] = {}
     for plan in job.stages:
@@ -253,16 +218,7 @@ def row_schemas(
 def sent_schema(job: Job, stage: str, taken: pa.Schema, rows: RowKeys = NO_KEYS) -> pa.Schema:
     """Return the columns of the rows that a stage sends on.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    stage : str
-        Which stage; of a chain, the first one, behind which all send the same.
-    taken : pyarrow.Schema
-        Columns of the rows that it takes up.
-    rows : RowKeys, optional
-        Which values windows aggregate of replayed rows.
+    ``stage``: which stage; of a chain, the first one, behind which all send the same.
     """
     window = job.scenario.window_of(stage)
     return taken if window is None else result_schema(window, rows.columns_of(stage))
@@ -294,74 +250,40 @@ a part at a time."""
 
 @dataclass(frozen=True)
 class EdgeOrder:
-    """How the rows of a subtask go out over one edge in a round.
+    """How the rows of a subtask go out over one edge in a round."""
 
-    Attributes
-    ----------
-    root : str
-        The exchange log; for a sink's output, its table.
-    folder : str
-        Folder of the file below the root; empty for the root itself.
-    receivers : tuple of int
-        Receiver of each subpartition.
-    first : tuple of int
-        Number of the first record on each channel.
-    routes, parents : ndarray of int64
-        Per output record: its subpartition, and the input row that it is made of.
-    group_rows : int
-        Most rows of a row group.
-    name : str, default ""
-        Name of the file: a round that is run again writes it again. Empty: one that no other has.
-    is_table : bool, default False
-        It is a table's: hidden columns are dropped.
-    is_most_once : bool, default False
-        Rows that an earlier attempt has emitted are left out: what a sink wrote of them is visible,
-        what was on its way is lost.
-    """
-
-    root: str
-    folder: str
-    receivers: tuple[int, ...]
-    first: tuple[int, ...]
+    root: str  # The exchange log; for a sink's output, its table
+    folder: str  # Folder of the file below the root; empty for the root itself
+    receivers: tuple[int, ...]  # Receiver of each subpartition
+    first: tuple[int, ...]  # Number of the first record on each channel
+    # Per output record: its subpartition, and the input row that it is made of.
     routes: np.ndarray[Any, np.dtype[np.int64]]
     parents: np.ndarray[Any, np.dtype[np.int64]]
-    group_rows: int
+    group_rows: int  # Most rows of a row group
+    # Name of the file: a round that is run again writes it again. Empty: one that no other has.
     name: str = ""
-    is_table: bool = False
+    is_table: bool = False  # It is a table's: hidden columns are dropped
+    # Rows that an earlier attempt has emitted are left out: what a sink wrote of them is visible,
+    # what was on its way is lost.
     is_most_once: bool = False
 
 
 @dataclass(frozen=True)
 class SubtaskOrder:
-    """What a subtask has to do: how many rows must come, and where they go.
+    """What a subtask has to do: how many rows must come, and where they go."""
 
-    Attributes
-    ----------
-    rows : int
-        Rows that it processes.
-    edges : tuple of EdgeOrder
-        Per output edge; then of each sink that writes a table, that table, once for each
-        transaction that rows of the round belong to.
-    """
-
-    rows: int
+    rows: int  # Rows that it processes
+    # Per output edge; then of each sink that writes a table, that table, once for each transaction
+    # that rows of the round belong to.
     edges: tuple[EdgeOrder, ...]
 
 
 def work_of(order: SubtaskOrder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Do what the task of a partition does with its rows, those of one subtask.
 
-    Parameters
-    ----------
-    order : SubtaskOrder
-        What is to be done.
-    batches : iterator of pyarrow.RecordBatch
-        The rows, in the order in which they are processed.
+    ``batches``: the rows, in the order in which they are processed.
 
-    Yields
-    ------
-    pyarrow.RecordBatch
-        What the task reports, in one row; nothing of no rows.
+    Yields what the task reports, in one row; nothing of no rows.
     """
     held = [batch for batch in batches if batch.num_rows]
     if not held:
@@ -389,12 +311,7 @@ def _fresh(edge: EdgeOrder, table: pa.Table) -> EdgeOrder:
 def write_rows(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
     """Write one edge's file; return what the driver commits, or None for no rows.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        What the rows are made of.
-    edge : EdgeOrder
-        Which of them go where.
+    ``edge``: which of them go where.
     """
     if edge.is_most_once:
         edge = _fresh(edge, table)

@@ -48,21 +48,10 @@ MOST_AT_ONCE: Final = 64
 def rounds_at_once(job: Job, plan: JobVertex) -> int:
     """Return how many rounds of a stage one micro-batch of the live clock holds.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The stage.
-
-    Returns
-    -------
-    int
-        At least 1. It is 1 where something is heard a round later: over a channel within a task
-        manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle,
-        by connections, processors, disks and pools that tasks share; and where what executors wrote
-        in a round is part of the next one's state, as of windows, or of a sink that stages its
-        files.
+    At least 1. It is 1 where something is heard a round later: over a channel within a task
+    manager, by the coordinators of checkpoints, failures and of aligned sources, by a throttle, by
+    connections, processors, disks and pools that tasks share; and where what executors wrote in a
+    round is part of the next one's state, as of windows, or of a sink that stages its files.
     """
     scenario = job.scenario
     has_wires = scenario.cluster.bandwidth_bytes_per_s is not None
@@ -127,30 +116,13 @@ def replayed_of(job: Job, paths: RunPaths) -> Replayed:
 class StageRuntime:
     """One stage's tasks and what its ledgers say.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    stage : str
-        Which stage.
-    paths : RunPaths
-        The run's folder.
-    views : dict of str to LedgerView
-        The ledger of each link that the stage reads, by edge name (:func:`links_heard`).
-    state : StateView, optional
-        What is kept of checkpoints; by default it is read off the run's folder.
-
-    Attributes
-    ----------
-    round : int
-        The last round that was run; -1 before the first.
-    works : list of SubtaskRound
-        What the subtasks did in it.
-    restarts : StageRestarts
-        Checkpoints and attempts of its tasks, once a round was run.
+    - ``views``: the ledger of each link that the stage reads, by edge name (:func:`links_heard`).
+    - ``state``: what is kept of checkpoints; by default it is read off the run's folder.
+    - ``round``: the last round that was run; -1 before the first.
+    - ``works``: what the subtasks did in it.
     """
 
-    restarts: StageRestarts
+    restarts: StageRestarts  # Checkpoints and attempts of its tasks, once a round was run
 
     def __init__(
         self,
@@ -214,18 +186,11 @@ class StageRuntime:
     def advance(self, number: int) -> list[SubtaskRound]:
         """Run a round; return what each subtask did. The same round again gives the same.
 
-        Parameters
-        ----------
-        number : int
-            The round: the one after the last, or any other, for which the state is then
-            restored from the ledger.
+        ``number``: the round: the one after the last, or any other, for which the state is then
+        restored from the ledger.
 
-        Raises
-        ------
-        LedgerError
-            If the rows of the round before are not there.
-        ProtocolError
-            If a neighbour broke the protocol.
+        Raises LedgerError if the rows of the round before are not there. Raises ProtocolError if a
+        neighbour broke the protocol.
         """
         if number == self.round:
             return self.works

@@ -47,55 +47,35 @@ COUNTED = "arrived", "grants", "transfers"
 
 @dataclass
 class ChannelShare:
-    """A channel at its receiver or at its sender, after a round.
+    """A channel at its receiver or at its sender, after a round."""
 
-    Attributes
-    ----------
-    cells : list of int
-        Its row.
-    queues : list of int
-        Cells of its queues: at a receiver what it has received, and what was under way to it; at a
-        sender buffers that are not sent, and credit under way to it.
-    runs : list of list of int
-        At a receiver the records in it when the round began, as far as they were not taken up; at a
-        sender those that were written in the round.
-    messages : list of list of int
-        What was sent in the round: the fields of each ``KernelMessage``, or of each
-        ``KernelCredit`` that the receiver has told its sender.
-    has_news : bool
-        The sender of a receiver is to look at it, where that sees its counts at once.
-    """
-
-    cells: Cells = field(default_factory=list)
+    cells: Cells = field(default_factory=list)  # Its row
+    # Cells of its queues: at a receiver what it has received, and what was under way to it; at a
+    # sender buffers that are not sent, and credit under way to it.
     queues: Cells = field(default_factory=list)
+    # At a receiver the records in it when the round began, as far as they were not taken up; at a
+    # sender those that were written in the round.
     runs: Runs = field(default_factory=list)
+    # What was sent in the round: the fields of each ``KernelMessage``, or of each ``KernelCredit``
+    # that the receiver has told its sender.
     messages: list[list[int]] = field(default_factory=list)
+    # The sender of a receiver is to look at it, where that sees its counts at once.
     has_news: bool = False
 
 
 @dataclass
 class TaskShare:
-    """A task after a round.
+    """A task after a round."""
 
-    Attributes
-    ----------
-    cells : list of int
-        What belongs to it, its gates and its partitions, but to none of their channels.
-    wake : int
-        Round in which it is looked at next; -1: in none.
-    inputs, outputs : dict of int to ChannelShare
-        Its channels, by their numbers at this side.
-    runs : list of list of int
-        When the records fell due that wait in the log of a throttled source.
-    cuts : list of list of int
-        Of each checkpoint that it has taken in the round: its id, and the cells that it keeps.
-    """
-
+    # What belongs to it, its gates and its partitions, but to none of their channels.
     cells: Cells = field(default_factory=list)
-    wake: int = -1
+    wake: int = -1  # Round in which it is looked at next; -1: in none
+    # Its channels, by their numbers at this side.
     inputs: dict[int, ChannelShare] = field(default_factory=dict)
     outputs: dict[int, ChannelShare] = field(default_factory=dict)
+    # When the records fell due that wait in the log of a throttled source.
     runs: Runs = field(default_factory=list)
+    # Of each checkpoint that it has taken in the round: its id, and the cells that it keeps.
     cuts: list[list[int]] = field(default_factory=list)
 
     def channels(self) -> Iterator[tuple[str, int, ChannelShare]]:
@@ -107,57 +87,31 @@ class TaskShare:
 
 @dataclass
 class Machines:
-    """Connections and processors before a round, which serve the tasks behind it.
+    """Connections and processors before a round, which serve the tasks behind it."""
 
-    Attributes
-    ----------
-    cells : list of int
-        What belongs to them.
-    wakes : list of list of int
-        Those that are to be looked at, and in which round.
-    is_complete : bool
-        False: the cells are only those that the round has changed.
-    """
-
-    cells: Cells = field(default_factory=list)
+    cells: Cells = field(default_factory=list)  # What belongs to them
+    # Those that are to be looked at, and in which round.
     wakes: list[list[int]] = field(default_factory=list)
-    is_complete: bool = True
+    is_complete: bool = True  # False: the cells are only those that the round has changed
 
 
 @dataclass
 class Shares:
-    """What tasks have published after a round.
+    """What tasks have published after a round."""
 
-    Attributes
-    ----------
-    tasks : dict of int to TaskShare
-        By task.
-    ages : list of list of int
-        Entries of the log of ages.
-    results : list of list of int
-        Of the log of the results of windows.
-    reports : list of list of int
-        What they have reported to the coordinator.
-    counted : list of int
-        What the round has added to the memory's counts (:data:`COUNTED`).
-    queued : list of int
-        Channels that they have put into the queues of connections, by their numbers at the sender.
-    served : list of int
-        Connections that they have had served.
-    machines : Machines
-        What tasks share, as it was before the round; the same wherever they run.
-    jobs : dict
-        Which jobs run and what they hold, as JSON takes it; of jobs that start and stop.
-    """
-
-    tasks: dict[int, TaskShare] = field(default_factory=dict)
-    ages: list[list[int]] = field(default_factory=list)
-    results: list[list[int]] = field(default_factory=list)
+    tasks: dict[int, TaskShare] = field(default_factory=dict)  # By task
+    ages: list[list[int]] = field(default_factory=list)  # Entries of the log of ages
+    results: list[list[int]] = field(default_factory=list)  # Of the log of the results of windows
+    # What they have reported to the coordinator.
     reports: list[list[int]] = field(default_factory=list)
+    # What the round has added to the memory's counts (:data:`COUNTED`).
     counted: list[int] = field(default_factory=lambda: [0] * len(COUNTED))
+    # Channels that they have put into the queues of connections, by their numbers at the sender.
     queued: list[int] = field(default_factory=list)
-    served: list[int] = field(default_factory=list)
+    served: list[int] = field(default_factory=list)  # Connections that they have had served
+    # What tasks share, as it was before the round; the same wherever they run.
     machines: Machines = field(default_factory=Machines)
+    # Which jobs run and what they hold, as JSON takes it; of jobs that start and stop.
     jobs: dict[str, Any] = field(default_factory=dict)
 
     def add(self, others: Shares) -> None:
@@ -180,15 +134,8 @@ class Shares:
 class Standing:
     """A memory, and what it was before its first round.
 
-    Parameters
-    ----------
-    memory : Memory
-        Before its first round.
-
-    Attributes
-    ----------
-    image : ndarray of int64
-        What it was then.
+    - ``memory``: before its first round.
+    - ``image``: what it was then.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -340,24 +287,11 @@ _TASK_ROW = _but(f.KernelTask, "wake", "next", "previous")
 class SharedMachines:
     """What tasks of several processes share, in the memory of one of them.
 
-    Parameters
-    ----------
-    memory : Memory
-        Before its first round.
-    standing : Standing
-        What it was then.
-    own : sequence of int
-        The tasks that run here.
-
-    Attributes
-    ----------
-    state : Machines
-        As it was before the round.
-    sent : dict of int to list of list of int
-        By channel of own tasks that has a connection: kind and records of each message that this
-        has sent behind the round before.
-    is_any : bool
-        Whether there is something.
+    - ``memory``: before its first round.
+    - ``state``: as it was before the round.
+    - ``sent``: by channel of own tasks that has a connection: kind and records of each message that
+      this has sent behind the round before.
+    - ``is_any``: whether there is something.
     """
 
     def __init__(self, memory: Memory, standing: Standing, own: Sequence[int]) -> None:

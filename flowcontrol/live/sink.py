@@ -38,34 +38,18 @@ from flowcontrol.state.kept import Kept
 
 
 class Heard(NamedTuple):
-    """What a sink stage hears by the start of a round.
+    """What a sink stage hears by the start of a round."""
 
-    Attributes
-    ----------
-    completed : sequence of (int, int)
-        Subtasks that run and hear that a checkpoint is complete, and which.
-    restored : sequence of (int, int)
-        Subtasks that begin anew in this round, and from which checkpoint; -1: from none.
-    """
-
+    # Subtasks that run and hear that a checkpoint is complete, and which.
     completed: Sequence[tuple[int, int]] = ()
+    # Subtasks that begin anew in this round, and from which checkpoint; -1: from none.
     restored: Sequence[tuple[int, int]] = ()
 
 
 class SinkMail(Kept, Watcher):
     """The notifications of completed checkpoints to the subtasks of a stage.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The stage.
-
-    Attributes
-    ----------
-    heard : Heard
-        What they hear by the start of the present round.
+    ``heard``: what they hear by the start of the present round.
     """
 
     _kept = ("_waiting",)
@@ -88,15 +72,8 @@ class SinkMail(Kept, Watcher):
     ) -> None:
         """Find out what the subtasks hear in a round, once all is known that happens before it.
 
-        Parameters
-        ----------
-        number : int
-            The round that is about to run.
-        runs : callable
-            Given a subtask, tells whether it runs in it.
-        restored : mapping of int to int
-            Those that begin anew in it, and from which checkpoint: nothing reaches them that was
-            said before.
+        - ``number``: the round that is about to run.
+        - ``runs``: given a subtask, tells whether it runs in it.
         """
         left = [one for one in self._waiting if one[1] not in restored]
         completed = [
@@ -158,18 +135,7 @@ def staged_orders(
 ) -> Iterator[EdgeOrder]:
     """Yield the files that a subtask of a sink writes in a round, one for each of its pieces.
 
-    Parameters
-    ----------
-    table : Path
-        Of the sink.
-    prefix : str
-        Of the names of its files (:func:`staged_prefix`).
-    number : int
-        The round.
-    done : SubtaskRound
-        What the subtask did in it.
-    parents : ndarray of int64
-        Of which of its records each row of the sink is made.
+    ``prefix``: of the names of its files (:func:`staged_prefix`).
     """
     for place, piece in enumerate(pieces_of(done)):
         own = parents[(parents >= piece.first) & (parents < piece.last)]
@@ -198,25 +164,8 @@ class _Own:
 class StageSink:
     """The two-phase commit of a sink.
 
-    Parameters
-    ----------
-    plan : JobVertex
-        Its task.
-    member : Member
-        The sink in it.
-    table : OutputTable
-        Its table.
-    run_id : str
-        Makes the names of files unique to this run.
-    ledger : LedgerView
-        Of the first link of its task, which holds its state.
-    round_us : int
-        Length of a round, microseconds.
-
-    Attributes
-    ----------
-    name : str
-        Of the sink.
+    - ``round_us``: length of a round, microseconds.
+    - ``name``: of the sink.
     """
 
     def __init__(
@@ -243,12 +192,8 @@ class StageSink:
     def begin_round(self, number: int, heard: Heard) -> None:
         """Restore and commit what the stage hears by the start of a round.
 
-        Parameters
-        ----------
-        number : int
-            The round: the one after the last, or any other, for which the state is then restored.
-        heard : Heard
-            What it hears.
+        ``number``: the round: the one after the last, or any other, for which the state is then
+        restored.
         """
         if self._round != number - 1:
             self._put_back(number - 1)
@@ -329,14 +274,7 @@ class StageSink:
     ) -> None:
         """Stage the files of a round, and pre-commit where a task took a checkpoint.
 
-        Parameters
-        ----------
-        number : int
-            The round.
-        works : sequence of SubtaskRound
-            What its subtasks did in it.
-        files : mapping of int to sequence of (dict or None)
-            What executors wrote of the subtasks whose rows moved, by piece.
+        ``files``: what executors wrote of the subtasks whose rows moved, by piece.
         """
         now, is_taken = self._now(number), False
         for own, done in zip(self._own, works, strict=True):

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 class StageSource(DataSource):
     """The data source ``flowcontrol_stage``.
 
-    Notes
-    -----
     Options: ``scenario`` (JSON of a scenario), ``folder`` (of the run), ``run_id``, ``stage``,
     ``columns`` (JSON of the names of its rows' columns, hidden ones included).
     """
@@ -50,13 +48,7 @@ class StageSource(DataSource):
 
 
 class StageReader(CreditReader):
-    """Plans a stage's batches on the driver; on executors it reads their rows and packs them.
-
-    Parameters
-    ----------
-    options : dict of str to str
-        As given to the source.
-    """
+    """Plans a stage's batches on the driver; on executors it reads their rows and packs them."""
 
     def __init__(self, options: dict[str, str]) -> None:
         self.options = options
@@ -79,11 +71,8 @@ class StageReader(CreditReader):
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         """Wait for the neighbours, run the rules of the next batch, return where it ends.
 
-        Returns
-        -------
-        dict
-            ``round``, its last one, and, per input edge, subtask and channel, messages consumed and
-            records read of the next buffer; ``start`` itself when there is no further round.
+        Returns ``round``, its last one, and, per input edge, subtask and channel, messages consumed
+        and records read of the next buffer; ``start`` itself when there is no further round.
         """
         end = self._planner().end_of_batch(int(start["round"]) + 1)
         if end is None:
@@ -97,13 +86,7 @@ class StageReader(CreditReader):
         return self._planner().partitions(int(start["round"]) + 1, int(end["round"]))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Do the work of a subtask on its rows, in the order in which they are processed.
-
-        Yields
-        ------
-        pyarrow.RecordBatch
-            What it reports. The rows themselves lie in the files that it has written.
-        """
+        """Do the work of a subtask on its rows, in the order in which they are processed."""
         from flowcontrol.live.rows import work_of
 
         if not isinstance(partition, TakePartition) or partition.order is None:

@@ -36,17 +36,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class StageRows:
-    """Makes the ledger rows of a stage.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        The stage.
-    replica : Replica
-        In which its tasks run.
-    """
+    """Makes the ledger rows of a stage."""
 
     def __init__(self, job: Job, plan: JobVertex, replica: Replica) -> None:
         self._job, self._plan, self._replica = job, plan, replica
@@ -62,19 +52,9 @@ class StageRows:
     ) -> dict[str, list[Row]]:
         """Return the rows of the round that the tasks have just run, by edge.
 
-        Parameters
-        ----------
-        shares : Shares
-            What they have published.
-        works : sequence of SubtaskRound
-            What they did.
-        between : object
-            What acts between the rounds of the stage, as JSON takes it.
+        ``between``: what acts between the rounds of the stage, as JSON takes it.
 
-        Returns
-        -------
-        dict of str to list of dict
-            By edge; ``task_state`` is not a text yet (:func:`with_texts`).
+        By edge; ``task_state`` is not a text yet (:func:`with_texts`).
         """
         found: dict[str, list[Row]] = {
             link.name: [] for link in (*self._plan.inputs, *self._plan.outputs)
@@ -223,14 +203,7 @@ def stage_document(shares: Shares) -> dict[str, Any]:
 def shares_of(job: Job, places: Places, rows: Rows) -> Shares:
     """Return what tasks have published in a round, as far as rows have it.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    places : Places
-        Of its memory.
-    rows : mapping
-        Ledger rows of the round, by edge and side.
+    ``rows``: ledger rows of the round, by edge and side.
     """
     found = Shares()
     for link in job.links:

@@ -22,19 +22,8 @@ from flowcontrol.trace.round_state import RoundState
 class Staged:
     """Runs a job stage by stage; an observer looks at all of it after each round.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    replayed : Replayed
-        What its sources replay.
-    sizes : LogSizes
-        Entries of the logs of each memory.
-
-    Attributes
-    ----------
-    memory : Memory
-        In which the observer sees all tasks.
+    - ``sizes``: entries of the logs of each memory.
+    - ``memory``: in which the observer sees all tasks.
     """
 
     def __init__(self, job: Job, replayed: Replayed, sizes: LogSizes) -> None:
@@ -95,14 +84,7 @@ def staged_states(
 ) -> Iterator[RoundState]:
     """Run a job stage by stage; yield its state after each round.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    replayed : Replayed
-        What its sources replay.
-    sizes : LogSizes, optional
-        Entries of the logs of each memory; by default more than a round needs.
+    ``sizes``: entries of the logs of each memory; by default more than a round needs.
     """
     staged = Staged(job, replayed, sizes or LogSizes.of_processes(job, replayed.keys))
     for _ in range(job.rounds):

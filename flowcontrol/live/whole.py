@@ -51,16 +51,9 @@ def observer_of(job: Job, memory: Memory) -> Replica:
 class WholeReplica(Replica):
     """The memory of a job in which all tasks run, and some are published.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of it, before the first round; filled alike in every process.
-    own : sequence of int
-        The tasks that are published here; none where all are only looked at.
-    timeline : Timeline or None
-        Starts and stops jobs before rounds; none where somebody else does.
+    - ``memory``: of it, before the first round; filled alike in every process.
+    - ``own``: the tasks that are published here; none where all are only looked at.
+    - ``timeline``: starts and stops jobs before rounds; none where somebody else does.
     """
 
     sees_turns = True

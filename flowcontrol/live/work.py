@@ -18,109 +18,56 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EdgeWork:
-    """Records that went out over an edge.
+    """Records that went out over an edge."""
 
-    Attributes
-    ----------
-    routes : ndarray of int64
-        Subpartition of each, in order.
-    parents : ndarray of int64
-        Which of the records taken up each is made of; of a task with windows, which of its results.
-    first : tuple of int
-        Number of the first one on each channel.
-    emitted : tuple of int
-        How many went to each channel.
-    """
-
-    routes: Ints
+    routes: Ints  # Subpartition of each, in order
+    # Which of the records taken up each is made of; of a task with windows, which of its results.
     parents: Ints
-    first: tuple[int, ...]
-    emitted: tuple[int, ...]
+    first: tuple[int, ...]  # Number of the first one on each channel
+    emitted: tuple[int, ...]  # How many went to each channel
 
 
 @dataclass(frozen=True)
 class Take:
-    """A run of records taken up from a channel.
+    """A run of records taken up from a channel."""
 
-    Attributes
-    ----------
-    gate, channel : int
-        Which: a gate of the task, and a channel of that.
-    first : int
-        Number of the first one on the channel.
-    records : int
-        How many.
-    """
-
-    gate: int
+    gate: int  # gate, channel: which: a gate of the task, and a channel of that
     channel: int
-    first: int
-    records: int
+    first: int  # Number of the first one on the channel
+    records: int  # How many
 
 
 @dataclass(frozen=True)
 class WindowWork:
-    """What windows did.
+    """What windows did."""
 
-    Attributes
-    ----------
-    results : sequence of Result
-        What they put out.
-    born : sequence of int
-        Of each, from which round its latency counts.
-    late : sequence of int
-        Records that came too late for every window: of each, how many the task had taken up then.
-    """
-
-    results: Sequence[Result]
-    born: Sequence[int]
+    results: Sequence[Result]  # What they put out
+    born: Sequence[int]  # Of each, from which round its latency counts
+    # Records that came too late for every window: of each, how many the task had taken up then.
     late: Sequence[int]
 
 
 @dataclass(frozen=True)
 class SubtaskRound:
-    """What a subtask did in a round.
+    """What a subtask did in a round."""
 
-    Attributes
-    ----------
-    job : Job
-        The scenario, laid out.
-    plan : JobVertex
-        Its stage.
-    index : int
-        Which subtask of it.
-    taken : int
-        Records that it has taken up so far (a source: emitted).
-    first, records : int
-        Number of the first record taken up (a source: emitted), and how many.
-    takes : sequence of Take
-        Where they came from, in order; nothing of a source.
-    edges : sequence of EdgeWork
-        By output edge.
-    consumed, read : sequence of sequence of int
-        By gate and channel: buffers consumed so far, and records read of the one in hand.
-    reports : sequence of CheckpointReport
-        What it told the coordinator.
-    sinks : sequence of ndarray of int64
-        By sink that writes a table (:func:`writers_of`): which of the records taken up each row is
-        made of; of a task with windows, which of its results.
-    window : WindowWork or None
-        None: its stage has no window.
-    """
-
-    job: Job
-    plan: JobVertex
-    index: int
-    taken: int
+    job: Job  # The scenario, laid out
+    plan: JobVertex  # Its stage
+    index: int  # Which subtask of it
+    taken: int  # Records that it has taken up so far (a source: emitted)
+    # Number of the first record taken up (a source: emitted), and how many.
     first: int
     records: int
-    takes: Sequence[Take]
-    edges: Sequence[EdgeWork]
+    takes: Sequence[Take]  # Where they came from, in order; nothing of a source
+    edges: Sequence[EdgeWork]  # By output edge
+    # By gate and channel: buffers consumed so far, and records read of the one in hand.
     consumed: Sequence[Sequence[int]]
     read: Sequence[Sequence[int]]
-    reports: Sequence[CheckpointReport] = ()
+    reports: Sequence[CheckpointReport] = ()  # What it told the coordinator
+    # By sink that writes a table (:func:`writers_of`): which of the records taken up each row is
+    # made of; of a task with windows, which of its results.
     sinks: Sequence[Ints] = ()
-    window: WindowWork | None = None
+    window: WindowWork | None = None  # None: its stage has no window
 
 
 def writers_of(plan: JobVertex) -> list[Member]:

@@ -84,17 +84,7 @@ def needs(part: int, *rules: Callable[..., Any]) -> None:
 def placed(function: F, form: str, cls: type[Any], owner: type[Any] | None = None) -> F:
     """Mark a function that finds states of a class in memory; compiled, it is an address.
 
-    Parameters
-    ----------
-    function : callable
-        Takes the memory, a place, and how many there are, where the form needs it.
-    form : {"state", "transport", "rows", "queue", "ring", "rings"}
-        What it returns: one state, the one of a transport, states one behind the other, a queue of
-        them, one of a channel, those of several channels.
-    cls : type
-        The class of a state.
-    owner : type, optional
-        Of "rings": the class of the rows in which the rings stand.
+    ``function``: takes the memory, a place, and how many there are, where the form needs it.
     """
     PLACED[function] = form, cls, owner
     return function
@@ -114,15 +104,7 @@ LARGE_CELLS = 1 << 19
 
 
 def zeros(count: int, dense: int = 0) -> Cells:
-    """Return so many cells, all 0, from the beginning of a line on.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    dense : int, default 0
-        So many of them, the first, will all be touched.
-    """
+    """Return so many cells, all 0, from the beginning of a line on."""
     if count >= LARGE_CELLS and hasattr(mmap, "MADV_HUGEPAGE"):
         kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         with suppress(OSError):  # where no more may be asked for than there is
@@ -236,17 +218,7 @@ class _Whole(_View):
 
 
 def view(cls: type[S], cells: Any, at: int = 0) -> S:
-    """Return the state of a class that stands at a place; it changes what stands there.
-
-    Parameters
-    ----------
-    cls : type
-        The class.
-    cells : array of int64, or a view
-        Where: the place counts from the first cell of a view.
-    at : int, default 0
-        The place.
-    """
+    """Return the state of a class that stands at a place; it changes what stands there."""
     if isinstance(cells, _Whole):  # what stands at a place of it never moves
         key = cls, at
         found = cells.found.get(key)

@@ -64,12 +64,7 @@ def _put_disks(build: Builder) -> list[int]:
 def fill_checkpoints(build: Builder, settings: CheckpointSettings) -> None:
     """Make room for the orders of the coordinator and the reports of tasks.
 
-    Parameters
-    ----------
-    build : Builder
-        The memory; its tasks and partitions are filled.
-    settings : CheckpointSettings
-        How the job checkpoints.
+    ``build``: the memory; its tasks and partitions are filled.
     """
     job, head = build.job, build.head
     head.has_checkpoints = 1
@@ -136,21 +131,11 @@ def _task_state(
 
 @dataclass(frozen=True)
 class CutPlaces:
-    """Where the cells of a task's cut are.
+    """Where the cells of a task's cut are."""
 
-    Attributes
-    ----------
-    all : ndarray of int64
-        All of them.
-    position : int
-        That of a source's position.
-    written : ndarray of int64
-        Those of all that its channels were written, which are among them.
-    """
-
-    all: Ints
-    position: int
-    written: Ints
+    all: Ints  # All of them
+    position: int  # That of a source's position
+    written: Ints  # Those of all that its channels were written, which are among them
 
 
 def with_cuts(memory: Memory, job: Job) -> Memory:

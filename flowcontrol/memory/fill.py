@@ -37,17 +37,9 @@ What is not touched costs nothing."""
 def fill(job: Job, sizes: LogSizes, *, track: bool = True, replayed: Replayed = NO_ROWS) -> Memory:
     """Return the memory of a job before its first round.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    sizes : LogSizes
-        How large its logs are.
-    track : bool, default True
-        Follow the age of every record; a throttle that looks at ages has them followed in any
-        case.
-    replayed : Replayed, optional
-        What is known of replayed rows; by default no source replays any.
+    - ``track``: follow the age of every record; a throttle that looks at ages has them followed in
+      any case.
+    - ``replayed``: what is known of replayed rows; by default no source replays any.
     """
     head = _head(job, track)
     build = Builder(job, head, replayed)

@@ -59,8 +59,6 @@ Pair = tuple[int, int, str]
 def connections_of(job: Job) -> dict[Pair, list[tuple[str, int]]]:
     """Channels, by edge and place, over each connection; none if nothing but credits limits.
 
-    Notes
-    -----
     One for each ordered pair of task managers; with tcp one for each edge besides, as up to
     Flink 1.14 (reference section 2.4): a pair's only one could wait for itself, when a job goes
     to another task manager, back, and there again.
@@ -102,14 +100,8 @@ def fill_connections(build: Builder, pairs: dict[Pair, list[tuple[str, int]]]) -
 def _fill_wire(build: Builder, edges: set[str], connection: Any) -> None:
     """Fill the state of a connection at the start of a run.
 
-    Parameters
-    ----------
-    build : Builder
-        The memory of a job whose transport is tcp.
-    edges : set of str
-        Whose channels share the connection.
-    connection : numpy.void
-        Its row among the tasks; filled in place.
+    - ``edges``: whose channels share the connection.
+    - ``connection``: its row among the tasks; filled in place.
     """
     job = build.job
     values, segment = job.scenario.system.transport_values, job.scenario.options.segment_bytes

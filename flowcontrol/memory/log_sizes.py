@@ -129,43 +129,21 @@ LOGS_OF_HEAD: Final = tuple(name for name in _LOGS if name != "windows")
 
 @dataclass(frozen=True)
 class LogSizes:
-    """Entries of the logs.
+    """Entries of the logs."""
 
-    Attributes
-    ----------
-    runs : int
-        Runs of records that may be in flight.
-    ages : int
-        Ages that sinks may log before they are counted.
-    spills : int
-        Buffers of spilling partitions that may be finished; 0 where none spills.
-    reports : int
-        Reports of tasks on checkpoints before they are looked at; 0 where there are none.
-    asides : int
-        Buffers that may be put aside behind barriers; 0 where none is.
-    windows : int
-        Windows that each subtask has room for; 0 where no stage has any.
-    results : int
-        Results of windows that may be put out before the log is emptied; 0 likewise.
-    kept : int
-        Records and watermarks that checkpoints may hold in flight before the log is emptied; 0 of a
-        job that has no event time or does not fail.
-    kept_windows : int
-        Windows that checkpoints may hold likewise.
-    further : int
-        Columns that a window aggregates beside the first, at most; does not grow.
-    """
-
-    runs: int
-    ages: int
-    spills: int = 0
+    runs: int  # Runs of records that may be in flight
+    ages: int  # Ages that sinks may log before they are counted
+    spills: int = 0  # Buffers of spilling partitions that may be finished; 0 where none spills
+    # Reports of tasks on checkpoints before they are looked at; 0 where there are none.
     reports: int = 0
-    asides: int = 0
-    windows: int = 0
-    results: int = 0
+    asides: int = 0  # Buffers that may be put aside behind barriers; 0 where none is
+    windows: int = 0  # Windows that each subtask has room for; 0 where no stage has any
+    results: int = 0  # Results of windows that may be put out before the log is emptied; 0 likewise
+    # Records and watermarks that checkpoints may hold in flight before the log is emptied; 0 of a
+    # job that has no event time or does not fail.
     kept: int = 0
-    kept_windows: int = 0
-    further: int = 0
+    kept_windows: int = 0  # Windows that checkpoints may hold likewise
+    further: int = 0  # Columns that a window aggregates beside the first, at most; does not grow
 
     @classmethod
     def first(cls, job: Job, rows: RowKeys = NO_KEYS) -> LogSizes:
@@ -206,19 +184,7 @@ class LogSizes:
     def grown(self, flags: int, reached_s: float, duration_s: float) -> LogSizes:
         """Return larger logs.
 
-        Parameters
-        ----------
-        flags : int
-            Which were full.
-        reached_s : float
-            Emulated time at which they were, s.
-        duration_s : float
-            Emulated time that was asked for, s.
-
-        Raises
-        ------
-        RunError
-            If one is as large as it may be.
+        Raises RunError if one is as large as it may be.
         """
         sizes = asdict(self)
         for name, log in _LOGS.items():

@@ -58,18 +58,10 @@ class _LogOfWindows(_Block):
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a run, and what stands where.
+    """The memory of a run, and what stands where."""
 
-    Attributes
-    ----------
-    cells : ndarray of int64, shape (cells,)
-        All of it: a head, and blocks (:mod:`flowcontrol.memory.fields`).
-    places : Places
-        Numbers of gates, partitions and channels.
-    """
-
-    cells: Ints
-    places: Places
+    cells: Ints  # All of it: a head, and blocks (:mod:`flowcontrol.memory.fields`) (shape (cells,))
+    places: Places  # Numbers of gates, partitions and channels
 
     @cached_property
     def head(self) -> KernelMemory:

@@ -148,15 +148,7 @@ EVERYTHING = (1 << _FIRST_TRANSPORT + len(names())) - 1
 def parts_of(job: Job) -> int:
     """Return the parts that a job needs, as a sum.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Returns
-    -------
-    int
-        A sum of the constants above; BUFFERS of a job under credits alone.
+    Returns a sum of the constants above; BUFFERS of a job under credits alone.
     """
     scenario, own, parts = job.scenario, job.record_transport, BUFFERS
     if own is not None:

@@ -238,56 +238,32 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Places:
-    """Which number an edge's gate, partition or channel has in the memory.
+    """Which number an edge's gate, partition or channel has in the memory."""
 
-    Attributes
-    ----------
-    tasks : dict of str to int
-        First task of each stage.
-    gates, partitions : dict of (str, int) to int
-        By edge and subtask.
-    outs, ins : dict of str to ndarray of int64, shape (channels of the edge,)
-        Number at the sender and at the receiver of each channel of an edge, in its order.
-    sinks : dict of (str, int) to int
-        By stage and subtask, of sinks that are chained behind the first stage of their task.
-    """
-
-    tasks: dict[str, int] = field(default_factory=dict)
+    tasks: dict[str, int] = field(default_factory=dict)  # First task of each stage
+    # By edge and subtask.
     gates: dict[tuple[str, int], int] = field(default_factory=dict)
     partitions: dict[tuple[str, int], int] = field(default_factory=dict)
+    # Number at the sender and at the receiver of each channel of an edge, in its order (shape
+    # (channels of the edge,)).
     outs: dict[str, Ints] = field(default_factory=dict)
     ins: dict[str, Ints] = field(default_factory=dict)
+    # By stage and subtask, of sinks that are chained behind the first stage of their task.
     sinks: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass
 class Builder:
-    """A memory that is being filled: gives out its cells, and remembers what is to stand in them.
+    """A memory that is being filled: gives out cells, and remembers what is to stand in them."""
 
-    Attributes
-    ----------
-    job : Job
-        The scenario, laid out.
-    head : KernelMemory
-        The memory's head.
-    replayed : Replayed
-        What is known of replayed rows.
-    places : Places
-        Numbers of everything.
-    blocks : dict of str to ndarray
-        Blocks of the memory, by the field of the head that says where each begins.
-    used : int
-        Cells given out.
-    tables : list of (int, ndarray)
-        What is to stand in some of them, and where.
-    """
-
-    job: Job
-    head: KernelMemory
-    replayed: Replayed
-    places: Places = field(default_factory=Places)
+    job: Job  # The scenario, laid out
+    head: KernelMemory  # The memory's head
+    replayed: Replayed  # What is known of replayed rows
+    places: Places = field(default_factory=Places)  # Numbers of everything
+    # Blocks of the memory, by the field of the head that says where each begins.
     blocks: dict[str, Any] = field(default_factory=dict)
-    used: int = width(KernelMemory)
+    used: int = width(KernelMemory)  # Cells given out
+    # What is to stand in some of them, and where.
     tables: list[tuple[int, Ints]] = field(default_factory=list)
     in_place: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     """The memory itself, if it is so large that its blocks are filled in place."""
@@ -308,20 +284,8 @@ class Builder:
     ) -> None:
         """Give the rings of some channels their places, each with room for so many states.
 
-        Parameters
-        ----------
-        at : str
-            The field of the head that says where the block of the channels begins.
-        owner : type
-            Class of its rows.
-        name : str
-            The ring.
-        numbers : ndarray of int64, shape (rings,)
-            The rows.
-        cls : type
-            Class of what is queued.
-        most : int
-            How many there may be.
+        - ``at``: the field of the head that says where the block of the channels begins.
+        - ``numbers`` (shape (rings,)): the rows.
         """
         rings, slots = self.blocks[at][name], slot_cells(cls) * min(most, FIRST_SPAN)
         here = getattr(self.head, at) + width(owner) * numbers + cell(owner, name)

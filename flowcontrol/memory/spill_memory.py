@@ -23,15 +23,7 @@ NEVER_US = 1 << 60
 def kinds_of(job: Job) -> dict[tuple[str, int], int]:
     """Return the kind of every result partition that is not pipelined and bounded.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-
-    Returns
-    -------
-    dict of (str, int) to int
-        By edge and sender subtask, in the order of the job's stages.
+    By edge and sender subtask, in the order of the job's stages.
     """
     found = {}
     for plan, index in job.subtasks:
@@ -60,17 +52,7 @@ def _manager(job: Job, edge: str, sender: int) -> int:
 
 
 def fill_disks(build: Builder, disks: dict[int, int], first: int) -> None:
-    """Fill the disks, which stand behind the tasks.
-
-    Parameters
-    ----------
-    build : Builder
-        The memory.
-    disks : dict of int to int
-        From :func:`disks_of`.
-    first : int
-        Number of the first one among the tasks.
-    """
+    """Fill the disks, which stand behind the tasks."""
     rate = build.job.scenario.cluster.disk_bytes_per_s
     for number, count in enumerate(disks.values(), start=first):
         disk = build.blocks["tasks_at"][number]
@@ -82,12 +64,7 @@ def fill_disks(build: Builder, disks: dict[int, int], first: int) -> None:
 def fill_kinds(build: Builder, disks: dict[int, int]) -> None:
     """Fill what partitions have besides when they are not pipelined and bounded.
 
-    Parameters
-    ----------
-    build : Builder
-        The memory.
-    disks : dict of int to int
-        Task that is the disk of each task manager that has one.
+    ``disks``: task that is the disk of each task manager that has one.
     """
     job, places = build.job, build.places
     kinds = kinds_of(job)
@@ -121,8 +98,6 @@ def _fill_regions(
 ) -> dict[int, int]:
     """Lay out the pipelined regions that read spilling partitions; return where each is.
 
-    Notes
-    -----
     Flink's ``PipelinedRegionSchedulingStrategy``: a region starts when all blocking partitions that
     it reads are finished. A hybrid edge joins nothing and is waited for by nobody.
     """

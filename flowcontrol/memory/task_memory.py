@@ -100,28 +100,14 @@ def times_before(
 ) -> list[tuple[int, int]]:
     """Return how long a record is in the stages of its task before it reaches one of them.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Of the job.
-    plan : JobVertex
-        The chain.
-    member : Member
-        The stage, not the first one.
-    index : int
-        The subtask.
-
-    Returns
-    -------
-    list of (int, int)
-        From when on, and how long, microseconds; empty without any service rate.
-
-    Notes
-    -----
     Each stage on the way takes the record its own service time, and of several outputs of one
     record none waits for the others. What a source takes to emit is before the emission. The result
     of a window is made when the window fires, so neither the window's time counts nor what is
     before it. While a rate is 0 nothing is taken up, and the time of before stands.
+
+    ``member``: the stage, not the first one.
+
+    From when on, and how long, microseconds; empty without any service rate.
     """
     rates: list[Schedule] = []
     for name in _before(scenario, plan, member):
@@ -180,16 +166,9 @@ MOST_FIRST_ENTRIES = 1 << 16
 def first_entries(job: Job, rows: RowKeys = NO_KEYS) -> int:
     """Return for how many windows each task has room to begin with; 0: no stage has one.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    rows : RowKeys, optional
-        Keys of replayed rows; by default there are none.
-
-    Notes
-    -----
     Of each key those that a record is in, one more before they fire, and those that lateness keeps.
+
+    ``rows``: keys of replayed rows; by default there are none.
     """
     most = 0
     for plan in job.stages:
@@ -208,15 +187,7 @@ def _wanted(window: WindowPlan, plan: JobVertex, keys: int) -> int:
 
 
 def fill_windows(build: Builder, capacity: int) -> None:
-    """Put the windows of each task there that has some; the tasks are filled.
-
-    Parameters
-    ----------
-    build : Builder
-        The memory.
-    capacity : int
-        Windows that each task has room for.
-    """
+    """Put the windows of each task there that has some; the tasks are filled."""
     for task, (plan, _) in zip(build.blocks["tasks_at"], build.job.subtasks, strict=False):
         window = build.job.scenario.window_of(plan.name)
         if window is not None:

@@ -42,17 +42,7 @@ Found = tuple[str, str, Floats]
 def job_metrics(
     tables: Mapping[str, pa.Table], scenario: Scenario, moments: Moments
 ) -> Iterator[Found]:
-    """Yield scope, name and values of the metrics of jobs.
-
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Of the run.
-    scenario : Scenario
-        What was run.
-    moments : Moments
-        When metrics are looked at.
-    """
+    """Yield scope, name and values of the metrics of jobs."""
     jobs, times = jobs_of(scenario), moments.times
     if len(jobs) == 1:
         scope = job_scope(next(iter(jobs)))

@@ -21,20 +21,12 @@ _SLACK_S = 1e-9
 
 @dataclass(frozen=True)
 class Moments:
-    """When metrics are looked at.
+    """When metrics are looked at."""
 
-    Attributes
-    ----------
-    samples : ndarray of float
-        Times of all samples of the run, ascending, s.
-    updates : tuple of int
-        By update of the views, every 5 s: the index of the newest sample; -1: there is none yet.
-    shown : tuple of (int, int)
-        By moment: the index of its sample, and how many updates the views have had.
-    """
-
-    samples: Floats
+    samples: Floats  # Times of all samples of the run, ascending, s
+    # By update of the views, every 5 s: the index of the newest sample; -1: there is none yet.
     updates: tuple[int, ...]
+    # By moment: the index of its sample, and how many updates the views have had.
     shown: tuple[tuple[int, int], ...]
 
     @classmethod

@@ -22,24 +22,12 @@ TASK_MANAGER: Final = "taskmanager"
 
 @dataclass(frozen=True)
 class Task:
-    """A vertex of Flink's job graph: what runs in one task.
+    """A vertex of Flink's job graph: what runs in one task."""
 
-    Attributes
-    ----------
-    job : str
-        Name of its job.
-    name : str
-        Flink's name of the vertex, ``Source: a -> b``.
-    stages : tuple of Stage
-        In the order of the chain.
-    operators : tuple of str
-        Flink's name of each of them.
-    """
-
-    job: str
-    name: str
-    stages: tuple[Stage, ...]
-    operators: tuple[str, ...]
+    job: str  # Name of its job
+    name: str  # Flink's name of the vertex, ``Source: a -> b``
+    stages: tuple[Stage, ...]  # In the order of the chain
+    operators: tuple[str, ...]  # Flink's name of each of them
 
     def scope(self, subtask: int) -> str:
         """Return the scope of a subtask's metrics."""
@@ -70,13 +58,7 @@ def jobs_of(scenario: Scenario) -> dict[str, tuple[str, ...]]:
 
 
 def tasks_of(scenario: Scenario) -> list[Task]:
-    """Return the vertices of a scenario's jobs, as they run, with Flink's names.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    """
+    """Return the vertices of a scenario's jobs, as they run, with Flink's names."""
     written, found = scenario.canonical(), list[Task]()
     for job, names in jobs_of(scenario).items():
         given: Scenario | dict[str, Any] = scenario

@@ -35,19 +35,11 @@ def rows_of_metrics(tables: Tables, scenario: Scenario) -> int:
 def metrics_table(tables: Tables, scenario: Scenario) -> pa.Table:
     """Return the figures of a run under Flink's names and scopes.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Its result tables; ``checkpoints``, ``checkpoint_tasks``, ``restarts`` and ``processes`` may
-        be missing.
-    scenario : Scenario
-        What was run.
+    ``tables``: its result tables; ``checkpoints``, ``checkpoint_tasks``, ``restarts`` and
+    ``processes`` may be missing.
 
-    Returns
-    -------
-    pyarrow.Table
-        Rows by time, within it by task, subtask and name in a fixed order, then jobs and task
-        managers.
+    Returns rows by time, within it by task, subtask and name in a fixed order, then jobs and task
+    managers.
     """
     import pyarrow as pa
 

@@ -36,17 +36,7 @@ Metric = tuple[str, Floats]
 
 
 class TaskTables:
-    """The tables of a run, by subtask and by channel.
-
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Its result tables.
-    scenario : Scenario
-        What was run.
-    moments : Moments
-        When metrics are looked at.
-    """
+    """The tables of a run, by subtask and by channel."""
 
     def __init__(
         self, tables: Mapping[str, pa.Table], scenario: Scenario, moments: Moments
@@ -99,17 +89,7 @@ def _by(frame: pd.DataFrame, keys: list[str]) -> dict[Any, pd.DataFrame]:
 
 
 def task_metrics(tables: TaskTables, task: Task, subtask: int) -> Iterator[Metric]:
-    """Yield the metrics of a subtask, name and values by moment.
-
-    Parameters
-    ----------
-    tables : TaskTables
-        Of the run.
-    task : Task
-        Its vertex.
-    subtask : int
-        Its index.
-    """
+    """Yield the metrics of a subtask, name and values by moment."""
     head = task.stages[0].name
     yield from _times(tables, head, subtask)
     yield from _volume(tables, task, subtask)

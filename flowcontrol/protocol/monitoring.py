@@ -39,25 +39,13 @@ class Pressure(StrEnum):
 def pressure_level(ratio: float) -> Pressure:
     """Return the level of one subtask.
 
-    Parameters
-    ----------
-    ratio : float
-        Share of its time, or of its samples, in which it waited for a buffer; 0 to 1.
-
-    Returns
-    -------
-    Pressure
-        OK <= 0.10 < LOW <= 0.5 < HIGH; equal to its name as text.
-
-    Raises
-    ------
-    ValueError
-        If the ratio is not a number or below zero.
-
-    Notes
-    -----
     Flink's ``JobVertexBackPressureHandler``: of samples up to 1.12, of timers since 1.13
     (FLINK-20852), by the same two thresholds. A vertex has the level of its worst subtask.
+
+    ``ratio``: share of its time, or of its samples, in which it waited for a buffer; 0 to 1.
+
+    Returns OK <= 0.10 < LOW <= 0.5 < HIGH; equal to its name as text. Raises ValueError if the
+    ratio is not a number or below zero.
     """
     if not ratio >= 0:
         raise ValueError(f"a blocked share is at least 0, not {ratio}")
@@ -72,26 +60,14 @@ def pressure_level(ratio: float) -> Pressure:
 def data_skew(figures: Iterable[float]) -> float:
     """Return Flink's data skew score.
 
-    Parameters
-    ----------
-    figures : iterable of float
-        One per subtask, none negative; Flink takes their numRecordsInPerSecond.
-
-    Returns
-    -------
-    float, %
-        The mean distance from the mean, in per cent of the mean, at most 100; 0 if the mean is 0.
-
-    Raises
-    ------
-    ValueError
-        If a figure is negative or not a number.
-
-    Notes
-    -----
     ``DoubleAccumulator.DoubleDataSkew`` of Flink 1.20 and later (FLIP-418), the column "Data Skew"
     of its web interface. It passes 50 only if few subtasks take nearly all: one of four with
     twice what each of the others takes makes 30 %.
+
+    ``figures``: one per subtask, none negative; Flink takes their numRecordsInPerSecond.
+
+    Returns the mean distance from the mean, in per cent of the mean, at most 100; 0 if the mean is
+    0 (%). Raises ValueError if a figure is negative or not a number.
 
     Examples
     --------
@@ -124,25 +100,13 @@ UPDATE_S = 5
 class MeterView:
     """The rate of a counter, over a span that it takes for full from the start.
 
-    Parameters
-    ----------
-    span_s : int, default 60
-        Time over which it averages, s; cut to whole updates, at least one.
-
-    Attributes
-    ----------
-    rate : float
-        Events a second, as of the last update; 0 before the first.
-
-    Raises
-    ------
-    ValueError
-        If the span is not positive.
-
-    Notes
-    -----
     ``org.apache.flink.metrics.MeterView``. The counter was 0 before the first update, so in the
     first minute a steady rate shows as rate x t / 60.
+
+    - ``span_s``: time over which it averages, s; cut to whole updates, at least one.
+    - ``rate``: events a second, as of the last update; 0 before the first.
+
+    Raises ValueError if the span is not positive.
 
     Examples
     --------
@@ -164,10 +128,7 @@ class MeterView:
     def update(self, count: int) -> None:
         """Take up what the counter says; to be called every 5 s.
 
-        Parameters
-        ----------
-        count : int
-            Its value so far, not the difference.
+        ``count``: its value so far, not the difference.
         """
         self._at = (self._at + 1) % len(self._counts)
         self._counts[self._at] = count
@@ -178,25 +139,13 @@ class MeterView:
 class TimerGaugeView:
     """A share of time, averaged over the updates of a window, as busyTimeMsPerSecond is.
 
-    Parameters
-    ----------
-    span_s : int, default 60
-        Length of the window, s; cut to whole updates, at least one.
-
-    Attributes
-    ----------
-    value : int, ms/s
-        Whole milliseconds a second, 0 to 1000; 0 before the first update.
-
-    Raises
-    ------
-    ValueError
-        If the span is not positive.
-
-    Notes
-    -----
     ``org.apache.flink.runtime.metrics.TimerGauge``: Java's division of whole numbers, so the
     figure is rounded down.
+
+    - ``span_s``: length of the window, s; cut to whole updates, at least one.
+    - ``value`` (ms/s): whole milliseconds a second, 0 to 1000; 0 before the first update.
+
+    Raises ValueError if the span is not positive.
 
     Examples
     --------
@@ -218,10 +167,7 @@ class TimerGaugeView:
     def update(self, total_ms: int) -> None:
         """Take up the time so far; to be called every 5 s.
 
-        Parameters
-        ----------
-        total_ms : int
-            Whole milliseconds since the start, not the difference.
+        ``total_ms``: whole milliseconds since the start, not the difference.
         """
         self._times = [*self._times, total_ms - self._before][-self._most :]
         self._before = total_ms
@@ -236,21 +182,12 @@ class TimerGaugeView:
 
 @dataclass(frozen=True)
 class Stats:
-    """The result of a set of samples of one vertex.
+    """The result of a set of samples of one vertex."""
 
-    Attributes
-    ----------
-    ratios : mapping of int to float
-        Per subtask that was sampled: samples that waited for a buffer, of those that were taken.
-    level : Pressure
-        That of the worst subtask; OK if none was sampled.
-    end_ms : int
-        When the last sample was due.
-    """
-
+    # Per subtask that was sampled: samples that waited for a buffer, of those that were taken.
     ratios: Mapping[int, float]
-    level: Pressure
-    end_ms: int
+    level: Pressure  # That of the worst subtask; OK if none was sampled
+    end_ms: int  # When the last sample was due
 
 
 @dataclass
@@ -275,27 +212,13 @@ class _Vertex:
 class BackPressureSampler:
     """Sets of samples of each vertex, begun when somebody asks and no fresh result is there.
 
-    Parameters
-    ----------
-    samples : int, default 100
-        Samples of a subtask in a set.
-    delay_ms : int, default 50
-        Time between two of them; the first is due at once, so a set takes (samples - 1) x delay.
-    refresh_ms : int, default 60,000
-        Age, from the end of its set, at which a result makes the next question start a new set.
-    cleanup_ms : int, default 600,000
-        Time after which a result is forgotten, from the last question or from its own arrival,
-        whichever is later (Guava's ``expireAfterAccess``: putting in is an access).
+    - ``delay_ms``: time between two of them; the first is due at once, so a set takes (samples - 1)
+      x delay.
+    - ``cleanup_ms``: time after which a result is forgotten, from the last question or from its own
+      arrival, whichever is later (Guava's ``expireAfterAccess``: putting in is an access).
+    - ``samples``, ``delay_ms``, ``refresh_ms``, ``cleanup_ms``: as given.
 
-    Attributes
-    ----------
-    samples, delay_ms, refresh_ms, cleanup_ms : int
-        As given.
-
-    Raises
-    ------
-    ValueError
-        If ``samples`` is below 1 or a time is negative.
+    Raises ValueError if ``samples`` is below 1 or a time is negative.
 
     Examples
     --------
@@ -333,18 +256,8 @@ class BackPressureSampler:
     def ask(self, vertex: str, now_ms: int) -> Stats | None:
         """Return the latest result; begin a set if there is none that is fresh.
 
-        Parameters
-        ----------
-        vertex : str
-            Its name.
-        now_ms : int
-            Of the question. Not before that of the last call.
-
-        Returns
-        -------
-        Stats or None
-            The result of the last set that was over before, however old; None if there is none,
-            or it was forgotten. A set that this question begins is not waited for.
+        Returns the result of the last set that was over before, however old; None if there is none,
+        or it was forgotten. A set that this question begins is not waited for.
         """
         known = self._vertices.setdefault(vertex, _Vertex(now_ms))
         self._close(known, now_ms)
@@ -357,15 +270,7 @@ class BackPressureSampler:
         return known.result
 
     def result(self, vertex: str, now_ms: int) -> Stats | None:
-        """Return the latest result as :meth:`ask` does, without a question: no set begins.
-
-        Parameters
-        ----------
-        vertex : str
-            Its name.
-        now_ms : int
-            The moment.
-        """
+        """Return the latest result as :meth:`ask` does, without a question: no set begins."""
         known = self._vertices.get(vertex)
         if known is None:
             return None
@@ -375,17 +280,10 @@ class BackPressureSampler:
     def sample(self, vertex: str, subtask: int, blocked: bool, now_ms: int) -> None:
         """Offer what a subtask is doing at a moment; it counts if a sample of it is due.
 
-        Parameters
-        ----------
-        vertex : str
-            Its name.
-        subtask : int
-            Index of the subtask.
-        blocked : bool
-            Whether it waits for a buffer at this moment.
-        now_ms : int
-            The moment. The i-th sample of a set, from 0, is due at its start + i x delay; the
-            first offer from then on is that sample, and what is offered more often does not count.
+        - ``blocked``: whether it waits for a buffer at this moment.
+        - ``now_ms``: the moment. The i-th sample of a set, from 0, is due at its start + i x delay;
+          the first offer from then on is that sample, and what is offered more often does not
+          count.
         """
         known = self._vertices.get(vertex)
         if known is None or known.start_ms is None:

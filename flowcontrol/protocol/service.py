@@ -49,15 +49,9 @@ BITS = 62
 def ratio_of(value: Fraction) -> Fraction:
     """Return the fraction that stands for a positive number: the nearest that rules can multiply.
 
-    Parameters
-    ----------
-    value : Fraction
-        Exact, at least 0.
+    ``value``: exact, at least 0.
 
-    Returns
-    -------
-    Fraction
-        Numerator x denominator is at most :data:`MOST`; 0 for 0.
+    Returns numerator x denominator is at most :data:`MOST`; 0 for 0.
     """
     least, most = Fraction(1, MOST), Fraction(MOST)
     if value == 0:
@@ -71,19 +65,11 @@ def ratio_of(value: Fraction) -> Fraction:
 def whole_rates(rates: Sequence[Fraction], most: int, grain: int) -> tuple[list[int], int]:
     """Return whole numbers in proportion to some rates, and the one that stands for 1.
 
-    Parameters
-    ----------
-    rates : sequence of Fraction
-        At least one, none negative.
-    most : int
-        Largest number that may stand for 1.
-    grain : int
-        A divisor of the number that stands for 1, where that leaves all rates exact.
+    - ``rates``: at least one, none negative.
+    - ``most``: largest number that may stand for 1.
+    - ``grain``: a divisor of the number that stands for 1, where that leaves all rates exact.
 
-    Returns
-    -------
-    tuple of (list of int, int)
-        A rate that is not 0 is at least 1.
+    Returns a rate that is not 0 is at least 1.
     """
     parts = {rate.denominator for rate in rates}
     for exact in (lcm(grain, *parts), lcm(*parts)):
@@ -118,16 +104,10 @@ def capped(count: int, numerator: int, denominator: int) -> int:
 def proportion(whole: int, part: int, total: int) -> int:
     """Return whole x part / total, rounded down.
 
-    Parameters
-    ----------
-    whole : int
-        At least 0, at most :data:`MOST`.
-    part, total : int
-        0 <= part <= total, 0 < total <= :data:`MOST`.
-
-    Notes
-    -----
     Where the product might not fit, by long division, a bit of ``whole`` at a time.
+
+    - ``whole``: at least 0, at most :data:`MOST`.
+    - ``part``, ``total``: 0 <= part <= total, 0 < total <= :data:`MOST`.
     """
     if 1.0 * whole * part < FITS:
         return whole * part // total
@@ -155,16 +135,11 @@ FLUSH_DRIFTS = 3
 def blocked_source_us(whole: int, due: int, done: int, is_stopped: int, is_available: int) -> int:
     """Back-pressured time of a source in a round, microseconds; the rest it emits or is idle.
 
-    Parameters
-    ----------
-    whole : int
-        Length of the round, microseconds.
-    due, done : int
-        Records that fell due, and those of them that were emitted; the others are lost.
-    is_stopped : int
-        1: it stopped because its output was unavailable.
-    is_available : int
-        1: its output is available at the end of the round.
+    - ``whole``: length of the round, microseconds.
+    - ``due``, ``done``: records that fell due, and those of them that were emitted; the others are
+      lost.
+    - ``is_stopped``: 1: it stopped because its output was unavailable.
+    - ``is_available``: 1: its output is available at the end of the round.
     """
     if due == 0:
         return 0 if is_available == 1 else whole
@@ -174,19 +149,11 @@ def blocked_source_us(whole: int, due: int, done: int, is_stopped: int, is_avail
 def emitting_us(free_us: int, records: int, cost_ns: int) -> int:
     """Busy time of a source in a round, microseconds: what its emissions cost its thread.
 
-    Parameters
-    ----------
-    free_us : int
-        Time of the round that was not back-pressured, microseconds.
-    records : int
-        Records emitted.
-    cost_ns : int
-        What one takes to be serialised and copied into buffers, nanoseconds, at least 0.
-
-    Notes
-    -----
     Flink counts as busy what is neither idle nor back-pressured (section 9). The cost limits
     nothing: a source that emits more than its thread could is busy all the time that it has.
+
+    - ``free_us``: time of the round that was not back-pressured, microseconds.
+    - ``cost_ns``: what one takes to be serialised and copied into buffers, nanoseconds, at least 0.
     """
     if cost_ns == 0:
         return 0
@@ -207,19 +174,11 @@ def busy_us(
 ) -> int:
     """Busy time of a server in a round, microseconds.
 
-    Parameters
-    ----------
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
-    ready : int
-        Work by which the last record taken up is done, units.
-    waiting : int
-        Records that wait, or whose output waits.
-
-    Notes
-    -----
     A server works without a pause from the start of the round until it starves or is blocked.
     One that stands still with something to do counts as busy, as a hung sink does in Flink.
+
+    - ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
+    - ``ready``: work by which the last record taken up is done, units.
     """
     if ready >= end > start:
         return whole
@@ -237,20 +196,14 @@ def is_blocked(start: int, end: int, is_stopped: int, is_available: int) -> int:
 def flush_ticks(start_us: int, end_us: int, interval_us: int, phase_us: int) -> int:
     """How often the periodic flusher runs after ``start_us``, up to ``end_us``.
 
-    Parameters
-    ----------
-    start_us, end_us : int
-        Times of the run, microseconds.
-    interval_us : int
-        Of the flusher; 0 is after every record, which is once a round; below 0 never.
-    phase_us : int
-        When it runs first, microseconds, less than an interval; 0: after a whole one.
-
-    Notes
-    -----
     ``OutputFlusher`` (section 2.6). Its timer drifts against everything else with the same beat,
     so that what waits for it waits half an interval in the long run, whatever the phase. Here a
     period is a little shorter than the interval, so that nothing ever waits for longer.
+
+    - ``start_us``, ``end_us``: times of the run, microseconds.
+    - ``interval_us``: of the flusher; 0 is after every record, which is once a round; below 0
+      never.
+    - ``phase_us``: when it runs first, microseconds, less than an interval; 0: after a whole one.
     """
     if interval_us <= 0:
         return 1 if interval_us == 0 else 0
@@ -300,12 +253,8 @@ LOGNORMAL = 2
 def work_by(phases: Rows, us: int) -> int:
     """Work that a server which never rested would have done by a moment, units.
 
-    Parameters
-    ----------
-    phases : rows of int, shape (phases, PHASE_WIDTH)
-        In the order of time; the first starts at 0.
-    us : int
-        Microseconds since the start.
+    - ``phases`` (shape (phases, PHASE_WIDTH)): in the order of time; the first starts at 0.
+    - ``us``: microseconds since the start.
     """
     phase = phases[phase_at(phases, us)]
     return phase[PHASE_BASE] + phase[PHASE_RATE] * (us - phase[PHASE_START])
@@ -339,20 +288,13 @@ def first_us_beyond(phases: Rows, work: int, since_us: int) -> int:
 def has_ended(phases: Rows, us: int, taken: int, limit: int) -> int:
     """Tell whether nothing falls due at a source any more: 1 if so.
 
-    Parameters
-    ----------
-    phases : rows of int, shape (phases, PHASE_WIDTH)
-        Its rate, as :func:`work_by` takes it.
-    us : int
-        The moment, microseconds since the start.
-    taken, limit : int
-        Records emitted, and those that it has; -1: no end.
-
-    Notes
-    -----
     A rate that comes to 0 is how a schedule says that the input ends. One that was never anything
     else is a partition that nobody writes to: Flink's source waits for it, and its watermark with
     it.
+
+    - ``phases`` (shape (phases, PHASE_WIDTH)): its rate, as :func:`work_by` takes it.
+    - ``us``: the moment, microseconds since the start.
+    - ``taken``, ``limit``: records emitted, and those that it has; -1: no end.
     """
     if limit >= 0 and taken >= limit:
         return 1
@@ -364,12 +306,9 @@ def has_ended(phases: Rows, us: int, taken: int, limit: int) -> int:
 def stands_still(spans: Rows, us: int) -> int:
     """End of the standstill in which a moment lies, or NEVER.
 
-    Parameters
-    ----------
-    spans : rows of int, shape (standstills, 2)
-        First microsecond of each, and the first after it, in the order of time.
-    us : int
-        Microseconds since the start.
+    - ``spans`` (shape (standstills, 2)): first microsecond of each, and the first after it, in the
+      order of time.
+    - ``us``: microseconds since the start.
     """
     for i in range(len(spans)):
         if spans[i][0] <= us and us < spans[i][1]:
@@ -400,19 +339,10 @@ def service_work(kind: int, cv: float, first: float, second: float, unit: int) -
 def relative_time(kind: int, cv: float, first: float, second: float) -> float:
     """Service time of one record over the mean.
 
-    Parameters
-    ----------
-    kind : int
-        CONSTANT, EXPONENTIAL or LOGNORMAL.
-    cv : float
-        Coefficient of variation of a lognormal time.
-    first, second : float
-        Uniform in [0, 1); the second is used by LOGNORMAL only.
-
-    Notes
-    -----
     Exponential by inversion; lognormal from a normal number after Box and Muller (1958), with
     mean 1: mu = -sigma^2 / 2, sigma^2 = ln(1 + cv^2).
+
+    ``first``, ``second``: uniform in [0, 1); the second is used by LOGNORMAL only.
     """
     if kind == CONSTANT:
         return 1.0

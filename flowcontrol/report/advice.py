@@ -44,15 +44,7 @@ _FIGURES: Final = (
 def advice_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return the sentence on what would help, if the run has advice.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json.
-
-    Returns
-    -------
-    list of str
-        Empty also for a job that lacks nothing but a lower latency, if no change lowers it.
+    Empty also for a job that lacks nothing but a lower latency, if no change lowers it.
     """
     found = summary.get("advice")
     if found is None:
@@ -62,13 +54,7 @@ def advice_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def advice_section(found: Mapping[str, Any] | None) -> str:
-    """Return the section of the page; empty without advice.
-
-    Parameters
-    ----------
-    found : mapping or None
-        The advice.
-    """
+    """Return the section of the page; empty without advice."""
     if found is None:
         return ""
     figures = shown_figures(found)

@@ -26,15 +26,7 @@ _NARROW: Final = 72
 
 
 def print_advice(found: Mapping[str, Any], console: Console) -> None:
-    """Print the changes that help most, and those that save something.
-
-    Parameters
-    ----------
-    found : mapping
-        The advice.
-    console : rich.console.Console
-        Where to.
-    """
+    """Print the changes that help most, and those that save something."""
     ranked = sorted(shown_figures(found), key=lambda figure: figure.rank)
     width = _NAME if console.width >= _NARROW else _NAME // 2
     most = range(len(ranked), -1, -1)

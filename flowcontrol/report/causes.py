@@ -38,15 +38,7 @@ _HEADS: Final = ("Stage", "Subtasks", "In", "Out", "Floating", "Exclusive", "Wha
 def cause_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each cause of a run: what, where, how sure, and what helps.
 
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-
-    Yields
-    ------
-    str
-        Nothing where nothing limits: the sentence says so.
+    Nothing where nothing limits: the sentence says so.
     """
     for label, cause in _labelled(summary):
         yield f"{label}: {_headline(cause)}; {cause['advice']}."

@@ -44,8 +44,6 @@ _PERCENT_AXIS = {"ticksuffix": " %"}
 def all_charts(run: RunData) -> list[Chart]:
     """Return the charts of the page in their order.
 
-    Notes
-    -----
     A transport without credits has no chart of credit and backlog, one without buffers none of
     pools.
     """

@@ -32,24 +32,13 @@ _REMEDY_HEADS = (
 def checkpoint_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return the sentences about checkpoints.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``checkpoints``, if the run has any.
+    ``summary``: as in summary.json: its ``checkpoints``, if the run has any.
     """
     return list(summary.get("checkpoints", {}).get("sentences", ()))
 
 
 def checkpoint_section(tables: Tables, summary: Mapping[str, Any]) -> str:
-    """Return the section of the page: counts, durations and the history; empty without any.
-
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Result tables of the run.
-    summary : mapping
-        As in summary.json.
-    """
+    """Return the section of the page: counts, durations and the history; empty without any."""
     found = summary.get("checkpoints")
     if found is None or not sum(found["counts"].values()):
         return ""

@@ -40,21 +40,11 @@ LIMIT: Final = GREY
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How one series is drawn.
+    """How one series is drawn."""
 
-    Attributes
-    ----------
-    colour : str
-        As ``#rrggbb``.
-    dash : str
-        Plotly's name of a dash.
-    marker : str
-        Plotly's name of a marker symbol.
-    """
-
-    colour: str
-    dash: str
-    marker: str
+    colour: str  # As ``#rrggbb``
+    dash: str  # Plotly's name of a dash
+    marker: str  # Plotly's name of a marker symbol
 
 
 def line_style(index: int) -> LineStyle:

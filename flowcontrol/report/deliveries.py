@@ -31,10 +31,7 @@ def delivery_sentences(summary: Mapping[str, Any]) -> list[str]:
 
     Sinks of which nothing is known come last.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``delivery``, if the run has any.
+    ``summary``: as in summary.json: its ``delivery``, if the run has any.
     """
     found = summary.get("delivery", {})
     names = _told(found.get("sinks", {}))
@@ -46,10 +43,7 @@ def delivery_sentences(summary: Mapping[str, Any]) -> list[str]:
 def loss_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each sink that lost records as its transactions expired.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``delivery``, if the run has any.
+    ``summary``: as in summary.json: its ``delivery``, if the run has any.
     """
     return list(summary.get("delivery", {}).get("losses", ()))
 

@@ -15,18 +15,10 @@ _MOST_SHOWN = 40
 def describe_deployment(found: Deployment, width: int) -> str:
     """Return the four graphs of a scenario as text.
 
-    Parameters
-    ----------
-    found : Deployment
-        From :func:`flowcontrol.deployment.deploy.deployment_of`.
-    width : int
-        Characters of a line, at least 40 and at most 100 are used.
+    ``width``: characters of a line, at least 40 and at most 100 are used.
 
-    Returns
-    -------
-    str
-        A sentence, and a section for each graph. A vertex has a letter, by which the later
-        sections name it; a subtask is ``A0``.
+    Returns a sentence, and a section for each graph. A vertex has a letter, by which the later
+    sections name it; a subtask is ``A0``.
     """
     columns = min(max(width, _LEAST_WIDTH), _MOST_WIDTH)
     lines = [

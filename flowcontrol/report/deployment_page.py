@@ -27,15 +27,7 @@ MOST_CHANNELS = 2_000
 def deployment_page(found: Deployment) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    found : Deployment
-        From :func:`flowcontrol.deployment.deploy.deployment_of`.
-
-    Returns
-    -------
-    str
-        HTML with the four graphs, and below them why edges are not chained.
+    Returns HTML with the four graphs, and below them why edges are not chained.
     """
     regions = found.graph.regions()
     widest = max(vertex.parallelism for vertex in found.graph.vertices)

@@ -17,13 +17,7 @@ _FORM: Final = 2
 
 
 def event_time_lines(summary: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the terminal: lag, windows, pauses; none without event time.
-
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json.
-    """
+    """Return the lines of the terminal: lag, windows, pauses; none without event time."""
     found = summary.get("event_time", {})
     stages, model = found.get("stages", {}), found.get("time_model", "flink")
     return [*_lag_line(summary), *_windows_lines(stages, model), *_paused_line(stages)]
@@ -92,17 +86,7 @@ def event_time_figures(summary: Mapping[str, Any]) -> list[str]:
 def event_time_section(summary: Mapping[str, Any], scenario: Scenario) -> str:
     """Return the section of the page: sentences, the stages, the parts of the longest lag.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json.
-    scenario : Scenario
-        What was run.
-
-    Returns
-    -------
-    str
-        Markup; empty without event time.
+    Returns markup; empty without event time.
     """
     found = summary.get("event_time")
     if found is None:

@@ -30,15 +30,7 @@ _PER_CENT: Final = 0.1
 
 
 def event_time_charts(run: RunData, tables: Tables) -> list[Chart]:
-    """Return the charts of a job with event time or windows; none of one without.
-
-    Parameters
-    ----------
-    run : RunData
-        What is drawn.
-    tables : mapping of str to pyarrow.Table
-        Result tables of the run.
-    """
+    """Return the charts of a job with event time or windows; none of one without."""
     if "time" not in tables:
         return []
     frame = time_frame(tables, run.scenario)

@@ -29,30 +29,14 @@ _BASE_PX = 118
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart of the page.
+    """One chart of the page."""
 
-    Attributes
-    ----------
-    id : str
-        Of its element; letters and hyphens.
-    title : str
-        Above it.
-    explanation : str
-        Plain text below it: how to read it, and what is left out.
-    figure : dict
-        ``data`` and ``layout`` for plotly; empty data when there is nothing to draw.
-    controls : str
-        Markup above the drawing, by which a reader changes it; none by default.
-    is_packed : bool, default False
-        Whether the page has the figure gzipped: one of very many numbers.
-    """
-
-    id: str
-    title: str
-    explanation: str
-    figure: Figure
-    controls: str = ""
-    is_packed: bool = False
+    id: str  # Of its element; letters and hyphens
+    title: str  # Above it
+    explanation: str  # Plain text below it: how to read it, and what is left out
+    figure: Figure  # ``data`` and ``layout`` for plotly; empty data when there is nothing to draw
+    controls: str = ""  # Markup above the drawing, by which a reader changes it; none by default
+    is_packed: bool = False  # Whether the page has the figure gzipped: one of very many numbers
 
 
 def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, Any]:
@@ -64,16 +48,7 @@ def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, 
 def line(series: Series, style: LineStyle, *, row: int = 0, **more: Any) -> dict[str, Any]:
     """Return a trace of a level, drawn from sample to sample.
 
-    Parameters
-    ----------
-    series : Series
-        The points.
-    style : LineStyle
-        Colour, dash and marker.
-    row : int, default 0
-        Plot that it belongs to, counted from the top.
-    **more : Any
-        Further keys of the trace; they win.
+    ``more``: further keys of the trace; they win.
     """
     has_markers = 0 < len(series.x) <= _MOST_MARKERS
     shown = {
@@ -128,25 +103,13 @@ def figure(
 ) -> Figure:
     """Return a figure of one or more plots above each other that share the time axis.
 
-    Parameters
-    ----------
-    traces : list of dict
-        From :func:`steps`, :func:`line` and :func:`area`.
-    axes : sequence of dict
-        The value axis of each plot, from the top.
-    until_s : float, s
-        End of the time axis.
-    changes : sequence of float, s
-        Times marked by a vertical line through all plots.
-    row_px : int, default 240
-        Height of one plot, the space under it included.
-    captions : sequence of str
-        A line of text above each plot; none by default.
+    - ``traces``: from :func:`steps`, :func:`line` and :func:`area`.
+    - ``axes``: the value axis of each plot, from the top.
+    - ``until_s`` (s): end of the time axis.
+    - ``changes`` (s): times marked by a vertical line through all plots.
+    - ``captions``: a line of text above each plot; none by default.
 
-    Returns
-    -------
-    dict
-        ``data`` and ``layout``.
+    Returns ``data`` and ``layout``.
     """
     height = row_px * len(axes)
     legend_y = 1 + (_CAPTION_PX - 8 if captions else 4) / height

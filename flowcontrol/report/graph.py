@@ -79,19 +79,9 @@ def _laid_out(scenario: Scenario, measures: Measures) -> Layout:
 def job_graph(summary: Mapping[str, Any], scenario: Scenario, measures: Measures = WIDE) -> str:
     """Return the job graph with the figures of the whole run.
 
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-    scenario : Scenario
-        Its stages and edges are drawn by depth.
-    measures : Measures, default WIDE
-        Sizes and direction.
+    ``scenario``: its stages and edges are drawn by depth.
 
-    Returns
-    -------
-    str
-        An ``svg`` element; it needs the classes of ``page.css``.
+    Returns an ``svg`` element; it needs the classes of ``page.css``.
     """
     layout, way = _laid_out(scenario, measures), "down" if measures.is_down else "across"
     edges = [

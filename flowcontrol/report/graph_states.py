@@ -22,23 +22,14 @@ _BAR_WIDTH: Final = NODE_WIDTH - 2 * BAR_LEFT
 
 @dataclass(frozen=True)
 class StageState:
-    """A stage over the whole run, or since the sample before.
+    """A stage over the whole run, or since the sample before."""
 
-    Attributes
-    ----------
-    worst_blocked, blocked : float, ms/s
-        Back-pressured time of the worst subtask, and the mean.
-    busy, busiest : float, ms/s
-        Busy time, the mean and that of the busiest subtask.
-    rate_in, rate_out : float, records/s
-        All subtasks together.
-    """
-
+    # Back-pressured time of the worst subtask, and the mean (ms/s).
     worst_blocked: float
     blocked: float
-    busy: float
+    busy: float  # busy, busiest: busy time, the mean and that of the busiest subtask (ms/s)
     busiest: float
-    rate_in: float
+    rate_in: float  # rate_in, rate_out: all subtasks together (records/s)
     rate_out: float
 
     @classmethod
@@ -88,16 +79,8 @@ def _lines(stage: Stage, state: StageState, scenario: Scenario) -> list[str]:
 def edge_slots(edge: Edge, sender_rate: float, in_flight: float, scenario: Scenario) -> Slots:
     """Return what stands at an edge: its rate and its data in flight.
 
-    Parameters
-    ----------
-    edge : Edge
-        The edge.
-    sender_rate : float, records/s
-        What its sender emits, each record once.
-    in_flight : float
-        Buffers, or records where the transport counts those.
-    scenario : Scenario
-        What was run.
+    - ``sender_rate`` (records/s): what its sender emits, each record once.
+    - ``in_flight``: buffers, or records where the transport counts those.
     """
     unit = "records" if scenario.system.counts_records else "buffers"
     copies = scenario.stage(edge.receiver).parallelism if edge.partitioner == "broadcast" else 1

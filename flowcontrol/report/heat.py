@@ -40,32 +40,16 @@ _ID: Final = "subtasks"
 
 @dataclass(frozen=True)
 class Shown:
-    """A figure that the maps can show.
+    """A figure that the maps can show."""
 
-    Attributes
-    ----------
-    key : str
-        Short, without blanks; names it in the page.
-    label : str
-        Of its button.
-    unit : str
-        Of its values.
-    column : callable
-        From whether a stage is a source, the column of the table ``stages``.
-    factor : float
-        From the column's unit to the map's.
-    top : float or None
-        Upper end of the scale; None for the largest value of the map.
-    least : float
-        Least upper end of a scale, so that a queue of one buffer does not look full.
-    """
-
-    key: str
-    label: str
-    unit: str
+    key: str  # Short, without blanks; names it in the page
+    label: str  # Of its button
+    unit: str  # Of its values
+    # From whether a stage is a source, the column of the table ``stages``.
     column: Callable[[bool], str]
-    factor: float = 1.0
-    top: float | None = None
+    factor: float = 1.0  # From the column's unit to the map's
+    top: float | None = None  # Upper end of the scale; None for the largest value of the map
+    # Least upper end of a scale, so that a queue of one buffer does not look full.
     least: float = 1.0
 
 
@@ -199,24 +183,12 @@ def _rows_axis(stage: Stage, domain: Sequence[float]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Samples:
-    """The samples of one stage as matrices, a row per subtask.
+    """The samples of one stage as matrices, a row per subtask."""
 
-    Attributes
-    ----------
-    frame : pandas.DataFrame
-        Rows of the stage.
-    edges : list of float, s
-        Where the columns begin and end.
-    group : int
-        Samples in a column.
-    together : int
-        Subtasks in a row.
-    """
-
-    frame: pd.DataFrame
-    edges: list[float]
-    group: int
-    together: int
+    frame: pd.DataFrame  # Rows of the stage
+    edges: list[float]  # Where the columns begin and end (s)
+    group: int  # Samples in a column
+    together: int  # Subtasks in a row
 
     @classmethod
     def of(cls, frame: pd.DataFrame, columns: int, together: int) -> _Samples:

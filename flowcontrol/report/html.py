@@ -53,16 +53,8 @@ def write_report(
 ) -> None:
     """Write the report page of a run.
 
-    Parameters
-    ----------
-    path : Path
-        The file, which is replaced atomically; its folder must exist.
-    tables : mapping of str to pyarrow.Table
-        The result tables by name.
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-    scenario : Scenario
-        The scenario that was run.
+    - ``path``: the file, which is replaced atomically; its folder must exist.
+    - ``tables``: the result tables by name.
     """
     write_atomically(path, report_page(tables, summary, scenario))
 

@@ -45,17 +45,7 @@ def _round_error(summary: Mapping[str, Any]) -> list[str]:
 def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[str]:
     """Return the figures of a run that come first.
 
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-    scenario : Scenario
-        What was run.
-
-    Returns
-    -------
-    list of str
-        Markup: emitted, taken up, blocked, in flight, and latency if it was measured.
+    Returns markup: emitted, taken up, blocked, in flight, and latency if it was measured.
     """
     stages = {name: stage["whole"] for name, stage in summary["stages"].items()}
     sources = [stage.name for stage in scenario.sources]
@@ -146,10 +136,7 @@ def _lag(lag: Mapping[str, Any], *, is_only: bool) -> str:
 def lag_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each source that reads a log: whether it kept up, or caught up.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``lags``, if there are any.
+    ``summary``: as in summary.json: its ``lags``, if there are any.
     """
     return [str(lag["sentence"]) for lag in summary.get("lags", ())]
 
@@ -157,10 +144,7 @@ def lag_sentences(summary: Mapping[str, Any]) -> list[str]:
 def hot_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each stage with a hot subtask: who it is, and how busy.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``hot``, if there is any.
+    ``summary``: as in summary.json: its ``hot``, if there is any.
     """
     return [str(hot["sentence"]) for hot in summary.get("hot", ())]
 
@@ -168,10 +152,7 @@ def hot_sentences(summary: Mapping[str, Any]) -> list[str]:
 def job_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each job of a run; none if its scenario has no ``jobs``.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``jobs``, if there are any.
+    ``summary``: as in summary.json: its ``jobs``, if there are any.
     """
     return [_sentence(job) for job in summary.get("jobs", ())]
 
@@ -195,15 +176,9 @@ _HEADS = (
 def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the terminal for each such partition.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in ``summary.json``.
+    ``summary``: as in ``summary.json``.
 
-    Yields
-    ------
-    str
-        A line per edge, and one for each task that waited.
+    Yields a line per edge, and one for each task that waited.
     """
     for name, figures in _partitions(summary):
         start = figures["consumers_may_start_s"]
@@ -220,10 +195,7 @@ def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
 def partition_section(summary: Mapping[str, Any]) -> str:
     """Return the table of the page; empty if there is no such partition.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in ``summary.json``.
+    ``summary``: as in ``summary.json``.
     """
     rows = [list(map(escape, _cells(*found))) for found in _partitions(summary)]
     if not rows:

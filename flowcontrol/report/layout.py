@@ -24,27 +24,14 @@ Item = str | tuple[int, int]
 
 @dataclass(frozen=True)
 class Measures:
-    """Sizes of a drawing, px, as of one from left to right.
+    """Sizes of a drawing, px, as of one from left to right."""
 
-    Attributes
-    ----------
-    width, height : float
-        Of a stage.
-    gap : float
-        Between two columns: what is written at an edge stands there.
-    waypoint : float
-        Height that is kept free for an edge that passes a column.
-    ports : float
-        Height over which the ends of several edges are spread at one stage.
-    is_down : bool
-        Whether the drawing is turned: then it runs from top to bottom, and a height is a width.
-    """
-
-    width: float
+    width: float  # width, height: of a stage
     height: float
-    gap: float
-    waypoint: float
-    ports: float
+    gap: float  # Between two columns: what is written at an edge stands there
+    waypoint: float  # Height that is kept free for an edge that passes a column
+    ports: float  # Height over which the ends of several edges are spread at one stage
+    # Whether the drawing is turned: then it runs from top to bottom, and a height is a width.
     is_down: bool = False
 
 
@@ -55,23 +42,14 @@ DOWN = Measures(NODE_HEIGHT, NODE_WIDTH, 76.0, 90.0, 90.0, is_down=True)
 
 @dataclass(frozen=True)
 class Layout:
-    """Positions in pixels from the upper left corner.
+    """Positions in pixels from the upper left corner."""
 
-    Attributes
-    ----------
-    width, height : float
-        Size of the drawing.
-    nodes : mapping of str to (x, y)
-        Upper left corner of each stage's box.
-    edges : list of list of (x, y)
-        For each edge the points that its curve passes, from the sender's right side to the
-        receiver's left side, or from its lower to its upper side; between two of a pair that face
-        each other it runs straight.
-    """
-
-    width: float
+    width: float  # width, height: size of the drawing
     height: float
-    nodes: Mapping[str, Point]
+    nodes: Mapping[str, Point]  # Upper left corner of each stage's box
+    # For each edge the points that its curve passes, from the sender's right side to the receiver's
+    # left side, or from its lower to its upper side; between two of a pair that face each other it
+    # runs straight.
     edges: list[list[Point]]
 
 
@@ -80,19 +58,7 @@ def layered(
 ) -> Layout:
     """Place a graph without cycles from left to right, or from top to bottom.
 
-    Parameters
-    ----------
-    stages : sequence of str
-        Names, senders before receivers.
-    edges : sequence of (str, str)
-        Sender and receiver of each edge.
-    measures : Measures, default WIDE
-        Sizes and direction.
-
-    Returns
-    -------
-    Layout
-        The same for the same input.
+    ``edges``: sender and receiver of each edge.
     """
     depth = _depths(stages, edges)
     columns, links = _columns(stages, edges, depth)

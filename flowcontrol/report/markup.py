@@ -40,12 +40,7 @@ def chart_section(chart: Chart) -> str:
 def html_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table as markup.
 
-    Parameters
-    ----------
-    heads : sequence of str
-        Plain text.
-    rows : iterable of sequence of str
-        Cells as escaped markup; a row of one cell spans all columns.
+    ``rows``: cells as escaped markup; a row of one cell spans all columns.
     """
     return table_of(heads, [table_body(rows, len(heads))])
 
@@ -66,16 +61,8 @@ def table_body(
 ) -> str:
     """Return one body of a table as markup.
 
-    Parameters
-    ----------
-    rows : iterable of sequence of str
-        Cells as escaped markup; a row of one cell spans all columns.
-    columns : int
-        How many columns the table has.
-    id, class_ : str, optional
-        Of the element.
-    is_hidden : bool, default False
-        Shown by a script only, or where there are none.
+    - ``rows``: cells as escaped markup; a row of one cell spans all columns.
+    - ``is_hidden``: shown by a script only, or where there are none.
     """
     named = {"id": id, "class": class_}
     attributes = "".join(f' {key}="{value}"' for key, value in named.items() if value)
@@ -104,8 +91,6 @@ def _packed_script(figures: Mapping[str, Figure]) -> str:
 def plotly_script() -> str:
     """Return plotly's own script, gzipped (RFC 1952), as base64; the page's script unpacks it.
 
-    Notes
-    -----
     The file is that of ``plotly.js-cartesian-dist-min`` on npm. It is part of this package, as
     PyPI has all of plotly only, which is three times as large (``docs/decisions/002``).
     """
@@ -140,23 +125,10 @@ def page(
 ) -> str:
     """Return a self-contained page.
 
-    Parameters
-    ----------
-    package : str
-        Holds ``page.html``, the body, and perhaps ``page.css`` and ``page.js``, which follow those
-        of the report.
-    drawn : iterable of Chart
-        The charts; those without data are left out.
-    title, run, sentence : str
-        Plain text at the top: name, what was run, result.
-    noscript : str
-        Plain text shown without JavaScript.
-    headline_class, below : str, optional
-        Class of the sentence, and markup under it.
-    scripts : sequence of str
-        Files of the package with further scripts; none by default.
-    **parts : str
-        Markup for the placeholders of the body.
+    - ``package``: holds ``page.html``, the body, and perhaps ``page.css`` and ``page.js``, which
+      follow those of the report.
+    - ``drawn``: the charts; those without data are left out.
+    - ``scripts``: files of the package with further scripts; none by default.
     """
     charts = [chart for chart in drawn if chart.figure["data"]]
     figures = {chart.id: chart.figure for chart in charts if not chart.is_packed}

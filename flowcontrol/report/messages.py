@@ -14,10 +14,7 @@ _HEADS = ("Message", "Count", "for each data buffer")
 def message_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence on the messages of the trace; none without one.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``trace``, if the run has one.
+    ``summary``: as in summary.json: its ``trace``, if the run has one.
     """
     trace = summary.get("trace")
     if trace is None:

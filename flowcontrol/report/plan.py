@@ -25,18 +25,8 @@ _LABEL = 14
 def describe_plan(plan: MemoryPlan, options: Mapping[object, object]) -> str:
     """Return the plan of a scenario's network memory as text.
 
-    Parameters
-    ----------
-    plan : MemoryPlan
-        From :func:`flowcontrol.layout.plan.plan_memory`.
-    options : mapping
-        Flink's options as the scenario states them: the option to change depends on them.
-
-    Returns
-    -------
-    str
-        A table per task manager, or for several whose figures are equal, for each moment at which a
-        job starts or stops; the exact need next to the classic rule; the option to change.
+    Returns a table per task manager, or for several whose figures are equal, for each moment at
+    which a job starts or stops; the exact need next to the classic rule; the option to change.
     """
     scenario = plan.scenario
     count = scenario.cluster.task_managers

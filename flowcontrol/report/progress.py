@@ -22,18 +22,9 @@ class ProgressBar(ABC):
     Use it as a context manager; nothing is shown before it is entered. On a terminal one bar is
     redrawn; elsewhere (a file, a CI log) each tenth of the work prints a line.
 
-    Parameters
-    ----------
-    total : int
-        Steps of the whole work, at least 1.
-    done : int
-        Steps done before.
-    console : rich.console.Console, optional
-        By default standard error: standard output is for results.
-    now : callable returning float, s
-        Clock of the rates; by default a monotonic one.
-    after_s : float, s, default 0
-        Nothing is shown before the work has taken so long.
+    - ``total``: steps of the whole work, at least 1.
+    - ``console``: by default standard error: standard output is for results.
+    - ``now`` (s): clock of the rates; by default a monotonic one.
     """
 
     def __init__(
@@ -106,25 +97,13 @@ class ProgressBar(ABC):
 class RunProgress(ProgressBar):
     """Progress of a run: rounds done, emulated time, rows, rows per second.
 
-    Parameters
-    ----------
-    total_rounds : int
-        Rounds of the whole run, at least 1.
-    round_s : float, s
-        Emulated time of a round.
-    rounds_done, rows : int, default 0
-        Progress of a resumed run; the rate counts what is added to it.
-    console : rich.console.Console, optional
-        By default standard error: standard output is for results.
-    now : callable returning float, s
-        Clock of the rate; by default a monotonic one.
-    after_s : float, s, default 0
-        Nothing is shown before the run has taken so long.
+    - ``total_rounds``: rounds of the whole run, at least 1.
+    - ``round_s`` (s): emulated time of a round.
+    - ``rounds_done``, ``rows``: progress of a resumed run; the rate counts what is added to it.
+    - ``console``: by default standard error: standard output is for results.
+    - ``now`` (s): clock of the rate; by default a monotonic one.
 
-    Raises
-    ------
-    ValueError
-        If ``total_rounds`` is below 1.
+    Raises ValueError if ``total_rounds`` is below 1.
 
     Examples
     --------
@@ -152,12 +131,7 @@ class RunProgress(ProgressBar):
     def update(self, rounds_done: int, rows: int) -> None:
         """Show progress.
 
-        Parameters
-        ----------
-        rounds_done : int
-            Completed rounds, including those before a restart.
-        rows : int
-            Rows moved, including those before a restart.
+        ``rounds_done``: completed rounds, including those before a restart.
         """
         self._rows = rows
         self._show(rounds_done)
@@ -175,25 +149,11 @@ class RunProgress(ProgressBar):
 class SweepProgress(ProgressBar):
     """Progress of a sweep: variants done, variants per second, time left.
 
-    Parameters
-    ----------
-    total : int
-        Variants of the whole sweep, at least 1.
-    done : int, default 0
-        Variants done before, of a continued sweep.
-    console : rich.console.Console, optional
-        By default standard error: standard output is for results.
-    now : callable returning float, s
-        Clock of the rate; by default a monotonic one.
-    noun : str, default "variants"
-        Name of what is counted.
-    after_s : float, s, default 0
-        Nothing is shown before the sweep has taken so long.
+    - ``total``: variants of the whole sweep, at least 1.
+    - ``console``: by default standard error: standard output is for results.
+    - ``now`` (s): clock of the rate; by default a monotonic one.
 
-    Raises
-    ------
-    ValueError
-        If ``total`` is below 1.
+    Raises ValueError if ``total`` is below 1.
     """
 
     def __init__(
@@ -212,15 +172,7 @@ class SweepProgress(ProgressBar):
         super().__init__(total, done, console, now, after_s)
 
     def update(self, done: int, failed: int = 0) -> None:
-        """Show progress.
-
-        Parameters
-        ----------
-        done : int
-            Variants in the table, including those of earlier starts.
-        failed : int, default 0
-            Variants that failed.
-        """
+        """Show progress."""
         self._failed = failed
         self._show(done)
 

@@ -19,10 +19,7 @@ MOST_ROWS = 100
 def restart_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each failure.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``restarts``, if the run has any.
+    ``summary``: as in summary.json: its ``restarts``, if the run has any.
     """
     return list(summary.get("restarts", {}).get("sentences", ()))
 

@@ -43,19 +43,12 @@ _MOST_SPANS = 120
 
 @dataclass(frozen=True)
 class Spans:
-    """Checkpoints as times from the trigger to the end, as many as can be drawn.
+    """Checkpoints as times from the trigger to the end, as many as can be drawn."""
 
-    Attributes
-    ----------
-    completed, failed : tuple of (float, float), s
-        Those that completed or were still in progress at the end of the run, and the others.
-    left_out : int
-        Checkpoints that are not among them.
-    """
-
+    # Those that completed or were still in progress at the end of the run, and the others (s).
     completed: tuple[tuple[float, float], ...] = ()
     failed: tuple[tuple[float, float], ...] = ()
-    left_out: int = 0
+    left_out: int = 0  # Checkpoints that are not among them
 
     @classmethod
     def of(cls, tables: Tables) -> Spans:
@@ -74,35 +67,18 @@ class Spans:
 
 @dataclass(frozen=True)
 class RunData:
-    """The data of the charts.
+    """The data of the charts."""
 
-    Attributes
-    ----------
-    stages, channels, latency : pandas.DataFrame
-        The result tables with ``interval_s``.
-    scenario : Scenario
-        What was run.
-    until_s : float, s
-        Time of the last sample.
-    bottleneck : str or None
-        The limiting stage, which is always drawn.
-    outages : tuple of (float, float), s
-        From when until when tasks were down after a failure.
-    checkpoints : Spans
-        From when until when checkpoints were taken.
-    markers : pandas.DataFrame or None
-        Latencies of latency markers; None of a job without.
-    """
-
-    stages: pd.DataFrame
+    stages: pd.DataFrame  # stages, channels, latency: the result tables with ``interval_s``
     channels: pd.DataFrame
     latency: pd.DataFrame
-    scenario: Scenario
-    until_s: float
-    bottleneck: str | None = None
+    scenario: Scenario  # What was run
+    until_s: float  # Time of the last sample (s)
+    bottleneck: str | None = None  # The limiting stage, which is always drawn
+    # From when until when tasks were down after a failure (s).
     outages: tuple[tuple[float, float], ...] = ()
-    checkpoints: Spans = Spans()
-    markers: pd.DataFrame | None = None
+    checkpoints: Spans = Spans()  # From when until when checkpoints were taken
+    markers: pd.DataFrame | None = None  # Latencies of latency markers; None of a job without
 
     @classmethod
     def of(cls, tables: Tables, scenario: Scenario, bottleneck: str | None = None) -> RunData:
@@ -158,46 +134,24 @@ def _outages(tables: Tables) -> tuple[tuple[float, float], ...]:
 
 @dataclass(frozen=True)
 class StageRate:
-    """Rate of a stage over time, and the rate that its schedule allows.
+    """Rate of a stage over time, and the rate that its schedule allows."""
 
-    Attributes
-    ----------
-    name : str
-        Of the stage.
-    is_source : bool
-        True: rates of emission; False: rates of processing.
-    done : Series
-        Records/s since the previous sample.
-    able : Series or None
-        Records/s that its schedule allows; None without one.
-    arrives : Series or None
-        Records/s that are written to the log of a source; None without one.
-    """
-
-    name: str
-    is_source: bool
-    done: Series
-    able: Series | None
+    name: str  # Of the stage
+    is_source: bool  # True: rates of emission; False: rates of processing
+    done: Series  # Records/s since the previous sample
+    able: Series | None  # Records/s that its schedule allows; None without one
+    # Records/s that are written to the log of a source; None without one.
     arrives: Series | None = None
 
 
 @dataclass(frozen=True)
 class EdgeFlight:
-    """What was in flight on an edge.
+    """What was in flight on an edge."""
 
-    Attributes
-    ----------
-    name : str
-        Of the edge.
-    buffers, records : Series
-        Levels at the samples, all channels together.
-    room : Series or None
-        Buffers that its pools can hold; None if the pools are not the edge's alone.
-    """
-
-    name: str
-    buffers: Series
+    name: str  # Of the edge
+    buffers: Series  # buffers, records: levels at the samples, all channels together
     records: Series
+    # Buffers that its pools can hold; None if the pools are not the edge's alone.
     room: Series | None
 
 

@@ -33,10 +33,7 @@ _HEADS: Final = (
 def sampling_sentences(summary: Mapping[str, Any]) -> list[str]:
     """Return a sentence on what sampling did not see; none without sampling.
 
-    Parameters
-    ----------
-    summary : mapping
-        As in summary.json: its ``sampling``, if the run has it.
+    ``summary``: as in summary.json: its ``sampling``, if the run has it.
     """
     found = summary.get("sampling")
     if found is None:
@@ -108,15 +105,7 @@ def _row(name: str, own: Mapping[str, Any]) -> list[str]:
 
 
 def sampling_charts(run: RunData, tables: Tables) -> list[Chart]:
-    """Return the chart of both figures over time, a plot for each stage; none without sampling.
-
-    Parameters
-    ----------
-    run : RunData
-        What is drawn.
-    tables : mapping of str to pyarrow.Table
-        Result tables of the run.
-    """
+    """Return the chart of both figures over time, a plot for each stage; none without sampling."""
     if "samples" not in tables:
         return []
     samples, texts = tables["samples"].to_pandas(), chart_texts(_REPORT)["sampling"]

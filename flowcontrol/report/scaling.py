@@ -56,13 +56,7 @@ def scaling_sentences(summary: Mapping[str, Any]) -> list[str]:
 
 
 def scaling_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """Return a row for each vertex that was scaled, under :data:`HEADS`.
-
-    Parameters
-    ----------
-    found : mapping
-        From :func:`flowcontrol.analysis.scalings.scaling_summary`.
-    """
+    """Return a row for each vertex that was scaled, under :data:`HEADS`."""
     rows = []
     for step in found["steps"]:
         for index, change in enumerate(step["changes"]):
@@ -173,12 +167,8 @@ def _marks(frame: pd.DataFrame) -> list[dict[str, Any]]:
 def print_scalings(runs: Mapping[str, Mapping[str, Any]], console: Console | None = None) -> None:
     """Print the steps of each policy, then the runs beside each other.
 
-    Parameters
-    ----------
-    runs : mapping of str to mapping
-        By policy, as in ``scaling.json``.
-    console : rich.console.Console, optional
-        By default standard output.
+    - ``runs``: by policy, as in ``scaling.json``.
+    - ``console``: by default standard output.
     """
     from rich.console import Console as Terminal
     from rich.padding import Padding

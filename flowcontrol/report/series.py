@@ -24,38 +24,20 @@ _US_PER_S = 1_000_000
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a drawing.
+    """One line of a drawing."""
 
-    Attributes
-    ----------
-    name : str
-        For the legend.
-    x : list of float, s
-        Emulated time.
-    y : list of float
-        As many values.
-    """
-
-    name: str
-    x: list[float]
-    y: list[float]
+    name: str  # For the legend
+    x: list[float]  # Emulated time (s)
+    y: list[float]  # As many values
 
 
 def thinned(frame: pd.DataFrame, column: str) -> tuple[list[float], list[float]]:
     """Return times and values of a column, at most :data:`MAX_POINTS` of them.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        One row per sample, in order, with ``t_s`` and ``interval_s``.
-    column : str
-        A column of numbers.
+    ``frame``: one row per sample, in order, with ``t_s`` and ``interval_s``.
 
-    Returns
-    -------
-    tuple of (list of float, list of float)
-        Times in seconds, and values; of a long run each the mean of a group of neighbours,
-        weighted by their intervals, at the time of the group's last sample.
+    Returns times in seconds, and values; of a long run each the mean of a group of neighbours,
+    weighted by their intervals, at the time of the group's last sample.
     """
     times, values = frame["t_s"].tolist(), frame[column].astype("float64").tolist()
     size = -(-len(times) // MAX_POINTS)
@@ -87,19 +69,8 @@ def over_interval(name: str, frame: pd.DataFrame, column: str, factor: float = 1
 def capability(name: str, schedules: Iterable[Schedule], until_s: float) -> Series:
     """Return the rate that a stage's schedules allow over time, all subtasks together.
 
-    Parameters
-    ----------
-    name : str
-        For the legend.
-    schedules : iterable of Schedule
-        One per subtask.
-    until_s : float, s
-        End of the line; later phases are left out. At 0 the series is empty.
-
-    Returns
-    -------
-    Series
-        Corners of a line that keeps its value until the next one, records/s.
+    - ``schedules``: one per subtask.
+    - ``until_s`` (s): end of the line; later phases are left out. At 0 the series is empty.
     """
     subtasks = list(schedules)
     starts = {phase.at_us for schedule in subtasks for phase in schedule.phases}
@@ -132,22 +103,10 @@ def edge_capacity(
 ) -> float | None:
     """Return how many buffers an edge can hold in flight with its pools full.
 
-    Parameters
-    ----------
-    edge : Edge
-        The edge.
-    channels, stages : pandas.DataFrame
-        The result tables, from which the channels and the size of the output pools are taken.
-    scenario : Scenario
-        What was run.
-
-    Returns
-    -------
-    float or None
-        Output pools, exclusive buffers of the remote channels and floating buffers of their
-        gates; overdraft is not counted. None if a pool is shared with another edge, nothing was
-        sampled, the transport has queues of records, or channels come and go (``scaling``): then
-        the edge has no figure of its own.
+    Returns output pools, exclusive buffers of the remote channels and floating buffers of their
+    gates; overdraft is not counted. None if a pool is shared with another edge, nothing was
+    sampled, the transport has queues of records, or channels come and go (``scaling``): then the
+    edge has no figure of its own.
     """
     shared = len(scenario.outputs(edge.sender)) > 1 or len(scenario.inputs(edge.receiver)) > 1
     rows = channels[channels["edge"] == edge.name]

@@ -34,28 +34,17 @@ def _times(ratio: float) -> str:
 
 @dataclass(frozen=True)
 class _Column:
-    """One column after the first three.
+    """One column after the first three."""
 
-    Attributes
-    ----------
-    head, key, text
-        Its head, the figure that it shows and how.
-    side : {"in", "out", "both"}
-        Blank where a stage has no inputs, or no outputs.
-    largest : str or None
-        The figure of a stage to show as that of the subtask with the most; None for none.
-    counts : {"buffers", "both"}
-        Which transports it is for: those that count buffers, or all.
-    of_stage : (str, callable) or None
-        What a stage shows instead, as key and text.
-    """
-
-    head: str
+    head: str  # head, key, text: its head, the figure that it shows and how
     key: str
     text: Callable[[float], str] = number
-    side: Literal["in", "out", "both"] = "both"
+    side: Literal["in", "out", "both"] = "both"  # Blank where a stage has no inputs, or no outputs
+    # The figure of a stage to show as that of the subtask with the most; None for none.
     largest: tuple[str, Callable[[float], str]] | None = None
+    # Which transports it is for: those that count buffers, or all.
     counts: Literal["buffers", "both"] = "both"
+    # What a stage shows instead, as key and text.
     of_stage: tuple[str, Callable[[float], str]] | None = None
 
 
@@ -103,18 +92,10 @@ _COLUMNS: Final = (
 def stage_table(run: RunData, summary: Mapping[str, Any]) -> str:
     """Return the table of the stages over the whole run, as markup.
 
-    Parameters
-    ----------
-    run : RunData
-        The samples, for the figures of each subtask.
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
+    ``run``: the samples, for the figures of each subtask.
 
-    Returns
-    -------
-    str
-        A row per stage. That of a stage of several subtasks has a button, which the page's script
-        lets open and close the rows of its subtasks; without a script they are all shown.
+    Returns a row per stage. That of a stage of several subtasks has a button, which the page's
+    script lets open and close the rows of its subtasks; without a script they are all shown.
     """
     scenario = run.scenario
     counts = {"both", "records" if scenario.system.counts_records else "buffers"}

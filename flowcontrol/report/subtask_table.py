@@ -23,18 +23,10 @@ _HEADS: Final = ("Subtask", "In rec/s", "x even", "Out rec/s", "Busy", "Blocked"
 def subtask_table(tables: Tables, scenario: Scenario) -> Table:
     """Return a table with a row a subtask, each figure over the whole run.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        ``stages`` of a run.
-    scenario : Scenario
-        What was run.
+    ``tables``: ``stages`` of a run.
 
-    Returns
-    -------
-    rich.table.Table
-        Fits 80 columns where names of stages are short. ``x even`` is what a subtask took up over
-        an even share, bold where it is hot; ``Lag`` the mean of how far it was behind its log.
+    Returns fits 80 columns where names of stages are short. ``x even`` is what a subtask took up
+    over an even share, bold where it is hot; ``Lag`` the mean of how far it was behind its log.
     """
     has_log = any(stage.reads_log for stage in scenario.stages)
     table = plain_table()

@@ -27,10 +27,7 @@ def list_systems() -> str:
 def describe_system(name: str) -> str:
     """Return what a preset does, its parameters in its own terms, and its source.
 
-    Raises
-    ------
-    KeyError
-        If there is no such preset.
+    Raises KeyError if there is no such preset.
     """
     preset = PRESETS[name]
     is_bounded = preset_system(name).is_bounded

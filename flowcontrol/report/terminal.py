@@ -122,13 +122,7 @@ _COLUMNS = (
 
 
 class StageTable:
-    """The stages of a run as a table that fits the console on which it is printed.
-
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-    """
+    """The stages of a run as a table that fits the console on which it is printed."""
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
         self._stages: Mapping[str, Mapping[str, Any]] = summary["stages"]
@@ -192,14 +186,7 @@ def print_summary(
 
     If the length of the rounds limited the run, nothing but that follows the table.
 
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-    console : rich.console.Console, optional
-        Where to; by default standard output.
-    table : rich renderable, optional
-        In the place of the table of stages.
+    ``console``: where to; by default standard output.
     """
     print_answer(summary, console, table)
     print_advice(summary, console)

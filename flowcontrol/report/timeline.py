@@ -38,16 +38,8 @@ _STEPPED_S: Final = 0.5
 def player(run: RunData) -> str:
     """Return the slider over the samples with its data, as markup; empty without samples.
 
-    Parameters
-    ----------
-    run : RunData
-        The samples.
-
-    Returns
-    -------
-    str
-        To stand above the graph of :func:`flowcontrol.report.graph.job_graph`. It is hidden until
-        the page's script finds it.
+    To stand above the graph of :func:`flowcontrol.report.graph.job_graph`. It is hidden until the
+    page's script finds it.
     """
     data = timeline(run)
     if not data["times"]:
@@ -71,11 +63,8 @@ def player_note(run: RunData) -> str:
 def timeline(run: RunData) -> dict[str, Any]:
     """Return the slots of the job graph at each sample.
 
-    Returns
-    -------
-    dict
-        ``times``: texts of the samples' times; ``slots``: by the name of a slot its content at
-        each of them.
+    Returns ``times``: texts of the samples' times; ``slots``: by the name of a slot its content at
+    each of them.
     """
     times = _picked(_sample_times(run))
     slots: dict[str, list[str]] = defaultdict(list)

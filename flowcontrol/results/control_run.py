@@ -41,39 +41,24 @@ MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class ControlMessage:
-    """A call from one endpoint to another: a row of the table ``control_messages``.
+    """A call from one endpoint to another: a row of the table ``control_messages``."""
 
-    Attributes
-    ----------
-    t_s : float
-        When it is made, seconds.
-    source, target : str
-        Endpoints: ``client``, ``Dispatcher``, ``ResourceManager``, ``JobMaster``,
-        ``TaskExecutor 0`` and so on.
-    name : str
-        What is called, as Flink calls it.
-    bytes : int
-        Size of the serialised call.
-    fencing_token : str or None
-        Token of the target's leader, which has to be its own; of a call to a task executor, which
-        is not fenced, the leader id of the caller.
-    """
-
-    t_s: float
+    t_s: float  # When it is made, seconds
+    # Endpoints: ``client``, ``Dispatcher``, ``ResourceManager``, ``JobMaster``, ``TaskExecutor 0``
+    # and so on.
     source: str
     target: str
-    name: str
-    bytes: int
+    name: str  # What is called, as Flink calls it
+    bytes: int  # Size of the serialised call
+    # Token of the target's leader, which has to be its own; of a call to a task executor, which is
+    # not fenced, the leader id of the caller.
     fencing_token: str | None = None
 
 
 def control_messages_of(log: Iterable[tuple[int, Call]]) -> list[ControlMessage]:
     """Return calls as messages, in their order.
 
-    Parameters
-    ----------
-    log : iterable of (int, Call)
-        When each was made, microseconds, and what it is.
+    ``log``: when each was made, microseconds, and what it is.
     """
     return [
         ControlMessage(
@@ -144,13 +129,8 @@ def _places_of_operators(scenario: Scenario) -> dict[tuple[str, int], tuple[int,
 def control_table(run: Run, window: Window) -> pa.Table:
     """Return the calls of a run's control plane within a window.
 
-    Parameters
-    ----------
-    run : Run
-        A finished run.
-    window : Window
-        Its edges do not count. One up to the end of the run has the return of the slots too,
-        which takes a few calls more.
+    ``window``: its edges do not count. One up to the end of the run has the return of the slots
+    too, which takes a few calls more.
     """
     rows = {name: run.tables[name].to_pylist() for name in FOLLOWED if name in run.tables}
     failed = [job["stop_at_s"] for job in run.jobs if job["state"] == "failed"]
@@ -168,25 +148,14 @@ def control_messages(
 ) -> list[ControlMessage]:
     """Return the calls of a run's control plane, from its start to the return of all slots.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    tables : mapping of str to list of dict
-        Rows of ``checkpoints``, ``checkpoint_tasks`` and ``restarts``; those that a run has not
-        are left out.
-    failed_us : int, optional
-        When the job failed for good, microseconds.
-
-    Returns
-    -------
-    list of ControlMessage
-        In order of time; none of a job whose control plane is not known.
-
-    Notes
-    -----
     A call that the tables know of, as an acknowledgement, is made so early that it arrives when
     they say. The job is cancelled at the end of the run, unless it had stopped or failed.
+
+    - ``tables``: rows of ``checkpoints``, ``checkpoint_tasks`` and ``restarts``; those that a run
+      has not are left out.
+    - ``failed_us``: when the job failed for good, microseconds.
+
+    In order of time; none of a job whose control plane is not known.
     """
     if not has_control_plane(job):
         return []

@@ -27,17 +27,8 @@ from flowcontrol.trace.channel_state import BufferPlace, FinishedBuffer, SpillSt
 class Counted:
     """What has been counted since the start of the run.
 
-    Parameters
-    ----------
-    read : callable
-        Returns what stands in the memory now, an array of integers.
-
-    Attributes
-    ----------
-    begun : ndarray of int
-        What stood there at the start.
-    carried : ndarray of int
-        What had been counted before tasks began anew.
+    - ``begun``: what stood there at the start.
+    - ``carried``: what had been counted before tasks began anew.
     """
 
     def __init__(self, read: Callable[[], Any]) -> None:
@@ -70,15 +61,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class Gathered:
-    """Cells that samples are made of.
-
-    Parameters
-    ----------
-    cells : ndarray of int64
-        The memory.
-    places : mapping of str to ndarray of int64
-        By name, which cells.
-    """
+    """Cells that samples are made of."""
 
     def __init__(self, cells: Ints, places: Mapping[str, Ints]) -> None:
         self._cells = cells
@@ -105,23 +88,15 @@ class Gathered:
 def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
     """Return what the partitions of each edge did that are not pipelined and bounded.
 
-    Parameters
-    ----------
-    job : Job
-        What was run.
-    memory : Memory
-        After its last round.
+    ``memory``: after its last round.
 
-    Returns
-    -------
-    dict of str to dict
-        By edge: ``type``; ``bytes_spilled`` and ``bytes_read``; ``regions`` that sort-merge
-        partitions have written; ``max_buffers``, most buffers of a pool in use at a time, summed
-        over the subtasks, and ``pool_buffers``, the sizes of those pools; ``max_read_buffers``
-        besides; ``producers_finished_s``, when all was finished and written (null: not in the
-        run, or nobody asks); ``consumers_may_start_s`` (null: not in the run);
-        ``first_message_s``; ``producers_waited_s``, the longest that a subtask waited for the
-        partition's memory; ``waits``, who waited for whom, in words.
+    By edge: ``type``; ``bytes_spilled`` and ``bytes_read``; ``regions`` that sort-merge partitions
+    have written; ``max_buffers``, most buffers of a pool in use at a time, summed over the
+    subtasks, and ``pool_buffers``, the sizes of those pools; ``max_read_buffers`` besides;
+    ``producers_finished_s``, when all was finished and written (null: not in the run, or nobody
+    asks); ``consumers_may_start_s`` (null: not in the run); ``first_message_s``;
+    ``producers_waited_s``, the longest that a subtask waited for the partition's memory; ``waits``,
+    who waited for whom, in words.
     """
     kinds = kinds_of(job)
     found = {}
@@ -238,17 +213,9 @@ def finished_buffers(
 def aside_figures(job: Job, memory: Memory) -> dict[str, dict[str, int]]:
     """Return what the tasks of each stage have put aside behind barriers.
 
-    Parameters
-    ----------
-    job : Job
-        What was run.
-    memory : Memory
-        After its last round.
+    ``memory``: after its last round.
 
-    Returns
-    -------
-    dict of str to dict
-        As ``put_aside`` of :class:`~flowcontrol.results.run.Run`; empty where no task does so.
+    As ``put_aside`` of :class:`~flowcontrol.results.run.Run`; empty where no task does so.
     """
     found = dict[str, dict[str, int]]()
     for plan in job.stages if puts_aside(job) else ():

@@ -28,12 +28,10 @@ def input_usages(
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return the usages of subtasks' input pools (Flink's ``inPoolUsage`` and its two parts).
 
-    Parameters
-    ----------
-    exclusive, floating : ndarray of int, shape (subtasks,)
-        Exclusive buffers of the remote channels, and sizes of the floating pools.
-    exclusive_used, floating_used : ndarray of int, shape (subtasks,)
-        Those in use; a floating buffer that a channel holds for a credit is in use.
+    - ``exclusive``, ``floating`` (shape (subtasks,)): exclusive buffers of the remote channels, and
+      sizes of the floating pools.
+    - ``exclusive_used``, ``floating_used`` (shape (subtasks,)): those in use; a floating buffer
+      that a channel holds for a credit is in use.
     """
     return {
         "in_pool_usage": usage(exclusive_used + floating_used, exclusive + floating),
@@ -52,16 +50,10 @@ def latency_figures(
 ) -> dict[str, list[Any]]:
     """Return the counts, means and nearest-rank percentiles of several groups of latencies, ms.
 
-    Parameters
-    ----------
-    ages : ndarray of int
-        Latencies in rounds, one group behind the other, ascending in each.
-    counts : ndarray of int
-        Records of each; at least one.
-    starts : ndarray of int, shape (groups,)
-        Where each group begins; none is empty.
-    round_ms : float, ms
-        Emulated time of a round.
+    - ``ages``: latencies in rounds, one group behind the other, ascending in each.
+    - ``counts``: records of each; at least one.
+    - ``starts`` (shape (groups,)): where each group begins; none is empty.
+    - ``round_ms`` (ms): emulated time of a round.
     """
     upto = np.cumsum(counts)
     totals = np.add.reduceat(counts, starts)
@@ -82,23 +74,11 @@ def latency_figures(
 def heap_exhausted_s(channels: pa.Table, scenario: Scenario) -> float | None:
     """Return when a task manager's heap was full.
 
-    Parameters
-    ----------
-    channels : pyarrow.Table
-        Of a run.
-    scenario : Scenario
-        Its scenario.
-
-    Returns
-    -------
-    float or None
-        Time of the first sample at which the records that wait for the receivers on one task
-        manager are more than ``heap_bytes`` of the transport, s; None if there is none, or the
-        transport states no heap. The run itself goes on.
-
-    Notes
-    -----
     Records count as they are serialised; as objects on a heap they would take a multiple.
+
+    Returns time of the first sample at which the records that wait for the receivers on one task
+    manager are more than ``heap_bytes`` of the transport, s; None if there is none, or the
+    transport states no heap. The run itself goes on.
     """
     heap_bytes = scenario.system.transport_values.get("heap_bytes")
     if heap_bytes is None or channels.num_rows == 0:
@@ -125,12 +105,6 @@ def put_out_and_pending(first: Sequence[int], own: Sequence[int]) -> list[int]:
 
     A stage counts a record as put out when it has written it to its first edge. For a later edge it
     may then wait for a buffer; the record is in flight on that edge meanwhile.
-
-    Parameters
-    ----------
-    first, own : sequence of int
-        What a task has yet to write to the first edge and to this one, oldest first: channels of
-        records, and marks.
     """
     records = [channel for channel in own if is_pending_mark(channel) == 0]
     uncounted = sum(is_pending_mark(channel) == 0 for channel in first)
@@ -142,55 +116,34 @@ def put_out_and_pending(first: Sequence[int], own: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Run:
-    """What a run yields.
+    """What a run yields."""
 
-    Attributes
-    ----------
-    job : Job
-        What was run.
-    tables : dict of str to pyarrow.Table
-        ``stages``, ``channels`` and ``latency``, up to the last round that all stages have done.
-    rounds : int
-        How many that are.
-    wall_s : float, s
-        Real time it took.
-    is_finished : bool
-        Whether these are all rounds of the job.
-    transfers : int
-        Messages sent over all channels; 0 on the live clock, which does not count them here.
-    control_messages : int or None
-        Messages that carried no data: announced credit, grants, and what a throttle says. None on
-        the live clock.
-    partitions : dict of str to dict
-        By edge, what a result partition that is not pipelined and bounded did: memory, bytes
-        spilled and read, when its consumers started, who waited for whom.
-    put_aside : dict of str to dict
-        By stage that aligns barriers as Flink did up to 1.10, of all its subtasks:
-        ``bytes_written`` to files behind barriers and ``bytes_read`` back, ``max_bytes`` in the
-        files of a subtask at a time, and ``read_memory_bytes``, the memory of all of them into
-        which they are read.
-    jobs : tuple of dict
-        What became of each job, if the scenario has ``jobs`` or its only one failed: name,
-        start_at_s, stop_at_s, state (finished, stopped or failed), message (why it failed, else
-        None).
-    staged : dict of str to int
-        By sink: records in transactions that were open or not committed at the end; empty without
-        the table ``delivery``.
-    again : callable or None
-        Runs it again up to the end of a window, and returns the messages of that.
-    """
-
-    job: Job
+    job: Job  # What was run
+    # ``stages``, ``channels`` and ``latency``, up to the last round that all stages have done.
     tables: dict[str, pa.Table]
-    rounds: int
-    wall_s: float
-    is_finished: bool = True
+    rounds: int  # How many that are
+    wall_s: float  # Real time it took (s)
+    is_finished: bool = True  # Whether these are all rounds of the job
+    # Messages sent over all channels; 0 on the live clock, which does not count them here.
     transfers: int = 0
+    # Messages that carried no data: announced credit, grants, and what a throttle says. None on the
+    # live clock.
     control_messages: int | None = None
+    # By edge, what a result partition that is not pipelined and bounded did: memory, bytes spilled
+    # and read, when its consumers started, who waited for whom.
     partitions: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # By stage that aligns barriers as Flink did up to 1.10, of all its subtasks: ``bytes_written``
+    # to files behind barriers and ``bytes_read`` back, ``max_bytes`` in the files of a subtask at a
+    # time, and ``read_memory_bytes``, the memory of all of them into which they are read.
     put_aside: dict[str, dict[str, int]] = field(default_factory=dict)
+    # What became of each job, if the scenario has ``jobs`` or its only one failed: name,
+    # start_at_s, stop_at_s, state (finished, stopped or failed), message (why it failed, else
+    # None).
     jobs: tuple[dict[str, Any], ...] = ()
+    # By sink: records in transactions that were open or not committed at the end; empty without the
+    # table ``delivery``.
     staged: dict[str, int] = field(default_factory=dict)
+    # Runs it again up to the end of a window, and returns the messages of that.
     again: Callable[[Window], list[Message]] | None = field(default=None, repr=False, compare=False)
 
     @property

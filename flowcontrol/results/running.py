@@ -34,43 +34,21 @@ kernel empties the caches between them."""
 class Running:
     """Everything that a run consists of, before its first round.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    replayed : Replayed
-        What its sources replay.
-    sizes : LogSizes
-        How large its logs are.
-    track : bool
-        Follow the age of every record; a throttle that looks at ages has them followed in any
-        case.
-    begins_us : int, default 0
-        When the interval of checkpoints begins, microseconds.
-    own : collection of int, optional
-        The tasks that run in its memory; by default all do.
-
-    Attributes
-    ----------
-    memory : Memory
-        Its tasks.
-    tables : Tables
-        Collects the samples.
-    timeline : Timeline
-        When jobs start and stop.
-    between : Between
-        What acts between rounds.
-    throttle, coordination, recovery : ThrottleControl, Coordination, Recovery or None
-        Of it what slows the sources, triggers checkpoints, fails and restarts.
-    delivery : DeliveryControl or None
-        What the readers of the sinks see.
-    time : TimeTable or None
-        Collects the samples of event time.
-    samples : Samples or None
-        Samples the tasks' back pressure.
-    used : list of list of int
-        At each sample, what each task manager's processors had done so far; of a job that counts
-        them.
+    - ``track``: follow the age of every record; a throttle that looks at ages has them followed in
+      any case.
+    - ``begins_us``: when the interval of checkpoints begins, microseconds.
+    - ``own``: the tasks that run in its memory; by default all do.
+    - ``memory``: its tasks.
+    - ``tables``: collects the samples.
+    - ``timeline``: when jobs start and stop.
+    - ``between``: what acts between rounds.
+    - ``throttle``, ``coordination``, ``recovery``: of it what slows the sources, triggers
+      checkpoints, fails and restarts.
+    - ``delivery``: what the readers of the sinks see.
+    - ``time``: collects the samples of event time.
+    - ``samples``: samples the tasks' back pressure.
+    - ``used``: at each sample, what each task manager's processors had done so far; of a job that
+      counts them.
     """
 
     def __init__(
@@ -117,12 +95,9 @@ class Running:
     ) -> int:
         """Run all rounds; return the flags of a log that was full, or 0.
 
-        Parameters
-        ----------
-        progress : callable
-            Called at each sample with the rounds done and the records that reached the sinks.
-        is_over : callable, optional
-            Called behind it with the time of the sample, s: whether the run ends there.
+        - ``progress``: called at each sample with the rounds done and the records that reached the
+          sinks.
+        - ``is_over``: called behind it with the time of the sample, s: whether the run ends there.
         """
         done, counts_processors = 0, self.job.scenario.counts_processors
         for t_s, _, last in self.job.samples(self.rounds):
@@ -150,10 +125,7 @@ class Running:
     def grown(self, sizes: LogSizes, flags: int) -> LogSizes:
         """Return the larger logs with which the run has to begin again, as some were full.
 
-        Raises
-        ------
-        RunError
-            If one of them may not be larger.
+        Raises RunError if one of them may not be larger.
         """
         reached_s = self.memory.head.round * self.job.round_us / 1e6
         return sizes.grown(flags, reached_s, self.job.scenario.duration_us / 1e6)
@@ -187,10 +159,7 @@ class Running:
     def finish(self) -> list[JobRun]:
         """Say what became of the jobs when the last round is done.
 
-        Raises
-        ------
-        RunError
-            If none of them could run.
+        Raises RunError if none of them could run.
         """
         self.timeline.finish()
         found = self.timeline.runs
@@ -219,10 +188,7 @@ class Running:
     def advance_to(self, end: int) -> int:
         """Run the rounds before ``end``; return the flags of a log that was full, or 0.
 
-        Raises
-        ------
-        RunError
-            If the rules were broken.
+        Raises RunError if the rules were broken.
         """
         head = self.memory.head
         while head.round < end:

@@ -52,32 +52,15 @@ class Row:
 
 
 class Sample(NamedTuple):
-    """What was taken of a run at a sample.
+    """What was taken of a run at a sample."""
 
-    Attributes
-    ----------
-    t_s : float, s
-        When.
-    cells : ndarray of int64
-        What is shown of the memory (:class:`flowcontrol.results.figures.Gathered`).
-    ages : ndarray of int64
-        What tasks, as plain cells, have logged since the sample before.
-    seconds : float, s
-        Since the sample before.
-    carried : ndarray of int, shape (5, rows)
-        What counters had counted before tasks began anew.
-    absent : frozenset of str
-        Stages whose job does not run.
-    lag_records, lag_s : ndarray, shape (rows,)
-        What waits in the logs of sources, and for how long.
-    """
-
-    t_s: float
-    cells: Ints
-    ages: Ints
-    seconds: float
-    carried: Ints
-    absent: frozenset[str]
+    t_s: float  # When (s)
+    cells: Ints  # What is shown of the memory (:class:`flowcontrol.results.figures.Gathered`)
+    ages: Ints  # What tasks, as plain cells, have logged since the sample before
+    seconds: float  # Since the sample before (s)
+    carried: Ints  # What counters had counted before tasks began anew (shape (5, rows))
+    absent: frozenset[str]  # Stages whose job does not run
+    # What waits in the logs of sources, and for how long (shape (rows,)).
     lag_records: Any
     lag_s: Any
 
@@ -100,21 +83,9 @@ class _Sums:
 class SampleColumns:
     """Works out the columns of samples.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run.
-
-    Attributes
-    ----------
-    rows : list of Row
-        Of the table ``stages``.
-    gathered : Gathered
-        What it needs of the memory at a sample.
-    ends : dict
-        The columns of channels that name them.
+    - ``rows``: of the table ``stages``.
+    - ``gathered``: what it needs of the memory at a sample.
+    - ``ends``: the columns of channels that name them.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:
@@ -244,14 +215,7 @@ class SampleColumns:
     def of_stages(self, at: Columns, before: Any, samples: Sequence[Sample]) -> tuple[Columns, Any]:
         """Return the columns of the table ``stages``, and the counters of the last sample.
 
-        Parameters
-        ----------
-        at : dict of str to ndarray
-            What was gathered at the samples.
-        before : ndarray of int, shape (5, rows)
-            Counters at the sample before.
-        samples : sequence of Sample
-            The samples.
+        ``before`` (shape (5, rows)): counters at the sample before.
         """
         carried = np.array([sample.carried for sample in samples]).swapaxes(0, 1)
         now = self.cumulative(at) + carried

@@ -33,21 +33,10 @@ _NO_AGES: Final = np.zeros(0, np.int64)
 class Tables:
     """Collects the rows of all samples.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run.
-    absent : set of str, optional
-        Stages whose job does not run at present: their levels are 0, their counters stand.
-
-    Attributes
-    ----------
-    counted : Counted
-        Records and times of each row of the table ``stages``.
-    results : WindowResults
-        What collects the results of windows.
+    - ``absent``: stages whose job does not run at present: their levels are 0, their counters
+      stand.
+    - ``counted``: records and times of each row of the table ``stages``.
+    - ``results``: what collects the results of windows.
     """
 
     def __init__(self, job: Job, memory: Memory, absent: set[str] | None = None) -> None:
@@ -74,12 +63,7 @@ class Tables:
     def add(self, t_s: float, rounds: int) -> None:
         """Take a sample of the present state.
 
-        Parameters
-        ----------
-        t_s : float
-            Time of the sample, s.
-        rounds : int
-            Rounds since the sample before, at least 1.
+        ``rounds``: rounds since the sample before, at least 1.
         """
         sample = Sample(
             t_s,

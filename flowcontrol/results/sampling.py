@@ -45,19 +45,12 @@ class _Watched:
 class Sampling:
     """Samples the tasks of a run, set by set.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out; it says ``monitoring.sampling``.
-    keys : SamplingKeys
-        What that says.
-
-    Notes
-    -----
     A round is the shortest time that a run knows, so a sample falls somewhere into its round:
     where, is drawn from the seed, the subtask and the moment. A task that waited for a buffer for
     a third of a round is found waiting there by every third sample. If it waited all the round or
     not at all, as in rounds that are short beside what happens, nothing is drawn.
+
+    ``job``: the scenario, laid out; it says ``monitoring.sampling``.
     """
 
     def __init__(self, job: Job, keys: SamplingKeys) -> None:
@@ -78,12 +71,7 @@ class Sampling:
     def look(self, number: int, waits_of: Callable[[JobVertex], Waits]) -> None:
         """Take the samples that are due in a round.
 
-        Parameters
-        ----------
-        number : int
-            The round, which is over.
-        waits_of : callable
-            Says how long the subtasks of a vertex waited in it.
+        ``number``: the round, which is over.
         """
         end_us = (number + 1) * self._job.round_us
         for watched in self._watched:
@@ -151,21 +139,8 @@ def sampling_of(job: Job) -> Sampling | None:
 class Samples:
     """Has a run's tasks looked at in the rounds into which a sample falls.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run.
-    absent : set of str
-        Stages whose job does not run at present.
-    sampling : Sampling
-        What takes the samples.
-
-    Attributes
-    ----------
-    sampling : Sampling
-        As given.
+    - ``absent``: stages whose job does not run at present.
+    - ``sampling``: as given.
     """
 
     def __init__(self, job: Job, memory: Memory, absent: set[str], sampling: Sampling) -> None:

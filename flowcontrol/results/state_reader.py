@@ -55,16 +55,7 @@ COUNTED = (*TIMES, "taken")
 class StateReader:
     """Reads the state of a run on the virtual clock.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    memory : Memory
-        Of its run. What a round did is counted from here on.
-    between : Between, optional
-        What slows its sources, triggers its checkpoints, and begins its tasks anew.
-    results : WindowResults, optional
-        What collects the results of its windows.
+    ``memory``: of its run. What a round did is counted from here on.
     """
 
     def __init__(

@@ -28,18 +28,10 @@ SAVEPOINT: Final = "savepoint"
 def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str, pa.Table]:
     """Return the tables ``checkpoints`` and ``checkpoint_tasks`` of a run.
 
-    Parameters
-    ----------
-    job : Job
-        What was run.
-    coordinator : CheckpointCoordinator
-        At the end of the run; its tasks are numbers, its times microseconds
-        (:class:`~flowcontrol.control.checkpoints.CheckpointControl`).
+    ``coordinator``: at the end of the run; its tasks are numbers, its times microseconds
+    (:class:`~flowcontrol.control.checkpoints.CheckpointControl`).
 
-    Returns
-    -------
-    dict of str to pyarrow.Table
-        Rows by the number of the checkpoint, then by stage and subtask in the order of the job.
+    Returns rows by the number of the checkpoint, then by stage and subtask in the order of the job.
     """
     found = [coordinator.statistics(id) for id in coordinator.ids]
     columns = _checkpoints(found), _tasks(job, coordinator, found)
@@ -113,16 +105,9 @@ def _known(nbytes: Any) -> pa.Array:
 def process_table(job: Job, rounds: int, used: Sequence[Sequence[int]] = ()) -> pa.Table:
     """Return the table ``processes`` of a run.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    rounds : int
-        Rounds that were run.
-    used : sequence of sequence of int, optional
-        At each sample, what the tasks of each task manager had used of its processors so far,
-        parts of a round (:data:`flowcontrol.protocol.tasks.processors.WHOLE_ROUND`); by
-        default nobody counted.
+    ``used``: at each sample, what the tasks of each task manager had used of its processors so far,
+    parts of a round (:data:`flowcontrol.protocol.tasks.processors.WHOLE_ROUND`); by default nobody
+    counted.
     """
     managers, cores = range(job.scenario.cluster.task_managers), job.scenario.cluster.cores
     stalls = [_stalled(job, manager) for manager in managers]

@@ -20,22 +20,13 @@ from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 class TimeTable:
     """Collects the rows of the table ``time``, sample by sample.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out; it has event time.
-    memory : Memory
-        Of its run, before the first round.
-
-    Attributes
-    ----------
-    counted : Counted
-        Of each task late records, results, and microseconds for which it has stood paused.
-
-    Notes
-    -----
     All stages of a chain have what their task has; windows and pauses are those of its first one.
     Spark's watermark is that of a query: all stages have it that its windows are connected with.
+
+    - ``job``: the scenario, laid out; it has event time.
+    - ``memory``: of its run, before the first round.
+    - ``counted``: of each task late records, results, and microseconds for which it has stood
+      paused.
     """
 
     def __init__(self, job: Job, memory: Memory) -> None:

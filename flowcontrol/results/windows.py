@@ -41,13 +41,7 @@ def table_name(stage: str) -> str:
 
 
 def late_name(table: str) -> str:
-    """Return the name of the table of the rows that are late for the windows of a stage.
-
-    Parameters
-    ----------
-    table : str
-        Name of that of its results.
-    """
+    """Return the name of the table of the rows that are late for the windows of a stage."""
     return f"{table}_late"
 
 
@@ -57,32 +51,21 @@ def window_stages(job: Job) -> list[str]:
 
 
 class Aggregated(NamedTuple):
-    """The aggregates of a column of some windows, in its units.
+    """The aggregates of a column of some windows, in its units."""
 
-    Attributes
-    ----------
-    valued : ndarray of int64, shape (results,)
-        Records that have a value.
-    sum, min, max : ndarray of int64, shape (results,)
-        Of these values; 0 where there are none.
-    wraps : ndarray of int64, shape (results,)
-        How often the sum has left 64 bits: the whole is ``sum + wraps * 2**64``.
-    """
-
-    valued: Ints
-    sum: Ints
+    valued: Ints  # Records that have a value (shape (results,))
+    sum: Ints  # sum, min, max: of these values; 0 where there are none (shape (results,))
     min: Ints
     max: Ints
+    # How often the sum has left 64 bits: the whole is ``sum + wraps * 2**64`` (shape (results,)).
     wraps: Ints
 
 
 def further_columns(rows: Ints) -> list[Aggregated]:
     """Return the aggregates of columns that stand one behind the other.
 
-    Parameters
-    ----------
-    rows : ndarray of int64, shape (5 * columns, results)
-        Of each column what an :class:`Aggregated` has, in that order.
+    ``rows`` (shape (5 * columns, results)): of each column what an :class:`Aggregated` has, in that
+    order.
     """
     each = len(Aggregated._fields)
     return [Aggregated(*rows[at : at + each]) for at in range(0, len(rows), each)]
@@ -91,12 +74,7 @@ def further_columns(rows: Ints) -> list[Aggregated]:
 def declared(window: WindowPlan, aggregated: WindowColumns = NO_COLUMNS) -> Table:
     """Return the columns of a window's results: its aggregates stand before the time.
 
-    Parameters
-    ----------
-    window : WindowPlan
-        The window.
-    aggregated : WindowColumns, optional
-        What it aggregates besides the number of records.
+    ``aggregated``: what it aggregates besides the number of records.
     """
     *before, emitted = RESULTS_OF_WINDOWS.columns
     own = [_column(one, aggregated) for one in window.aggregations]
@@ -121,19 +99,10 @@ def _column(one: Aggregation, aggregated: WindowColumns) -> Column:
 def key_names(job: Job, stage: str, rows: RowKeys = NO_KEYS) -> Sequence[str]:
     """Return the names of the keys of a stage's records, by number.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    stage : str
-        A stage with a window.
-    rows : RowKeys, optional
-        Which keys replayed rows have; by default there are none.
-
-    Notes
-    -----
     The texts of those that rows bring; those that the edges into it name, together; else, as of a
     ``key_distribution``, 1, 2, 3 ...
+
+    ``rows``: which keys replayed rows have; by default there are none.
     """
     if stage in rows.names:
         return rows.names[stage]
@@ -159,23 +128,13 @@ def window_table(
 ) -> pa.Table:
     """Return the results of a window stage, in the order in which they were put out.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    stage : str
-        A stage with a window.
-    starts, ends : ndarray of int64, shape (results,)
-        Of the windows, ms; the second is behind the last millisecond.
-    keys, counts : ndarray of int64, shape (results,)
-        Number of the key, and records in the window.
-    rounds : ndarray of int64, shape (results,)
-        In which it was put out.
-    values : sequence of Aggregated, optional
-        What became of the values of the columns that the window aggregates, in their order; more
-        are not looked at.
-    rows : RowKeys, optional
-        Which keys and values replayed rows have; by default there are none.
+    - ``starts``, ``ends`` (shape (results,)): of the windows, ms; the second is behind the last
+      millisecond.
+    - ``keys``, ``counts`` (shape (results,)): number of the key, and records in the window.
+    - ``rounds`` (shape (results,)): in which it was put out.
+    - ``values``: what became of the values of the columns that the window aggregates, in their
+      order; more are not looked at.
+    - ``rows``: which keys and values replayed rows have; by default there are none.
     """
     window = job.scenario.window_of(stage)
     assert window is not None
@@ -211,13 +170,7 @@ def _aggregate(function: str, values: Aggregated, own: WindowValues) -> pa.Array
 
 
 class WindowResults:
-    """Collects what windows put out.
-
-    Parameters
-    ----------
-    memory : Memory
-        Of a run.
-    """
+    """Collects what windows put out."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -239,12 +192,7 @@ class WindowResults:
     def tables(self, job: Job, rows: RowKeys = NO_KEYS) -> dict[str, pa.Table]:
         """Return the results since they were taken before as tables, one a stage with windows.
 
-        Parameters
-        ----------
-        job : Job
-            The scenario, laid out.
-        rows : RowKeys, optional
-            Which keys and values replayed rows have; by default there are none.
+        ``rows``: which keys and values replayed rows have; by default there are none.
         """
         stages, found = window_stages(job), dict[str, "pa.Table"]()
         if not stages:

@@ -21,20 +21,12 @@ MOST_STEPS: Final = 4_000_000
 def add_advice(summary: dict[str, Any], job: Job, tables: Mapping[str, pa.Table]) -> None:
     """Put what would help into the summary of a run.
 
-    Parameters
-    ----------
-    summary : dict
-        From :func:`flowcontrol.analysis.summarise`; gets ``advice``, as in ``advice.json``, unless
-        the run is one of several jobs or too long to be tried again some thirty times.
-    job : Job
-        What was run.
-    tables : mapping of str to pyarrow.Table
-        Its result tables.
-
-    Notes
-    -----
     Changes that need a larger kernel than the run had, such as debloating, are left to
     ``flowcontrol advise``: to compile one takes longer than most runs.
+
+    ``summary``: from :func:`flowcontrol.analysis.summarise`; gets ``advice``, as in
+    ``advice.json``, unless the run is one of several jobs or too long to be tried again some thirty
+    times.
     """
     from flowcontrol.memory.parts import parts_of
 

@@ -28,18 +28,10 @@ _KIND: Final = Kind("deployment", "deploy.json", "deployment", frozenset({"is_ow
 
 @dataclass(frozen=True, repr=False)
 class DeployResult(Result):
-    """The graphs of a scenario, and the folder that they are in.
+    """The graphs of a scenario, and the folder that they are in."""
 
-    Attributes
-    ----------
-    deployment : Deployment
-        Stream graph, job graph, execution graph and slots.
-    path : Path
-        Folder of ``graphs.json`` and ``report.html``.
-    """
-
-    deployment: Deployment
-    path: Path
+    deployment: Deployment  # Stream graph, job graph, execution graph and slots
+    path: Path  # Folder of ``graphs.json`` and ``report.html``
     kind = "graphs of"
 
     @cached_property
@@ -93,27 +85,14 @@ def deploy(
 ) -> DeployResult:
     """Work out Flink's graphs of a scenario and its slots; run nothing.
 
-    Parameters
-    ----------
-    scenario : Scenario, mapping, or str or Path
-        A scenario, the mapping in its file, or the file. Of one with ``operators`` rates and keys
-        may be missing.
-    overrides : mapping or sequence of str, default ()
-        Changes of the scenario: values by key, or ``KEY=VALUE`` each.
-    out : Path or str, optional
-        Folder of the results; default ``out/<name>-graphs``.
-    overwrite : bool, default False
-        Replace what ``out`` holds.
+    - ``scenario``: a scenario, the mapping in its file, or the file. Of one with ``operators``
+      rates and keys may be missing.
+    - ``overrides``: changes of the scenario: values by key, or ``KEY=VALUE`` each.
+    - ``out``: folder of the results; default ``out/<name>-graphs``.
+    - ``overwrite``: replace what ``out`` holds.
 
-    Returns
-    -------
-    DeployResult
-        Shows itself; ``graphs.json`` and ``report.html`` are written.
-
-    Raises
-    ------
-    ScenarioError
-        If the scenario is refused, for too few slots among others, or the folder is.
+    Returns shows itself; ``graphs.json`` and ``report.html`` are written. Raises ScenarioError if
+    the scenario is refused, for too few slots among others, or the folder is.
 
     Examples
     --------

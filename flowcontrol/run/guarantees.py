@@ -19,13 +19,8 @@ _SUMS: Final = ("written", "visible", "twice", "lost", "staged")
 def add_guarantees(summary: dict[str, Any], scenario: Scenario) -> None:
     """Put what each guarantee would have shown into the summary of a run that failed.
 
-    Parameters
-    ----------
-    summary : dict
-        Of a run; its ``delivery`` gets ``guarantees`` if something fails in the scenario and one
-        of its sinks asks for another guarantee than at-least-once.
-    scenario : Scenario
-        What was run.
+    ``summary``: of a run; its ``delivery`` gets ``guarantees`` if something fails in the scenario
+    and one of its sinks asks for another guarantee than at-least-once.
     """
     stated = any(stage.guarantee != "at-least-once" for stage in scenario.sinks)
     if "delivery" in summary and scenario.failures and stated and not scenario.jobs:
@@ -37,20 +32,12 @@ def add_guarantees(summary: dict[str, Any], scenario: Scenario) -> None:
 def compare_guarantees(scenario: Scenario, most_steps: int = MOST_STEPS) -> list[dict[str, Any]]:
     """Run a scenario with each guarantee of its sinks.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        A scenario in which something fails.
-    most_steps : int, default 40,000,000
-        Rounds times subtasks and channels; a longer run is not tried.
+    ``most_steps``: rounds times subtasks and channels; a longer run is not tried.
 
-    Returns
-    -------
-    list of dict
-        Of each ``guarantee``; ``written``, ``visible``, ``twice``, ``lost`` and ``staged`` of all
-        sinks together at the end; ``visibility_p50_ms`` and ``visibility_max_ms``, the largest of
-        the sinks, null if rows are visible at once; ``samples``, of each its time (s), and rows
-        that are visible, visible twice and lost.
+    Of each ``guarantee``; ``written``, ``visible``, ``twice``, ``lost`` and ``staged`` of all sinks
+    together at the end; ``visibility_p50_ms`` and ``visibility_max_ms``, the largest of the sinks,
+    null if rows are visible at once; ``samples``, of each its time (s), and rows that are visible,
+    visible twice and lost.
     """
     from flowcontrol.virtual import prepare_job, run_job
 

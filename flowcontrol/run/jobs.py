@@ -10,19 +10,9 @@ from flowcontrol.scenario.clocks import Clock
 def job_for(scenario: Scenario, clock: Clock, round_us: int | None = None) -> Job:
     """Check that a clock can run a scenario, and lay it out.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    clock : {"live", "virtual"}
-        The clock to run it.
-    round_us : int, optional
-        Emulated time of a round, microseconds; by default the clock's own choice.
+    ``round_us``: emulated time of a round, microseconds; by default the clock's own choice.
 
-    Raises
-    ------
-    ScenarioError
-        If the clock refuses it.
+    Raises ScenarioError if the clock refuses it.
     """
     problems = check_clock(scenario, clock)
     if problems:

@@ -14,14 +14,10 @@ from flowcontrol.results.run import Run
 def add_monitoring(run: Run, summary: dict[str, Any]) -> None:
     """Put the metrics of a run into its tables, and what sampling saw into its summary.
 
-    Parameters
-    ----------
-    run : Run
-        Its tables get ``metrics``, unless its scenario says ``metrics: false``, a controller
-        changed its parallelism (a subtask is not the same one after that) or, without being
-        asked, there were more than :data:`flowcontrol.metrics.MOST_ROWS` rows.
-    summary : dict
-        Gets ``sampling`` if the scenario asks for samples.
+    - ``run``: its tables get ``metrics``, unless its scenario says ``metrics: false``, a controller
+      changed its parallelism (a subtask is not the same one after that) or, without being asked,
+      there were more than :data:`flowcontrol.metrics.MOST_ROWS` rows.
+    - ``summary``: gets ``sampling`` if the scenario asks for samples.
     """
     scenario = run.job.scenario
     monitoring = scenario.monitoring

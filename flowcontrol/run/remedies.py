@@ -33,14 +33,9 @@ _AS_RUN: Final = "the scenario as it is"
 def add_remedies(summary: dict[str, Any], scenario: Scenario) -> None:
     """Put what would help into the summary of a run whose checkpoints are slow.
 
-    Parameters
-    ----------
-    summary : dict
-        From :func:`flowcontrol.analysis.summarise`. If a checkpoint expired, or took more than half
-        of the interval, and something could be tried, its ``checkpoints`` get ``remedies``, first
-        the run as it is, and a sentence.
-    scenario : Scenario
-        What was run.
+    ``summary``: from :func:`flowcontrol.analysis.summarise`. If a checkpoint expired, or took more
+    than half of the interval, and something could be tried, its ``checkpoints`` get ``remedies``,
+    first the run as it is, and a sentence.
     """
     found = summary.get("checkpoints")
     if found is None or not _is_slow(found, scenario):
@@ -60,21 +55,13 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     barriers that overtake twice the bandwidth of uploads; those that the scenario has already, or
     that do not go with it, are left out.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        A scenario that checkpoints.
-    most_steps : int, default 40,000,000
-        Rounds times subtasks and channels; a longer run is not tried.
+    ``most_steps``: rounds times subtasks and channels; a longer run is not tried.
 
-    Returns
-    -------
-    list of dict
-        Of each run ``name``, ``changes`` (options, or keys of cluster and system, with values),
-        ``completed`` and
-        ``triggered`` (checkpoints; those that were in progress at the end do not count), ``e2e``
-        and ``persisted_bytes`` (as in :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary`)
-        and ``rate_in`` of all sinks, records/s.
+    Of each run ``name``, ``changes`` (options, or keys of cluster and system, with values),
+    ``completed`` and ``triggered`` (checkpoints; those that were in progress at the end do not
+    count), ``e2e`` and ``persisted_bytes`` (as in
+    :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary`) and ``rate_in`` of all sinks,
+    records/s.
     """
     from flowcontrol.virtual import prepare_job, run_job
 

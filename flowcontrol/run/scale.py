@@ -37,21 +37,12 @@ _KIND: Final = Kind("scaling", "scale.json", "scaling", frozenset({"is_own_place
 
 @dataclass(frozen=True, repr=False)
 class ScaleResult(Result):
-    """What each policy chose, and the folder that its run is in.
+    """What each policy chose, and the folder that its run is in."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Without a controller.
-    runs : dict of str to RunResult
-        By policy, ``none`` first: the run whose parallelism nobody changes.
-    path : Path
-        Folder of ``scaling.json`` and of a folder for each run.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # Without a controller
+    # By policy, ``none`` first: the run whose parallelism nobody changes.
     runs: dict[str, RunResult]
-    path: Path
+    path: Path  # Folder of ``scaling.json`` and of a folder for each run
     kind = "scaling of"
 
     @cached_property
@@ -163,10 +154,7 @@ def scale(
 def _planned(base: Base, policies: Texts) -> dict[str, Scenario]:
     """Return the scenario under each policy, by its name, and first as it is without one.
 
-    Raises
-    ------
-    ScenarioError
-        If a policy is unknown, or the virtual clock refuses a scenario.
+    Raises ScenarioError if a policy is unknown, or the virtual clock refuses a scenario.
     """
     stated = base.mapping.get("scaling")
     if stated is not None:

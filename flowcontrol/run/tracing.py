@@ -20,12 +20,8 @@ from flowcontrol.trace.messages import Message
 def add_trace(run: Run, summary: dict[str, Any]) -> None:
     """Put the messages of a run that is finished into its tables, if its scenario has a trace.
 
-    Parameters
-    ----------
-    run : Run
-        Its tables get ``messages`` and ``control_messages``.
-    summary : dict
-        Gets ``trace``: the window, and what flow control costs in it.
+    - ``run``: its tables get ``messages`` and ``control_messages``.
+    - ``summary``: gets ``trace``: the window, and what flow control costs in it.
     """
     trace, window = run.job.scenario.trace, window_of(run.job)
     if trace is None or window is None or run.again is None or not run.is_finished:
@@ -40,10 +36,7 @@ def add_trace(run: Run, summary: dict[str, Any]) -> None:
 def run_again(job: Job, window: Window) -> list[Message]:
     """Run a job's stages as the live clock does, without Spark; return a window's messages.
 
-    Raises
-    ------
-    RunError
-        If the rows that a source is to replay cannot be read.
+    Raises RunError if the rows that a source is to replay cannot be read.
     """
     from flowcontrol.layout.replay import read_replayed
     from flowcontrol.live.staged import staged_states

@@ -23,43 +23,20 @@ def align_parallelism(
 ) -> int:
     """Return the parallelism to take in the place of one that was worked out.
 
-    Parameters
-    ----------
-    current : int
-        Parallelism now.
-    target : int
-        Parallelism that was worked out.
-    partitions : int, default 0
-        Of the source; 0: what is aligned to is the key groups, ``max_parallelism``.
-    max_parallelism : int, default 128
-        Of the vertex.
-    mode : str, default "balanced"
-        ``balanced``, ``evenly_spread`` or ``off``; ``maximise_utilisation`` is the old key's, with
-        the rules of 1.15. In 1.15 ``balanced`` stands for its default, ``evenly_spread``.
-    lower, upper : int, default 1 and 200
-        Limits of the vertex.
-    version : {"head", "1.15"}, default "head"
-        Release of the operator.
-
-    Returns
-    -------
-    int
-        At most ``upper`` and ``max_parallelism``, and at least ``lower`` where N allows it.
-
-    Raises
-    ------
-    ValueError
-        If ``lower`` is more than ``upper``, a number is below 1 (``partitions``: 0), or mode or
-        version is unknown.
-
-    Notes
-    -----
     The first parallelism from the target upwards is taken that divides the N key groups or
     partitions or, but for ``evenly_spread``, leaves a subtask fewer of them. A scale-up looks as
     far as N and the limits allow, a scale-down as far as the current one. If there is none, head
     keeps the target; 1.15 goes down to the smallest that leaves a subtask no more of them. Head
     takes no target above N, unless the mode is ``off`` (FLINK-40389): a subtask without a partition
     is idle.
+
+    - ``partitions``: of the source; 0: what is aligned to is the key groups, ``max_parallelism``.
+    - ``mode``: ``balanced``, ``evenly_spread`` or ``off``; ``maximise_utilisation`` is the old
+      key's, with the rules of 1.15. In 1.15 ``balanced`` stands for its default, ``evenly_spread``.
+
+    At most ``upper`` and ``max_parallelism``, and at least ``lower`` where N allows it. Raises
+    ValueError if ``lower`` is more than ``upper``, a number is below 1 (``partitions``: 0), or mode
+    or version is unknown.
     """
     word = mode.strip().lower().replace("-", "_").replace("maximize", "maximise")
     _check(current, target, partitions, max_parallelism, lower, upper)

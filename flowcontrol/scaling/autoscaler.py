@@ -19,47 +19,23 @@ _LARGEST: Final = 2**31 - 1
 
 
 class Change(NamedTuple):
-    """Another parallelism of a vertex.
+    """Another parallelism of a vertex."""
 
-    Attributes
-    ----------
-    old, new : int
-        Parallelism.
-    outside : bool
-        Whether its true rate lies outside its band.
-    expected_rate : float, records/s
-        True rate that it is expected to have then.
-    """
-
-    old: int
+    old: int  # old, new: parallelism
     new: int
-    outside: bool
-    expected_rate: float
+    outside: bool  # Whether its true rate lies outside its band
+    expected_rate: float  # True rate that it is expected to have then (records/s)
 
 
 class FlinkAutoscaler:
     """The autoscaler of the Flink Kubernetes operator.
 
-    Parameters
-    ----------
-    options : mapping of str to object, optional
-        Keys ``job.autoscaler.*`` with values in Flink's syntax.
-    version : {"head", "1.15"}, default "head"
-        Release of the operator whose rules hold.
+    - ``options``: keys ``job.autoscaler.*`` with values in Flink's syntax.
+    - ``settings``: what the keys say.
+    - ``reason``: why the last :meth:`decide` scaled, or did not.
+    - ``reasons``: why, by vertex that it scaled.
 
-    Attributes
-    ----------
-    settings : AutoscalerSettings
-        What the keys say.
-    reason : str
-        Why the last :meth:`decide` scaled, or did not.
-    reasons : dict of str to str
-        Why, by vertex that it scaled.
-
-    Raises
-    ------
-    ValueError
-        If a key or the version is refused.
+    Raises ValueError if a key or the version is refused.
 
     Examples
     --------
@@ -84,28 +60,20 @@ class FlinkAutoscaler:
     def observe(self, t_s: float, vertices: Mapping[str, Mapping[str, Any]]) -> None:
         """Take in the metrics of a moment.
 
-        Parameters
-        ----------
-        t_s : float, s
-            After the moment before.
-        vertices : mapping of str to mapping
-            By vertex: ``parallelism``, ``max_parallelism``, ``inputs`` (upstream vertex: how it
-            ships, ``hash`` if keyed), ``partitions`` (0: none), and Flink's ``numRecordsIn``,
-            ``numRecordsOut``, ``pendingRecords`` and ``numRecordsInPerSecond`` (sums over the
-            subtasks), ``busyTimeMsPerSecond`` (of the busiest subtask; of the least busy one under
-            the aggregator MIN), ``backPressuredTimeMsPerSecond`` (mean). None: no such metric.
-            Optional: ``numRecordsOutPerSecond``, the rate of a source that counts no input, and
-            ``accumulatedBusyTime`` (ms, sum), which the aggregator AVG needs.
-
-        Raises
-        ------
-        ValueError
-            If the moment is not after the last one, or a figure is unknown, missing or impossible.
-
-        Notes
-        -----
         The job counts as running from the first call on, and again from each in which a parallelism
         differs from that before: then what was collected is dropped.
+
+        - ``t_s`` (s): after the moment before.
+        - ``vertices``: by vertex: ``parallelism``, ``max_parallelism``, ``inputs`` (upstream
+          vertex: how it ships, ``hash`` if keyed), ``partitions`` (0: none), and Flink's
+          ``numRecordsIn``, ``numRecordsOut``, ``pendingRecords`` and ``numRecordsInPerSecond``
+          (sums over the subtasks), ``busyTimeMsPerSecond`` (of the busiest subtask; of the least
+          busy one under the aggregator MIN), ``backPressuredTimeMsPerSecond`` (mean). None: no such
+          metric. Optional: ``numRecordsOutPerSecond``, the rate of a source that counts no input,
+          and ``accumulatedBusyTime`` (ms, sum), which the aggregator AVG needs.
+
+        Raises ValueError if the moment is not after the last one, or a figure is unknown, missing
+        or impossible.
         """
         if self._window.add(t_s, vertices, self.settings):
             has = {name: one.parallelism for name, one in self._window.latest.items()}
@@ -114,20 +82,10 @@ class FlinkAutoscaler:
     def decide(self, t_s: float) -> dict[str, Change]:
         """Return which vertices to scale now.
 
-        Parameters
-        ----------
-        t_s : float, s
-            Not before the last sample.
+        ``t_s`` (s): not before the last sample.
 
-        Returns
-        -------
-        dict of str to Change
-            By vertex; empty if nothing is to be done, and :attr:`reason` says why.
-
-        Raises
-        ------
-        ValueError
-            If the moment is before the last sample, or the inputs are a cycle.
+        By vertex; empty if nothing is to be done, and :attr:`reason` says why. Raises ValueError if
+        the moment is before the last sample, or the inputs are a cycle.
         """
         if not self._window.samples:
             return {}

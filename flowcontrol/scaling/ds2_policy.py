@@ -13,21 +13,9 @@ from flowcontrol.scaling.true_rates import ROUNDING, Rates, ds2
 class Ds2Policy:
     """Decides on a new parallelism, one look at a time.
 
-    Parameters
-    ----------
-    topology : iterable of (str, str)
-        Who sends to whom.
-    factor : float, default 0
-        Share of instances to add beyond the need.
-    ratio : float, default infinite
-        How many times as fast as they are sources should be until every operator grows by that.
-    activation : int, default 1
-        Looks of which the largest need counts.
-
-    Attributes
-    ----------
-    reason : str
-        Why the last look changed something, or nothing.
+    - ``ratio``: how many times as fast as they are sources should be until every operator grows by
+      that.
+    - ``reason``: why the last look changed something, or nothing.
 
     Examples
     --------
@@ -57,19 +45,9 @@ class Ds2Policy:
     ) -> dict[str, int]:
         """Return the instances of the operators to change; empty: nothing is worth it.
 
-        Parameters
-        ----------
-        rates : mapping of str to sequence of (float, float)
-            True processing and output rate of each instance, records/s.
-        targets : mapping of str to float
-            What all instances of a source are to put out, records/s.
-        observed : mapping of str to float
-            What they put out, records/s.
+        ``rates``: True processing and output rate of each instance, records/s.
 
-        Raises
-        ------
-        ValueError
-            As :func:`~flowcontrol.scaling.ds2`.
+        Raises ValueError as :func:`~flowcontrol.scaling.ds2`.
         """
         found = ds2(self._topology, rates, targets, self._factor)
         now = {name: len(rates[name]) for name in found}

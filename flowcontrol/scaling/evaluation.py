@@ -13,23 +13,13 @@ from flowcontrol.scenario.autoscaler import AutoscalerSettings
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What is known of a vertex, each figure rounded as Flink rounds it.
+    """What is known of a vertex, each figure rounded as Flink rounds it."""
 
-    Attributes
-    ----------
-    true_rate : float, records/s
-        What it can process: infinite if nothing came in, NaN if that is not known.
-    target : float, records/s
-        What comes in, and what its sources' logs grow by.
-    catch_up : float, records/s
-        What it must process beyond that so that the backlog goes in time.
-    low, high : float, records/s
-        Capacity below which it scales up, and above which it scales down.
-    """
-
+    # What it can process: infinite if nothing came in, NaN if that is not known (records/s).
     true_rate: float
-    target: float
-    catch_up: float
+    target: float  # What comes in, and what its sources' logs grow by (records/s)
+    catch_up: float  # What it must process beyond that so that the backlog goes in time (records/s)
+    # Capacity below which it scales up, and above which it scales down (records/s).
     low: float = nan
     high: float = nan
 
@@ -82,24 +72,9 @@ def evaluate(
 ) -> dict[str, Evaluated] | None:
     """Return what is known of every vertex, senders first; None without a source's rate.
 
-    Parameters
-    ----------
-    window : Window
-        Its samples.
-    settings : AutoscalerSettings
-        What the keys say.
-    restart_us : int, us
-        Expected time of a restart.
+    ``restart_us`` (us): expected time of a restart.
 
-    Returns
-    -------
-    dict of str to Evaluated or None
-        By vertex.
-
-    Raises
-    ------
-    ValueError
-        If the inputs of the vertices are a cycle.
+    Raises ValueError if the inputs of the vertices are a cycle.
     """
     found: dict[str, Evaluated] = {}
     is_behind = _is_behind(window, settings)

@@ -53,14 +53,7 @@ class Past:
     def is_ineffective(self, now: float, current: int, settings: AutoscalerSettings) -> bool:
         """Tell whether the last scale-up gained too little for another.
 
-        Parameters
-        ----------
-        now : float, records/s
-            True rate.
-        current : int
-            Parallelism now.
-        settings : AutoscalerSettings
-            What the keys say.
+        ``now`` (records/s): True rate.
         """
         if not self.scalings or not settings.scaling_effectiveness_detection_enabled:
             return False
@@ -84,18 +77,10 @@ class Waiting(NamedTuple):
 
 @dataclass
 class Delayed:
-    """Scale-downs of one vertex that wait for their interval.
+    """Scale-downs of one vertex that wait for their interval."""
 
-    Attributes
-    ----------
-    first_s : float, s
-        When the first was recommended.
-    waiting : list of Waiting
-        Each smaller than those before it.
-    """
-
-    first_s: float
-    waiting: list[Waiting] = field(default_factory=list)
+    first_s: float  # When the first was recommended (s)
+    waiting: list[Waiting] = field(default_factory=list)  # Each smaller than those before it
 
     def add(self, one: Waiting) -> None:
         """Add a recommendation in the place of all that are not larger."""
@@ -115,15 +100,9 @@ class Delayed:
 
 @dataclass
 class Restarts:
-    """How long restarts took.
+    """How long restarts took."""
 
-    Attributes
-    ----------
-    longest_us : int or None, us
-        Of those that are over; None: none was seen.
-    """
-
-    longest_us: int | None = None
+    longest_us: int | None = None  # Of those that are over; None: none was seen (us)
     _begun: tuple[float, dict[str, int]] | None = None
 
     def begin(self, t_s: float, wanted: dict[str, int]) -> None:

@@ -33,8 +33,6 @@ _KNOWN: Final = {"parallelism", "max_parallelism", "inputs", "partitions", *_FIG
 def round_metric(value: float) -> float:
     """Round a metric to three decimals, half up, but never to 0.
 
-    Notes
-    -----
     Source: ``ScalingMetrics.roundMetric``, called for every metric that is collected and for every
     one that is evaluated: 80 records/s over a mean of busy times near 0.8 are 100 records/s, not a
     little less, for which a vertex would grow by a subtask.
@@ -46,57 +44,30 @@ def round_metric(value: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One vertex at one moment, each figure rounded as Flink rounds it.
+    """One vertex at one moment, each figure rounded as Flink rounds it."""
 
-    Attributes
-    ----------
-    parallelism, max_parallelism : int
-        Of the vertex.
-    partitions : int
-        Of a source; 0: none.
-    inputs : mapping of str to str
-        How each upstream vertex ships records to it, ``hash`` if keyed.
-    records_in, records_out : float
-        Since it started, of all subtasks; NaN: not known. Of a source without an input figure,
-        what it put out.
-    lag : float
-        Records that wait in the logs of a source; 0 of any other vertex.
-    rate_in : float, records/s
-        Of all subtasks; NaN: not known.
-    busy : float
-        Share of time in which the busiest subtask worked.
-    busy_ms : float, ms
-        Busy time of all subtasks since they started; NaN: not known.
-    observed : float, records/s
-        True rate of a source as measured while it catches up; NaN: not measured.
-    """
-
-    parallelism: int
+    parallelism: int  # parallelism, max_parallelism: of the vertex
     max_parallelism: int
-    partitions: int
-    inputs: Mapping[str, str]
+    partitions: int  # Of a source; 0: none
+    inputs: Mapping[str, str]  # How each upstream vertex ships records to it, ``hash`` if keyed
+    # Since it started, of all subtasks; NaN: not known. Of a source without an input figure, what
+    # it put out.
     records_in: float
     records_out: float
-    lag: float
-    rate_in: float
-    busy: float
-    busy_ms: float
+    lag: float  # Records that wait in the logs of a source; 0 of any other vertex
+    rate_in: float  # Of all subtasks; NaN: not known (records/s)
+    busy: float  # Share of time in which the busiest subtask worked
+    busy_ms: float  # Busy time of all subtasks since they started; NaN: not known (ms)
+    # True rate of a source as measured while it catches up; NaN: not measured (records/s).
     observed: float
 
 
 @dataclass
 class Window:
-    """The samples since the job runs.
+    """The samples since the job runs."""
 
-    Attributes
-    ----------
-    running_s : float or None
-        When the job began to run; None before the first sample.
-    samples : list of (float, dict of str to Sample)
-        Moment and vertices, in the order of time.
-    """
-
-    running_s: float | None = None
+    running_s: float | None = None  # When the job began to run; None before the first sample
+    # Moment and vertices, in the order of time.
     samples: list[tuple[float, dict[str, Sample]]] = field(default_factory=list)
 
     @property
@@ -107,19 +78,11 @@ class Window:
     def add(self, t_s: float, vertices: Mapping[str, Any], settings: AutoscalerSettings) -> bool:
         """Add a sample; begin anew where a parallelism has changed, and tell whether it has.
 
-        Parameters
-        ----------
-        t_s : float, s
-            Not before the sample before.
-        vertices : mapping of str to mapping
-            Flink's figures by vertex, as ``FlinkAutoscaler.observe`` takes them.
-        settings : AutoscalerSettings
-            What the keys say.
+        - ``t_s`` (s): not before the sample before.
+        - ``vertices``: flink's figures by vertex, as ``FlinkAutoscaler.observe`` takes them.
 
-        Raises
-        ------
-        ValueError
-            If the moment is before the last one, or a figure is missing, unknown or impossible.
+        Raises ValueError if the moment is before the last one, or a figure is missing, unknown or
+        impossible.
         """
         if self.samples and t_s <= self.samples[-1][0]:
             raise ValueError(

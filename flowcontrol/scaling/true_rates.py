@@ -23,29 +23,16 @@ def ds2(
 ) -> dict[str, tuple[float, int]]:
     """Return the instances that keep up with the sources.
 
-    Parameters
-    ----------
-    topology : iterable of (str, str)
-        Who sends to whom. An operator sends its whole output to each of its receivers.
-    rates : mapping of str to sequence of (float, float)
-        True processing rate and true output rate of each instance, records/s: records over useful
-        time. The processing rate of a source is not used.
-    source_rates : mapping of str to float, optional
-        What all instances of a source are to put out, records/s; by default their true output.
-    factor : float, default 0
-        Share of instances to add beyond the need, before it is rounded up.
+    - ``rates``: True processing rate and true output rate of each instance, records/s: records over
+      useful time. The processing rate of a source is not used.
+    - ``source_rates``: what all instances of a source are to put out, records/s; by default their
+      true output.
+    - ``factor``: share of instances to add beyond the need, before it is rounded up.
 
-    Returns
-    -------
-    dict of str to (float, int)
-        Of every operator that is not a source, senders first: the need, and the instances. The
-        output to receivers follows from the need, which is not rounded. Without input both are 0.
-
-    Raises
-    ------
-    ValueError
-        If the topology has a cycle, an operator has no rates, a rate is not a finite number that is
-        at least 0, records come to one that has no true rate, or the factor is negative.
+    Of every operator that is not a source, senders first: the need, and the instances. The output
+    to receivers follows from the need, which is not rounded. Without input both are 0. Raises
+    ValueError if the topology has a cycle, an operator has no rates, a rate is not a finite number
+    that is at least 0, records come to one that has no true rate, or the factor is negative.
 
     Examples
     --------

@@ -31,18 +31,11 @@ _ALIASES: Final = {option.old: key for key, option in OPTIONS.items() if option.
 class AutoscalerSettings:
     """What the keys ``job.autoscaler.*`` say; a duration is in microseconds.
 
-    Attributes
-    ----------
-    version : {"head", "1.15"}
-        Release of the operator whose rules hold.
-
-    Notes
-    -----
     The other attributes are the keys of ``autoscaler_options.yaml``, in which each dot and dash
     became an underscore. None: not stated, and without a default.
     """
 
-    version: Version = "head"
+    version: Version = "head"  # Release of the operator whose rules hold
     scaling_enabled: bool
     metrics_window: int
     stabilization_interval: int
@@ -101,23 +94,11 @@ class AutoscalerSettings:
 def read_autoscaler(options: Mapping[str, object], version: str = "head") -> AutoscalerSettings:
     """Read the autoscaler's keys.
 
-    Parameters
-    ----------
-    options : mapping of str to object
-        Values in Flink's syntax by key, ``{"job.autoscaler.metrics.window": "5 min"}``.
-    version : {"head", "1.15"}, default "head"
-        Release of the operator.
+    ``options``: values in Flink's syntax by key, ``{"job.autoscaler.metrics.window": "5 min"}``.
 
-    Returns
-    -------
-    AutoscalerSettings
-        With Flink's defaults for what is not stated.
-
-    Raises
-    ------
-    ValueError
-        If the version is unknown, or a key is unknown, stated twice, out of range, or says what is
-        not emulated. The text begins with the key.
+    With Flink's defaults for what is not stated. Raises ValueError if the version is unknown, or a
+    key is unknown, stated twice, out of range, or says what is not emulated. The text begins with
+    the key.
     """
     if version not in {"head", "1.15"}:
         raise ValueError(f"version: {show(version)} is not one of head, 1.15")

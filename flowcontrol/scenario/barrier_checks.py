@@ -23,21 +23,8 @@ def check_barriers(
 ) -> Iterator[Problem]:
     """Refuse checkpoints, and failures, of a system that has no barriers for them.
 
-    Parameters
-    ----------
-    name : object
-        ``system`` in the file: the name of one, or its parts.
-    system : SystemSpec
-        As read.
-    options : NetworkOptions
-        Flink's options, with the mode of checkpoints.
-    has_savepoints, has_failures : bool
-        Whether the file has some.
-
-    Yields
-    ------
-    Problem
-        What the system cannot do, and which can.
+    - ``name``: ``system`` in the file: the name of one, or its parts.
+    - ``has_savepoints``, ``has_failures``: whether the file has some.
     """
     has_checkpoints = has_savepoints or options.checkpoint_interval_us is not None
     if not (has_checkpoints or has_failures):

@@ -44,22 +44,7 @@ Clock = Literal["live", "virtual"]
 def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     """Return the features of a scenario that a clock cannot run yet.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    clock : {"live", "virtual"}
-        The clock to run it.
-
-    Returns
-    -------
-    list of Problem
-        Empty if it can run.
-
-    Raises
-    ------
-    ValueError
-        If there is no such clock.
+    Empty if it can run. Raises ValueError if there is no such clock.
     """
     if clock not in _CHECKS:
         raise ValueError(f"{clock!r} is not a clock: use 'live' or 'virtual'")
@@ -88,8 +73,6 @@ def _problem(where: str, refusal: Refusal) -> Problem:
 def channels_of(edge: Edge, scenario: Scenario) -> int:
     """Return the number of channels of an edge.
 
-    Notes
-    -----
     Flink: forward and rescale are pointwise, all others all to all.
     """
     senders = scenario.stage(edge.sender).parallelism

@@ -20,24 +20,10 @@ if TYPE_CHECKING:
 def column_type(source: Input, column: str) -> pa.DataType:
     """Return the type of a column of an input.
 
-    Parameters
-    ----------
-    source : Input
-        Which can be read, its path absolute.
-    column : str
-        One of its columns.
-
-    Returns
-    -------
-    pyarrow.DataType
-        Of a CSV file what pyarrow infers from its first megabyte, since a check should not read all
-        of it; from all its rows if the first have none. A later row of another type is refused
-        before a run begins (:class:`flowcontrol.layout.row_stamps.RowStamper`).
-
-    Raises
-    ------
-    Exception
-        Whatever the reader of the format raises if the rows cannot be read.
+    Of a CSV file what pyarrow infers from its first megabyte, since a check should not read all of
+    it; from all its rows if the first have none. A later row of another type is refused before a
+    run begins (:class:`flowcontrol.layout.row_stamps.RowStamper`). Raises Exception: whatever the
+    reader of the format raises if the rows cannot be read.
     """
     if source.format == "parquet":
         import pyarrow.dataset as ds

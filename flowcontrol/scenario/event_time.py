@@ -11,90 +11,45 @@ from flowcontrol.scenario.event_time_models import Distribution, EventTime, Wate
 
 @dataclass(frozen=True)
 class AlignmentPlan:
-    """How a source waits for the others of its group.
+    """How a source waits for the others of its group."""
 
-    Attributes
-    ----------
-    group : int
-        Number of the group, from 0, in the order in which the file names groups.
-    max_drift_ms : int
-        How far a subtask may be ahead of the slowest of the group, ms of event time, at least 1.
-    interval_us : int
-        Between two reports, microseconds, a multiple of a millisecond.
-    """
-
-    group: int
+    group: int  # Number of the group, from 0, in the order in which the file names groups
+    # How far a subtask may be ahead of the slowest of the group, ms of event time, at least 1.
     max_drift_ms: int
-    interval_us: int
+    interval_us: int  # Between two reports, microseconds, a multiple of a millisecond
 
 
 @dataclass(frozen=True)
 class WatermarkPlan:
-    """How the subtasks of a source tell how far their event time has come.
+    """How the subtasks of a source tell how far their event time has come."""
 
-    Attributes
-    ----------
-    delay_ms : int
-        How far the watermark stays behind the largest event time, ms; 0 if ``is_punctuated``.
-    interval_us : int
-        Between two probes, microseconds, a multiple of a millisecond; 0: none.
-    is_punctuated : bool
-        Whether a watermark follows each record that raises it.
-    idle_after_us : int or None
-        Without a record until a subtask is idle, microseconds, a multiple of a millisecond, at
-        least 1000; None: never.
-    alignment : AlignmentPlan or None
-        None: it waits for nobody.
-    """
-
+    # How far the watermark stays behind the largest event time, ms; 0 if ``is_punctuated``.
     delay_ms: int
-    interval_us: int
-    is_punctuated: bool
+    interval_us: int  # Between two probes, microseconds, a multiple of a millisecond; 0: none
+    is_punctuated: bool  # Whether a watermark follows each record that raises it
+    # Without a record until a subtask is idle, microseconds, a multiple of a millisecond, at least
+    # 1000; None: never.
     idle_after_us: int | None
-    alignment: AlignmentPlan | None
+    alignment: AlignmentPlan | None  # None: it waits for nobody
 
 
 @dataclass(frozen=True)
 class SourceTime:
-    """Event time of a source.
+    """Event time of a source."""
 
-    Attributes
-    ----------
-    out_of_orderness_ms : tuple of int
-        For each subtask, how far made records lie behind, ms, at least 0: the most, or the mean.
-    distribution : {"uniform", "exponential"}
-        Of how far each lies behind.
-    offset_ms : tuple of int
-        For each subtask, what is added to the event time of made records, ms.
-    column : str or None
-        Column of the input with the times; None: they are made.
-    watermark : WatermarkPlan or None
-        None: no watermark leaves the source.
-    """
-
+    # For each subtask, how far made records lie behind, ms, at least 0: the most, or the mean.
     out_of_orderness_ms: tuple[int, ...]
-    distribution: Distribution
+    distribution: Distribution  # Of how far each lies behind
+    # For each subtask, what is added to the event time of made records, ms.
     offset_ms: tuple[int, ...]
-    column: str | None
-    watermark: WatermarkPlan | None
+    column: str | None  # Column of the input with the times; None: they are made
+    watermark: WatermarkPlan | None  # None: no watermark leaves the source
 
 
 def source_time(
     times: EventTime, watermark: Watermark | None, interval_us: int, groups: tuple[str, ...]
 ) -> SourceTime:
-    """Return the event time of a source in milliseconds.
-
-    Parameters
-    ----------
-    times : EventTime
-        As in the file, with a number for each subtask.
-    watermark : Watermark or None
-        As in the file.
-    interval_us : int
-        ``pipeline.auto-watermark-interval``, microseconds.
-    groups : tuple of str
-        Names of all groups of aligned sources.
-    """
+    """Return the event time of a source in milliseconds."""
     return SourceTime(
         tuple(map(in_ms, times.out_of_orderness_s)),
         times.distribution,

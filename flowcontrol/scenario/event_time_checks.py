@@ -31,16 +31,7 @@ def check_event_time(
 ) -> None:
     """Refuse event time where no records begin, watermarks without it, and columns without times.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages, with their positions.
-    edges : sequence of Edge
-        All edges.
-    replayed : mapping of str to (Input, columns), or None
-        By source.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
     """
     receivers = {edge.receiver for edge in edges}
     for index, stage in stages:
@@ -80,19 +71,9 @@ def time_model_of(
 ) -> TimeModel:
     """Return whose event time a job has.
 
-    Parameters
-    ----------
-    head : ScenarioHead
-        The top of the file.
-    system : object
-        ``system`` in the file.
-    stages : sequence of (int, Stage)
-        All stages, with their positions.
+    ``system``: ``system`` in the file.
 
-    Returns
-    -------
-    {"flink", "spark"}
-        As stated; else Spark's if the system is Spark's and there is event time, else Flink's.
+    As stated; else Spark's if the system is Spark's and there is event time, else Flink's.
     """
     if is_stated(head, "time_model"):
         return head.time_model
@@ -105,19 +86,7 @@ def check_time_model(
 ) -> Iterator[Problem]:
     """Yield what contradicts the model of time: another system's, batches, Flink's own watermarks.
 
-    Parameters
-    ----------
-    head : ScenarioHead
-        The top of the file.
-    system : object
-        ``system`` in the file.
-    stages : sequence of (int, Stage)
-        All stages, with their positions.
-
-    Yields
-    ------
-    Problem
-        Place, value and what to do.
+    ``system``: ``system`` in the file.
     """
     model = time_model_of(head, system, stages)
     if model == "flink" and system == SPARKS and is_stated(head, "time_model"):
@@ -168,18 +137,10 @@ def batch_problems(
 ) -> list[Problem]:
     """Return what a clock cannot do with the batches of Spark's event time.
 
-    Parameters
-    ----------
-    needs_batches : bool
-        Whether the job has Spark's event time.
-    batch_s : Fraction or None
-        As in the file.
-    live_round_us : int
-        A round on the live clock, microseconds, which is a micro-batch.
-    clock : str
-        The clock to run it, ``live`` or ``virtual``.
-    throttle : str
-        What slows the sources; it may have batches of its own.
+    - ``needs_batches``: whether the job has Spark's event time.
+    - ``live_round_us``: a round on the live clock, microseconds, which is a micro-batch.
+    - ``clock``: the clock to run it, ``live`` or ``virtual``.
+    - ``throttle``: what slows the sources; it may have batches of its own.
     """
     if not needs_batches:
         return []

@@ -28,16 +28,7 @@ def check_times(
 ) -> None:
     """Refuse savepoints and failures outside the run, out of order, or stated twice.
 
-    Parameters
-    ----------
-    savepoints : sequence of Savepoint
-        As in the file.
-    failures : sequence of Failure
-        As in the file.
-    duration_s : float
-        Length of the run, s.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
     """
     for key, items in (("savepoints", savepoints), ("failures", failures)):
         times = [item.at_s for item in items]
@@ -80,18 +71,8 @@ def check_failures(
 ) -> None:
     """Refuse a failure of something that is not there.
 
-    Parameters
-    ----------
-    failures : sequence of Failure
-        As in the file.
-    cluster : Cluster
-        The machines.
-    names : sequence of str
-        Names of all stages.
-    stages : mapping of str to Stage
-        Those that could be read, by name.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    - ``stages``: those that could be read, by name.
+    - ``problems``: grows by everything that is wrong.
     """
     for index, failure in enumerate(failures):
         for key, text in failure.contradictions():
@@ -117,14 +98,7 @@ def check_state(
 ) -> None:
     """Refuse state for each key of a stage whose keys nobody knows.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages, with their positions.
-    edges : sequence of Edge
-        All edges.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
     """
     keyed = {
         edge.receiver
@@ -143,16 +117,7 @@ def check_unaligned(
 ) -> None:
     """Refuse unaligned checkpoints where Flink does, in its words, and before it had them.
 
-    Parameters
-    ----------
-    options : NetworkOptions
-        Flink's options.
-    transport : str
-        That of the system.
-    edges : sequence of Edge
-        All edges.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
     """
     is_wanted = options.unaligned_enabled and options.checkpoint_interval_us is not None
     if is_wanted and transport == "tcp":

@@ -18,43 +18,23 @@ Mode = Literal["exactly_once", "at_least_once"]
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """How a job checkpoints.
+    """How a job checkpoints."""
 
-    Attributes
-    ----------
-    interval_us : int or None
-        Between two triggers, microseconds; None: savepoints only.
-    mode : {"exactly_once", "at_least_once"}
-        Whether a task blocks channels that have delivered their barrier.
-    timeout_us : int
-        From the trigger until a checkpoint expires, microseconds.
-    min_pause_us : int
-        From a completion to the next trigger, microseconds.
-    max_concurrent : int
-        Checkpoints in progress at a time, at least 1.
-    tolerable_failures : int
-        Failed checkpoints in a row that do not fail the job.
-    is_unaligned : bool
-        Whether barriers overtake data. Always False in the mode ``at_least_once``, as in Flink.
-    aligned_timeout_us : int
-        From the trigger until an aligned barrier overtakes after all, microseconds; 0: from the
-        beginning. Without effect unless ``is_unaligned``.
-    after_tasks_finish : bool
-        Whether there are checkpoints once some tasks have finished (FLIP-147).
-    interrupts_timers : bool
-        Whether barriers that overtake pass between two timers of a watermark. Always False unless
-        ``is_unaligned``, as in Flink.
-    """
-
-    interval_us: int | None
-    mode: Mode
-    timeout_us: int
-    min_pause_us: int
-    max_concurrent: int
-    tolerable_failures: int
+    interval_us: int | None  # Between two triggers, microseconds; None: savepoints only
+    mode: Mode  # Whether a task blocks channels that have delivered their barrier
+    timeout_us: int  # From the trigger until a checkpoint expires, microseconds
+    min_pause_us: int  # From a completion to the next trigger, microseconds
+    max_concurrent: int  # Checkpoints in progress at a time, at least 1
+    tolerable_failures: int  # Failed checkpoints in a row that do not fail the job
+    # Whether barriers overtake data. Always False in the mode ``at_least_once``, as in Flink.
     is_unaligned: bool
+    # From the trigger until an aligned barrier overtakes after all, microseconds; 0: from the
+    # beginning. Without effect unless ``is_unaligned``.
     aligned_timeout_us: int
+    # Whether there are checkpoints once some tasks have finished (FLIP-147).
     after_tasks_finish: bool
+    # Whether barriers that overtake pass between two timers of a watermark. Always False unless
+    # ``is_unaligned``, as in Flink.
     interrupts_timers: bool = False
 
 
@@ -67,69 +47,38 @@ class NoRestart:
 
 @dataclass(frozen=True)
 class FixedDelay:
-    """A number of restarts, each after the same wait.
-
-    Attributes
-    ----------
-    attempts : int
-        Restarts until the job fails for good.
-    delay_us : int
-        Before each, microseconds.
-    """
+    """A number of restarts, each after the same wait."""
 
     name: ClassVar[str] = "fixed-delay"
 
-    attempts: int
-    delay_us: int
+    attempts: int  # Restarts until the job fails for good
+    delay_us: int  # Before each, microseconds
 
 
 @dataclass(frozen=True)
 class FailureRate:
-    """Restarts while failures are rare enough.
-
-    Attributes
-    ----------
-    max_failures : int
-        Within the interval, until the job fails for good.
-    interval_us : int
-        Microseconds.
-    delay_us : int
-        Before each restart, microseconds.
-    """
+    """Restarts while failures are rare enough."""
 
     name: ClassVar[str] = "failure-rate"
 
-    max_failures: int
-    interval_us: int
-    delay_us: int
+    max_failures: int  # Within the interval, until the job fails for good
+    interval_us: int  # Microseconds
+    delay_us: int  # Before each restart, microseconds
 
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """Restarts after waits that grow.
-
-    Attributes
-    ----------
-    initial_us, max_us : int
-        First and longest wait, microseconds.
-    multiplier : float
-        Each wait over the one before, more than 1.
-    reset_us : int
-        Time without a failure after which the wait is the first one again, microseconds.
-    jitter : float
-        Share of a wait that is added or taken away at random, 0 to 1.
-    attempts : int or None
-        Restarts until the job fails for good; None: no limit.
-    """
+    """Restarts after waits that grow."""
 
     name: ClassVar[str] = "exponential-delay"
 
-    initial_us: int
+    initial_us: int  # initial_us, max_us: first and longest wait, microseconds
     max_us: int
-    multiplier: float
+    multiplier: float  # Each wait over the one before, more than 1
+    # Time without a failure after which the wait is the first one again, microseconds.
     reset_us: int
-    jitter: float
-    attempts: int | None
+    jitter: float  # Share of a wait that is added or taken away at random, 0 to 1
+    attempts: int | None  # Restarts until the job fails for good; None: no limit
 
 
 RestartPolicy = NoRestart | FixedDelay | FailureRate | ExponentialDelay
@@ -137,20 +86,11 @@ RestartPolicy = NoRestart | FixedDelay | FailureRate | ExponentialDelay
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """How the death of a task manager is noticed.
+    """How the death of a task manager is noticed."""
 
-    Attributes
-    ----------
-    interval_us : int
-        Between two heartbeats, microseconds.
-    timeout_us : int
-        Without a heartbeat until it counts as lost, microseconds.
-    rpc_failures : int or None
-        Refused heartbeats in a row until it counts as lost; None: they do not count.
-    """
-
-    interval_us: int
-    timeout_us: int
+    interval_us: int  # Between two heartbeats, microseconds
+    timeout_us: int  # Without a heartbeat until it counts as lost, microseconds
+    # Refused heartbeats in a row until it counts as lost; None: they do not count.
     rpc_failures: int | None
 
 
@@ -183,8 +123,6 @@ def checkpointing_of(
 def restart_policy_of(options: FaultOptions) -> RestartPolicy:
     """Return whether and when a job is started again.
 
-    Notes
-    -----
     Flink 1.19 and later: without a ``restart-strategy.type`` a job with periodic checkpoints
     restarts with exponential delays, another not at all. Savepoints alone count as none.
     """

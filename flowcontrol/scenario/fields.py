@@ -101,28 +101,15 @@ def _instead(text: str) -> str:
 
 @dataclass(frozen=True)
 class Number:
-    """Range of a number: metadata of a field, whose type (int, float, Fraction) it is read as.
+    """Range of a number: metadata of a field, whose type (int, float, Fraction) it is read as."""
 
-    Attributes
-    ----------
-    unit : str
-        What it counts, for the refusal.
-    low, high : int
-        Smallest and largest value.
-    is_low_allowed : bool
-        False: it must be more than ``low``.
-    step : Fraction or None
-        The value must be a multiple of it: 1, or a microsecond or a millisecond in the unit.
-    grain : str
-        The step in words; not shown where it is 1.
-    """
-
-    unit: str
-    low: int
+    unit: str  # What it counts, for the refusal
+    low: int  # low, high: smallest and largest value
     high: int
-    is_low_allowed: bool = True
+    is_low_allowed: bool = True  # False: it must be more than ``low``
+    # The value must be a multiple of it: 1, or a microsecond or a millisecond in the unit.
     step: Fraction | None = None
-    grain: str = "whole microseconds"
+    grain: str = "whole microseconds"  # The step in words; not shown where it is 1
 
     @property
     def limits(self) -> str:
@@ -134,10 +121,7 @@ class Number:
     def read(self, value: object) -> Fraction:
         """Return the number exactly.
 
-        Raises
-        ------
-        PydanticCustomError
-            If it is not a finite number within the limits.
+        Raises PydanticCustomError if it is not a finite number within the limits.
         """
         number = exact(value)
         if number is None:

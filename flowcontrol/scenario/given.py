@@ -33,34 +33,16 @@ def as_list(texts: Texts) -> list[str]:
 
 @dataclass(frozen=True)
 class Base:
-    """A scenario before it is checked, so that keys may be changed or missing.
+    """A scenario before it is checked, so that keys may be changed or missing."""
 
-    Attributes
-    ----------
-    mapping : mapping
-        Keys and values of its file.
-    source : str
-        Its name in refusals.
-    folder : str
-        Base of relative paths of inputs.
-    """
-
-    mapping: Mapping[str, Any]
-    source: str
-    folder: str
+    mapping: Mapping[str, Any]  # Keys and values of its file
+    source: str  # Its name in refusals
+    folder: str  # Base of relative paths of inputs
 
     def scenario(self, changes: Sequence[tuple[Sequence[str | int], Any]] = ()) -> Scenario:
         """Return the scenario with some keys changed.
 
-        Parameters
-        ----------
-        changes : sequence of (path, value), default ()
-            Plain JSON values.
-
-        Raises
-        ------
-        ScenarioError
-            With every problem of the scenario.
+        Raises ScenarioError with every problem of the scenario.
         """
         overrides = [f"{key_path(list(path))}={json.dumps(value)}" for path, value in changes]
         mapping = _changed(self.mapping, overrides, self.source)
@@ -70,17 +52,9 @@ class Base:
 def as_scenario(given: Given, overrides: Overrides = ()) -> Scenario:
     """Return a checked scenario.
 
-    Parameters
-    ----------
-    given : Scenario, mapping, or str or Path
-        A scenario, the mapping in its file, or the file.
-    overrides : mapping or sequence of str, default ()
-        Changes: values by key, or ``KEY=VALUE`` each.
+    ``overrides``: changes: values by key, or ``KEY=VALUE`` each.
 
-    Raises
-    ------
-    ScenarioError
-        With everything that is wrong, each with the path of its key.
+    Raises ScenarioError with everything that is wrong, each with the path of its key.
 
     Examples
     --------

@@ -40,16 +40,9 @@ def check_edges(
 ) -> None:
     """Refuse edges to nowhere, edges drawn twice, stages without edges, and cycles.
 
-    Parameters
-    ----------
-    links : sequence of (int, str, str)
-        All edges that name their stages.
-    names : sequence of str
-        Names of all stages, in the order of the file; empty for a stage without one.
-    is_whole : bool
-        No edge is left out of ``links``; otherwise no stage is called lonely.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    - ``names``: names of all stages, in the order of the file; empty for a stage without one.
+    - ``is_whole``: no edge is left out of ``links``; otherwise no stage is called lonely.
+    - ``problems``: grows by everything that is wrong.
     """
     nowhere = list(_edges_to_nowhere(links, names)) if names and all(names) else []
     problems.extend(nowhere)
@@ -144,14 +137,7 @@ def divide_totals(stages: Stages, edges: Sequence[Edge]) -> list[tuple[int, Stag
 def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) -> None:
     """Refuse keys that do not fit a stage's role, and sources without a rate.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages, with their positions.
-    edges : sequence of Edge
-        All edges.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
     """
     senders = {edge.sender for edge in edges}
     receivers = {edge.receiver for edge in edges}
@@ -219,24 +205,12 @@ def resolve_chains(
 ) -> dict[str, str]:
     """Return which stages run in the tasks of which others.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages of an acyclic job, with their positions.
-    edges : sequence of (int, Edge)
-        All edges, with theirs.
-    problems : list of Problem
-        Grows by every edge that is chained and must not be.
-
-    Returns
-    -------
-    dict of str to str
-        By chained stage, the stage that it is chained to; edges that are refused left out.
-
-    Notes
-    -----
     ``StreamingJobGraphGenerator.isChainable``: one input, a forward partitioner, equal
     parallelism, one slot-sharing group. There are no chaining strategies: ``chain: true`` decides.
+
+    ``problems``: grows by every edge that is chained and must not be.
+
+    By chained stage, the stage that it is chained to; edges that are refused left out.
     """
     specs = {stage.name: stage for _, stage in stages}
     onto = {}
@@ -306,27 +280,13 @@ def place_subtasks(
 ) -> dict[str, tuple[int, ...]]:
     """Return the task manager of each subtask, by stage.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages, with their positions.
-    cluster : Cluster
-        The machines.
-    onto : mapping of str to str
-        By chained stage, the stage that it is chained to.
-    problems : list of Problem
-        Grows by everything that is wrong.
-
-    Returns
-    -------
-    dict of str to tuple of int
-        Task manager of each subtask.
-
-    Notes
-    -----
     Subtask k, counted over all stages in the order of the file, goes to task manager
     k mod task_managers unless its stage has a placement. A chained subtask is not a task of its
     own: it runs where the one does that it is chained to, and is not counted.
+
+    ``problems``: grows by everything that is wrong.
+
+    Returns task manager of each subtask.
     """
     specs = {stage.name: (index, stage) for index, stage in stages}
     placed: dict[str, tuple[int, ...]] = {}

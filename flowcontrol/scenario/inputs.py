@@ -49,22 +49,9 @@ there is a ``stop``, no stage starts a round."""
 def locate(path: str, base: Path) -> Path:
     """Return the absolute path of an input.
 
-    Parameters
-    ----------
-    path : str
-        As written: relative to ``base``, absolute, or ``package:NAME/FILE``.
-    base : Path
-        Folder of the scenario file.
+    ``path``: as written: relative to ``base``, absolute, or ``package:NAME/FILE``.
 
-    Returns
-    -------
-    Path
-        Absolute; it exists.
-
-    Raises
-    ------
-    ValueError
-        If there is nothing, or no such package.
+    Returns absolute; it exists. Raises ValueError if there is nothing, or no such package.
     """
     if path.startswith(PACKAGE_MARK):
         found = _in_package(path.removeprefix(PACKAGE_MARK))
@@ -93,22 +80,9 @@ def _in_package(path: str) -> Path:
 def read_columns(kind: str, path: Path) -> tuple[str, ...]:
     """Return the names of the columns of an input.
 
-    Parameters
-    ----------
-    kind : str
-        ``parquet``, ``csv`` or ``delta``.
-    path : Path
-        Where it is.
+    ``kind``: ``parquet``, ``csv`` or ``delta``.
 
-    Returns
-    -------
-    tuple of str
-        In their order.
-
-    Raises
-    ------
-    ValueError
-        If it cannot be read as that kind, or has no columns.
+    In their order. Raises ValueError if it cannot be read as that kind, or has no columns.
     """
     readers = {"parquet": _parquet_columns, "csv": _csv_columns, "delta": _delta_columns}
     try:
@@ -151,20 +125,7 @@ def _csv_columns(path: Path) -> tuple[str, ...]:
 def open_csv(path: Path) -> Iterator[IO[bytes]]:
     """Open a CSV file as bytes: plain, gzipped (``.gz``) or the one file of a ``.zip``.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    IO of bytes
-        Its text in UTF-8.
-
-    Raises
-    ------
-    ValueError
-        If an archive holds more or less than one file.
+    Yields its text in UTF-8. Raises ValueError if an archive holds more or less than one file.
     """
     if path.suffix == ".gz":
         with gzip.open(path) as stream:
@@ -184,22 +145,9 @@ def open_csv(path: Path) -> Iterator[IO[bytes]]:
 def read_rows(source: Input, columns: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an input.
 
-    Parameters
-    ----------
-    source : Input
-        What to read.
-    columns : sequence of str, optional
-        Only these; by default all.
+    ``columns``: only these; by default all.
 
-    Yields
-    ------
-    pyarrow.RecordBatch
-        The next rows, however many.
-
-    Raises
-    ------
-    Exception
-        Whatever the reader of the format raises if the input cannot be read.
+    Raises Exception: whatever the reader of the format raises if the input cannot be read.
     """
     chosen = list(columns) or None
     if source.format == "csv":
@@ -250,17 +198,9 @@ def results_of_windows(
 ) -> dict[str, str]:
     """Return where the live clock writes results of windows, and rows that are late for them.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages, by position; results of one with an output go there.
-    problems : list of Problem
-        Every problem is appended.
+    ``stages``: all stages, by position; results of one with an output go there.
 
-    Returns
-    -------
-    dict of str to str
-        The stage of each folder but those of outputs.
+    Returns the stage of each folder but those of outputs.
     """
     found = dict[str, str]()
     for index, stage in stages:
@@ -291,21 +231,9 @@ def resolve_output(
 ) -> Output | None:
     """Return the output of a stage, its path relative to the run's folder.
 
-    Parameters
-    ----------
-    index : int
-        Position of the stage.
-    stage : Stage
-        As written.
-    taken : dict of str to str
-        Paths of the outputs so far and their stages; grows by this one.
-    problems : list of Problem
-        Every problem is appended.
+    ``taken``: paths of the outputs so far and their stages; grows by this one.
 
-    Returns
-    -------
-    Output or None
-        None without one.
+    Returns None without one.
     """
     output = stage.output
     if output is None:
@@ -338,19 +266,9 @@ def carried(
 ) -> dict[str, Replayed | None]:
     """Return the real rows that each stage sends on.
 
-    Parameters
-    ----------
-    edges : sequence of Edge
-        Of an acyclic job.
-    replayed : mapping of str to (Input, columns), or None
-        By source.
-    windows : container of str, optional
-        Stages that send results of windows, which are no rows of an input.
+    ``windows``: stages that send results of windows, which are no rows of an input.
 
-    Returns
-    -------
-    dict of str to (Input, columns), or None
-        By stage; None if it sends made rows, or rows of different columns meet in it.
+    By stage; None if it sends made rows, or rows of different columns meet in it.
     """
     rows: dict[str, Replayed | None] = {}
     for name in in_order((edge.sender, edge.receiver) for edge in edges):

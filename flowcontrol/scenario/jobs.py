@@ -21,20 +21,12 @@ _KINDS = ("stages", "edges")
 
 @dataclass(frozen=True)
 class JobList:
-    """The jobs of a file.
+    """The jobs of a file."""
 
-    Attributes
-    ----------
-    mapping : object
-        The file with the stages and edges of all jobs in two lists; without ``jobs`` as it is.
-    specs : tuple of (int, JobPart)
-        Jobs that could be read, with their positions.
-    origins : dict of str to list of (int, int)
-        For "stages" and "edges": job and position in it of each item of the lists.
-    """
-
+    # The file with the stages and edges of all jobs in two lists; without ``jobs`` as it is.
     mapping: object
-    specs: tuple[tuple[int, JobPart], ...] = ()
+    specs: tuple[tuple[int, JobPart], ...] = ()  # Jobs that could be read, with their positions
+    # For "stages" and "edges": job and position in it of each item of the lists.
     origins: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     @property
@@ -66,12 +58,7 @@ class JobList:
     def check(self, duration_s: float | None, problems: list[Problem]) -> None:
         """Refuse duplicate names, times outside the run, and edges between jobs.
 
-        Parameters
-        ----------
-        duration_s : float or None
-            Length of the run; None if it could not be read.
-        problems : list of Problem
-            Every problem is appended, with its place in the file.
+        ``duration_s``: length of the run; None if it could not be read.
         """
         seen: dict[str, int] = {}
         for index, spec in self.specs:
@@ -109,15 +96,7 @@ class JobList:
 
 
 def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
-    """Read the list of jobs of a file, if it has one.
-
-    Parameters
-    ----------
-    mapping : object
-        The file's content.
-    problems : list of Problem
-        Every problem of the list itself is appended, with its place in the file.
-    """
+    """Read the list of jobs of a file, if it has one."""
     if not isinstance(mapping, Mapping) or "jobs" not in mapping:
         return JobList(mapping)
     for kind in _KINDS:

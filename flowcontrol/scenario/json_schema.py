@@ -133,11 +133,8 @@ TOGETHER: Final[dict[str, list[Schema]]] = {
 def scenario_schema() -> Schema:
     """Return the JSON schema of scenario files.
 
-    Returns
-    -------
-    dict
-        Plain JSON. Every scenario that is read without a refusal satisfies it. Under ``x-unit`` a
-        number has its unit in words, which validators pass over.
+    Returns plain JSON. Every scenario that is read without a refusal satisfies it. Under ``x-unit``
+    a number has its unit in words, which validators pass over.
     """
     models = [(model, "validation") for model in (ScenarioHead, *PARTS.values())]
     _, made = models_json_schema(models, ref_template="#/definitions/{model}")  # type: ignore[arg-type]

@@ -22,16 +22,10 @@ class NamesKeys(Protocol):
 def key_names(edges: Iterable[NamesKeys]) -> Sequence[str]:
     """Return the names of all keys that some edges name, by the number of the key.
 
-    Parameters
-    ----------
-    edges : iterable of NamesKeys
-        Those into a stage; some may name no keys.
+    ``edges``: those into a stage; some may name no keys.
 
-    Returns
-    -------
-    sequence of str
-        In the order in which they are first named; the keys of a ``key_distribution`` are the
-        decimal texts of their ranks. Empty: none is named.
+    In the order in which they are first named; the keys of a ``key_distribution`` are the decimal
+    texts of their ranks. Empty: none is named.
     """
     return list(dict.fromkeys(chain.from_iterable(map(own_names, edges))))
 

@@ -27,37 +27,20 @@ _EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 
 @dataclass(frozen=True)
 class Later:
-    """Something that is not emulated yet.
+    """Something that is not emulated yet."""
 
-    Attributes
-    ----------
-    key : str
-        Its name in this table.
-    where : {"any", "live", "virtual"}
-        The clock that does not run it.
-    find : callable
-        Given a scenario, yields a refusal for each place that asks for it.
-    """
-
-    key: str
-    where: Where
+    key: str  # Its name in this table
+    where: Where  # The clock that does not run it
+    # Given a scenario, yields a refusal for each place that asks for it.
     find: Callable[[Scenario], Iterator[Refusal]]
 
 
 def later_refusals(scenario: Scenario, clock: str) -> Iterator[tuple[Where, Refusal]]:
     """Yield what a scenario asks for and a clock does not run yet.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    clock : str
-        The clock to run it, ``live`` or ``virtual``.
+    ``clock``: the clock to run it, ``live`` or ``virtual``.
 
-    Yields
-    ------
-    (str, (str, str, str))
-        ``any`` or the clock, and the refusal.
+    Yields ``any`` or the clock, and the refusal.
     """
     for line in LATER:
         if line.where in {"any", clock}:

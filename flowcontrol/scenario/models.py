@@ -344,20 +344,8 @@ class Scenario(ScenarioHead):
     def event_time_of(self, name: str) -> SourceTime | None:
         """Return the event time of a stage, with everything in milliseconds.
 
-        Parameters
-        ----------
-        name : str
-            Of the stage.
-
-        Returns
-        -------
-        SourceTime or None
-            None unless it is a source with event time.
-
-        Raises
-        ------
-        KeyError
-            If there is no such stage.
+        Returns None unless it is a source with event time. Raises KeyError if there is no such
+        stage.
         """
         stage = self.stage(name)
         if stage.event_time is None:
@@ -368,20 +356,7 @@ class Scenario(ScenarioHead):
     def window_of(self, name: str) -> WindowPlan | None:
         """Return the window of a stage, with everything in milliseconds.
 
-        Parameters
-        ----------
-        name : str
-            Of the stage.
-
-        Returns
-        -------
-        WindowPlan or None
-            None: the stage has no window.
-
-        Raises
-        ------
-        KeyError
-            If there is no such stage.
+        None: the stage has no window. Raises KeyError if there is no such stage.
         """
         window = self.stage(name).window
         if window is None:
@@ -465,11 +440,8 @@ class Scenario(ScenarioHead):
     def canonical(self) -> dict[str, Any]:
         """Return everything that determines a run, as plain JSON in the form of a scenario file.
 
-        Returns
-        -------
-        dict
-            Equal for two scenarios if and only if they are equal; reading it again with
-            :func:`~flowcontrol.scenario.parse_scenario` gives this scenario.
+        Equal for two scenarios if and only if they are equal; reading it again with
+        :func:`~flowcontrol.scenario.parse_scenario` gives this scenario.
         """
         written = self.model_dump(mode="json", by_alias=True)
         jobs = written.pop("jobs")

@@ -62,15 +62,7 @@ class Monitoring(Mapping):
 
 
 def monitoring_problems(monitoring: Monitoring, duration_s: float) -> Iterator[Problem]:
-    """Yield what is wrong with how a run is to be watched.
-
-    Parameters
-    ----------
-    monitoring : Monitoring
-        As in the file.
-    duration_s : float
-        Length of the run, s.
-    """
+    """Yield what is wrong with how a run is to be watched."""
     sampling, end_ms = monitoring.sampling, 1000 * Fraction(repr(duration_s))
     if sampling is not None and sampling.length_ms >= end_ms:
         text = (

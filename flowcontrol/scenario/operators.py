@@ -32,18 +32,11 @@ _DEFAULT = "parallelism.default"
 
 @dataclass(frozen=True)
 class OperatorList:
-    """The operators of a file, read as its stages.
+    """The operators of a file, read as its stages."""
 
-    Attributes
-    ----------
-    mapping : mapping
-        The file with its operators as ``stages``; without operators as it is.
-    is_there : bool
-        Whether the file has operators.
-    """
-
+    # The file with its operators as ``stages``; without operators as it is.
     mapping: Mapping[str, Any]
-    is_there: bool = False
+    is_there: bool = False  # Whether the file has operators
 
     def moved(self, problem: Problem) -> Problem:
         """Return a problem of the stages as one of the file."""
@@ -59,12 +52,7 @@ def named(problem: Problem) -> Problem:
 def read_operators(mapping: Any, problems: list[Problem]) -> OperatorList:
     """Read the list of operators of a file, if it has one.
 
-    Parameters
-    ----------
-    mapping : object
-        The file's content.
-    problems : list of Problem
-        Grows by what must not be beside them.
+    ``problems``: grows by what must not be beside them.
     """
     if not isinstance(mapping, Mapping) or "operators" not in mapping:
         return OperatorList(mapping)
@@ -101,24 +89,12 @@ def _default_parallelism(options: object) -> int:
 
 @dataclass(frozen=True)
 class Placed:
-    """The graphs of a job's operators, and where they run.
+    """The graphs of a job's operators, and where they run."""
 
-    Attributes
-    ----------
-    graph : ExecutionGraph
-        Subtasks and channels; what it was made of is in it.
-    slots : list of list of (str, int)
-        Vertex and subtask of all that shares a slot.
-    places : dict of (str, int) to (int, int)
-        Task manager and slot of each subtask.
-    cluster : Cluster
-        With as many task managers and slots as there are.
-    """
-
-    graph: ExecutionGraph
-    slots: list[SlotGroup]
-    places: dict[Subtask, tuple[int, int]]
-    cluster: Cluster
+    graph: ExecutionGraph  # Subtasks and channels; what it was made of is in it
+    slots: list[SlotGroup]  # Vertex and subtask of all that shares a slot
+    places: dict[Subtask, tuple[int, int]]  # Task manager and slot of each subtask
+    cluster: Cluster  # With as many task managers and slots as there are
 
 
 def place(
@@ -130,23 +106,10 @@ def place(
 ) -> Placed | None:
     """Chain operators, share slots and take them of task managers.
 
-    Parameters
-    ----------
-    operators : sequence of OperatorKeys
-        All operators of a job.
-    edges : sequence of Edge
-        All edges.
-    cluster : Cluster
-        The machines; as many task managers as needed unless it states how many.
-    options : NetworkOptions
-        Flink's options.
-    problems : list of Problem
-        Grows by what Flink would refuse, too few slots among it.
+    - ``cluster``: the machines; as many task managers as needed unless it states how many.
+    - ``problems``: grows by what Flink would refuse, too few slots among it.
 
-    Returns
-    -------
-    Placed or None
-        None if something is wrong.
+    Returns None if something is wrong.
     """
     try:
         stream = stream_graph_of(operators, edges, options)
@@ -172,21 +135,12 @@ def place(
 
 @dataclass(frozen=True)
 class Lowered:
-    """What the graphs say of a job's operators.
+    """What the graphs say of a job's operators."""
 
-    Attributes
-    ----------
-    edges : list of (int, Edge)
-        With ``chain`` where the rules yield it.
-    placement : dict of str to tuple of int
-        Task manager of each subtask, by operator; those that are chained to another left out.
-    cluster : Cluster
-        With as many task managers and slots as there are.
-    """
-
-    edges: list[tuple[int, Edge]]
+    edges: list[tuple[int, Edge]]  # With ``chain`` where the rules yield it
+    # Task manager of each subtask, by operator; those that are chained to another left out.
     placement: dict[str, tuple[int, ...]]
-    cluster: Cluster
+    cluster: Cluster  # With as many task managers and slots as there are
 
 
 def lower(
@@ -198,17 +152,9 @@ def lower(
 ) -> Lowered | None:
     """Return the operators as stages: who is chained, and where each subtask runs.
 
-    Parameters
-    ----------
-    operators, cluster, options, problems
-        As of :func:`place`.
-    edges : sequence of (int, Edge)
-        All edges, with their positions.
+    ``operators``, ``cluster``, ``options``, ``problems``: as of :func:`place`.
 
-    Returns
-    -------
-    Lowered or None
-        None if something is wrong.
+    Returns None if something is wrong.
     """
     by_name = {one.name: one for one in operators}
     for _, edge in edges:
@@ -235,10 +181,7 @@ def stream_graph_of(
 ) -> StreamGraph:
     """Return the stream graph of operators as they were read.
 
-    Raises
-    ------
-    ValueError
-        If Flink refuses to build it.
+    Raises ValueError if Flink refuses to build it.
     """
     nodes = [node_of(one) for one in operators]
     links = [edge_of(edge) for edge in edges]

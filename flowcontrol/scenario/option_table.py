@@ -33,39 +33,21 @@ MAX_DURATION_US: Final = 10**15
 
 @dataclass(frozen=True)
 class Option:
-    """One option of Flink.
+    """One option of Flink."""
 
-    Attributes
-    ----------
-    key : str
-        Its full key.
-    kind : str
-        Of its values: boolean, choice, decimal, duration, memory, names, page, share or whole.
-    limits : mapping
-        Of its values, by the reader's argument.
-    read : callable
-        Reads a value in Flink's syntax; ValueError with value, limit and syntax.
-    default : Value
-        Flink's default (None: unset, or without limit).
-    effect : str
-        ``emulated``; ``none``: nothing here depends on it; ``refused``: what it does is not
-        emulated on any clock, so that only its default is accepted.
-    meaning : str
-        What it does.
-    old : str
-        Its deprecated key; empty without one.
-    always : bool
-        Whether it is written down at its default too; most scenarios leave the others alone.
-    """
-
-    key: str
+    key: str  # Its full key
+    # Of its values: boolean, choice, decimal, duration, memory, names, page, share or whole.
     kind: str
-    limits: Mapping[str, Any]
+    limits: Mapping[str, Any]  # Of its values, by the reader's argument
+    # Reads a value in Flink's syntax; ValueError with value, limit and syntax.
     read: Callable[[object], Value]
-    default: Value
+    default: Value  # Flink's default (None: unset, or without limit)
+    # ``emulated``; ``none``: nothing here depends on it; ``refused``: what it does is not emulated
+    # on any clock, so that only its default is accepted.
     effect: str
-    meaning: str
-    old: str = ""
+    meaning: str  # What it does
+    old: str = ""  # Its deprecated key; empty without one
+    # Whether it is written down at its default too; most scenarios leave the others alone.
     always: bool = False
 
 

@@ -38,17 +38,9 @@ _STEP: Final = 64 * 1024 * 1024
 def read_options(raw: Mapping[Any, Any], problems: list[Problem]) -> NetworkOptions | None:
     """Read the options of a scenario.
 
-    Parameters
-    ----------
-    raw : mapping
-        Flink's keys and values.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
 
-    Returns
-    -------
-    NetworkOptions or None
-        None if something is wrong.
+    Returns None if something is wrong.
     """
     before = len(problems)
     given = _read_values(raw, problems)
@@ -148,8 +140,6 @@ def _check_faults_together(given: Mapping[str, Value], problems: list[Problem]) 
 def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int | None:
     """Return the buffers of a task manager: its network memory / the size of a buffer.
 
-    Notes
-    -----
     Flink's ``TaskExecutorFlinkMemoryUtils``: a share of Flink's memory within its limits; the
     legacy number of buffers only if none of the three is given. Without any total size, with
     which no task manager of Flink would start, the least network memory counts.
@@ -182,8 +172,6 @@ def _managed_memory(
 ) -> int | None:
     """Return the managed memory of a task manager, bytes; None without a size to share.
 
-    Notes
-    -----
     Flink's ``TaskExecutorFlinkMemoryUtils``: as stated, else a share of Flink's memory.
     """
     total = _flink_memory(given)
@@ -234,25 +222,15 @@ def memory_options(
 ) -> dict[str, str | int]:
     """Return the options that give a task manager a number of network buffers.
 
-    Parameters
-    ----------
-    stated : mapping
-        Options as the scenario states them; they were read without a problem.
-    buffers : int
-        How many there shall be, at least 1.
-    segment_bytes : int
-        Size of a buffer, bytes.
-
-    Returns
-    -------
-    dict of str to (str or int)
-        Option and value. The legacy number of buffers where that was stated; else the least
-        network memory, with the limits that would prevent it.
-
-    Notes
-    -----
     The minimum of the network memory overrides the fraction. Flink's
     own message names the fraction as well; what it yields depends on the total size.
+
+    - ``stated``: options as the scenario states them; they were read without a problem.
+    - ``buffers``: how many there shall be, at least 1.
+    - ``segment_bytes``: size of a buffer, bytes.
+
+    Returns option and value. The legacy number of buffers where that was stated; else the least
+    network memory, with the limits that would prevent it.
     """
     given = {ALIASES.get(key, key): value for key, value in stated.items()}
     if _BUFFERS in given:

@@ -29,21 +29,10 @@ _PART = re.compile(r'"([^"]*)"|\'([^\']*)\'|\[(\d+)\]|([^.\[\]"\'=]+)')
 def split_path(path: str) -> tuple[str, ...]:
     """Return the parts of a key path.
 
-    Parameters
-    ----------
-    path : str
-        Keys with dots between them, positions or names of stages; a key with a dot in it is
-        quoted: ``options."taskmanager.memory.segment-size"``, ``stages[0].emit_rate``.
+    ``path``: keys with dots between them, positions or names of stages; a key with a dot in it is
+    quoted: ``options."taskmanager.memory.segment-size"``, ``stages[0].emit_rate``.
 
-    Returns
-    -------
-    tuple of str
-        Its parts.
-
-    Raises
-    ------
-    ValueError
-        If it is not a path.
+    Raises ValueError if it is not a path.
     """
     parts, at = [], 0
     while at < len(path):
@@ -62,25 +51,13 @@ def split_path(path: str) -> tuple[str, ...]:
 def split_key(key: str, mapping: Mapping[str, Any] = _NOTHING) -> tuple[str, ...]:
     """Return the parts of the key of a scenario, an option's own key being one part.
 
-    Parameters
-    ----------
-    key : str
-        As :func:`split_path` takes it. The quotes around an option's key may be left out: a shell
-        takes them away. Where it cannot be anything else, it may be as short as results have it:
-        ``sink.service_rate`` for a key of a stage, ``buffers-per-channel`` for an option by the
-        end of its key.
-    mapping : mapping, optional
-        The scenario file, whose stages may begin a short key.
+    ``key``: as :func:`split_path` takes it. The quotes around an option's key may be left out: a
+    shell takes them away. Where it cannot be anything else, it may be as short as results have it:
+    ``sink.service_rate`` for a key of a stage, ``buffers-per-channel`` for an option by the end of
+    its key.
 
-    Returns
-    -------
-    tuple of str
-        ``("stages", "sink", "service_rate")``, ``("options", "taskmanager.memory.segment-size")``.
-
-    Raises
-    ------
-    ValueError
-        If it is not a path.
+    Returns ``("stages", "sink", "service_rate")``, ``("options",
+    "taskmanager.memory.segment-size")``. Raises ValueError if it is not a path.
     """
     first, *rest = split_path(key)
     if first == "options" and rest:
@@ -97,22 +74,11 @@ def split_key(key: str, mapping: Mapping[str, Any] = _NOTHING) -> tuple[str, ...
 def read_path(key: str, base: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the path of a key in its one form: the same for all ways to write it.
 
-    Parameters
-    ----------
-    key : str
-        As ``--set`` takes it.
-    base : mapping
-        The scenario file; a stage may be given by its position.
+    - ``key``: as ``--set`` takes it.
+    - ``base``: the scenario file; a stage may be given by its position.
 
-    Returns
-    -------
-    tuple of str
-        ``("stages", "sink", "service_rate")``; an option's key is one part.
-
-    Raises
-    ------
-    ValueError
-        If it is not a path.
+    Returns ``("stages", "sink", "service_rate")``; an option's key is one part. Raises ValueError
+    if it is not a path.
     """
     first, *rest = split_key(key, base)
     items = base.get(first)
@@ -143,10 +109,7 @@ def _whole_option(key: str) -> str:
 def as_texts(overrides: Overrides) -> list[str]:
     """Return changes as ``KEY=VALUE`` each.
 
-    Raises
-    ------
-    ValueError
-        If they are a text, or one of them is none, or a value that no file can state.
+    Raises ValueError if they are a text, or one of them is none, or a value that no file can state.
     """
     if isinstance(overrides, Mapping):
         return [f"{key}={_json(key, value)}" for key, value in overrides.items()]
@@ -169,19 +132,11 @@ def apply_overrides(
 ) -> dict[str, Any]:
     """Return a copy of a scenario file with some of its values changed.
 
-    Parameters
-    ----------
-    mapping : dict
-        The file; it is not changed.
-    overrides : sequence of str
-        ``PATH=VALUE`` each, the value in YAML.
-    problems : list of Problem
-        Grows by every change that cannot be made.
+    - ``mapping``: the file; it is not changed.
+    - ``overrides``: ``PATH=VALUE`` each, the value in YAML.
+    - ``problems``: grows by every change that cannot be made.
 
-    Returns
-    -------
-    dict
-        The copy. A key that is not there yet is added (and refused later if unknown).
+    Returns the copy. A key that is not there yet is added (and refused later if unknown).
     """
     changed = copy.deepcopy(mapping)
     seen: set[tuple[str, ...]] = set()

@@ -27,20 +27,10 @@ LEAST_SORT_BUFFERS: Final = 2
 def regions_of(scenario: Scenario) -> dict[str, int]:
     """Return the number of the pipelined region of each stage.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-
-    Returns
-    -------
-    dict of str to int
-        Two stages have the same number if pipelined edges, in either direction, join them; a
-        number is the place of the region's first stage in the scenario.
-
-    Notes
-    -----
     Flink's ``SchedulingPipelinedRegion``, for whole stages.
+
+    Returns two stages have the same number if pipelined edges, in either direction, join them; a
+    number is the place of the region's first stage in the scenario.
     """
     number = {stage.name: place for place, stage in enumerate(scenario.stages)}
     joined = [edge for edge in scenario.edges if edge.chain or edge.partition_type in PIPELINED]
@@ -55,11 +45,6 @@ def is_finite(stage: Stage) -> bool:
     """Tell whether a source ends: it replays rows, or all its schedules end in a rate of 0.
 
     Of a source that reads a log those of the arrivals count.
-
-    Parameters
-    ----------
-    stage : Stage
-        A source.
     """
     if stage.input is not None:
         return True
@@ -70,15 +55,7 @@ def is_finite(stage: Stage) -> bool:
 def partition_problems(scenario: Scenario) -> list[Problem]:
     """Return why the partitions of a scenario cannot be emulated on the virtual clock.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-
-    Returns
-    -------
-    list of Problem
-        Empty if they can.
+    Empty if they can.
     """
     found: list[Problem] = []
     regions = regions_of(scenario)

@@ -9,24 +9,13 @@ from flowcontrol.scenario.yaml_file import read_table
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number of a transport or a throttle.
+    """One number of a transport or a throttle."""
 
-    Attributes
-    ----------
-    default : float
-        Value unless a preset or the scenario states another.
-    unit : str
-        Of the value; empty for shares and factors.
-    meaning : str
-        What it is, in general terms; a preset's ``words`` have the names in its system.
-    least, most : float
-        Bounds, both allowed.
-    """
-
-    default: float
-    unit: str = ""
+    default: float  # Value unless a preset or the scenario states another
+    unit: str = ""  # Of the value; empty for shares and factors
+    # What it is, in general terms; a preset's ``words`` have the names in its system.
     meaning: str = ""
-    least: float = 0.0
+    least: float = 0.0  # least, most: bounds, both allowed
     most: float = float(1 << 53)
 
     @property
@@ -37,48 +26,28 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Part:
-    """A transport or a throttle.
+    """A transport or a throttle."""
 
-    Attributes
-    ----------
-    meaning : str
-        What it does.
-    parameters : dict of str to Parameter
-        By name, as a scenario writes it.
-    counts_records : bool
-        Of a transport: its channels have queues of records, rather than buffers of bytes.
-    has_grants : bool
-        Of a transport: a sender may count on what its receiver grants, so that what is held between
-        the two has a bound.
-    not_above : sequence of (str, str)
-        Parameters of which the first must not be above the second.
-    section : str
-        Where the reference of other systems has its rules.
-    messages : mapping of str to str
-        What its system calls each of its messages. Of a transport: ``data`` of a sender, and
-        ``grant``, or ``stop`` and ``go``, of its receiver; one that has none sends none. Of a
-        throttle: by what its controller says (``Controller.spoken``).
-    messages_in_bytes : mapping of str to str
-        The same where its marks are in bytes: another system's names.
-    no_messages : str
-        Of a transport: why it has none.
-    has_log : bool
-        Of a throttle: its sources read a log, in which due records wait.
-    needs_ages : bool
-        Of a throttle: it looks at when the records under way were emitted.
-    """
-
-    meaning: str
+    meaning: str  # What it does
+    # By name, as a scenario writes it.
     parameters: dict[str, Parameter] = field(default_factory=dict)
+    # Of a transport: its channels have queues of records, rather than buffers of bytes.
     counts_records: bool = False
+    # Of a transport: a sender may count on what its receiver grants, so that what is held between
+    # the two has a bound.
     has_grants: bool = True
+    # Parameters of which the first must not be above the second.
     not_above: Sequence[tuple[str, str]] = ()
-    section: str = ""
+    section: str = ""  # Where the reference of other systems has its rules
+    # What its system calls each of its messages. Of a transport: ``data`` of a sender, and
+    # ``grant``, or ``stop`` and ``go``, of its receiver; one that has none sends none. Of a
+    # throttle: by what its controller says (``Controller.spoken``).
     messages: Mapping[str, str] = field(default_factory=dict)
+    # The same where its marks are in bytes: another system's names.
     messages_in_bytes: Mapping[str, str] = field(default_factory=dict)
-    no_messages: str = ""
-    has_log: bool = False
-    needs_ages: bool = False
+    no_messages: str = ""  # Of a transport: why it has none
+    has_log: bool = False  # Of a throttle: its sources read a log, in which due records wait
+    needs_ages: bool = False  # Of a throttle: it looks at when the records under way were emitted
 
     def names(self, values: Mapping[str, float]) -> Mapping[str, str]:
         """Return the names of its messages, where it has such parameters."""

@@ -13,42 +13,24 @@ from flowcontrol.scenario.yaml_file import read_table
 
 @dataclass(frozen=True)
 class Preset:
-    """A system.
+    """A system."""
 
-    Attributes
-    ----------
-    version : str
-        Whose defaults these are.
-    transport, throttle : str
-        Names of parts.
-    meaning : str
-        One sentence.
-    checkpoints : str
-        How it takes checkpoints, or what it does instead.
-    barriers : sequence of str
-        Modes of ``execution.checkpointing.mode`` that it has barriers for; none: it cannot run a
-        scenario with checkpoints.
-    source : str
-        Where the rules and the defaults are from.
-    transport_values, throttle_values : dict of str to float
-        Parameters that differ from the parts' defaults.
-    options : dict of str to str
-        Flink's own options that are fixed there.
-    words : dict of str to str
-        By parameter, its name in the system's own configuration, or that it has none: a part serves
-        several systems and describes its parameters in plain terms.
-    """
-
-    version: str
-    transport: str
-    meaning: str
-    checkpoints: str
+    version: str  # Whose defaults these are
+    transport: str  # transport, throttle: names of parts
+    meaning: str  # One sentence
+    checkpoints: str  # How it takes checkpoints, or what it does instead
     throttle: str = "none"
+    # Modes of ``execution.checkpointing.mode`` that it has barriers for; none: it cannot run a
+    # scenario with checkpoints.
     barriers: Sequence[str] = ()
-    source: str = ""
+    source: str = ""  # Where the rules and the defaults are from
+    # Parameters that differ from the parts' defaults.
     transport_values: dict[str, float] = field(default_factory=dict)
     throttle_values: dict[str, float] = field(default_factory=dict)
+    # Flink's own options that are fixed there.
     options: dict[str, str] = field(default_factory=dict)
+    # By parameter, its name in the system's own configuration, or that it has none: a part serves
+    # several systems and describes its parameters in plain terms.
     words: dict[str, str] = field(default_factory=dict)
 
 

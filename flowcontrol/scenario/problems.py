@@ -11,15 +11,9 @@ _SHOWN_CHARACTERS = 60
 def key_path(parts: Sequence[str | int]) -> str:
     """Return the path of a key, as ``stages[1].service_rate[0].rate``.
 
-    Parameters
-    ----------
-    parts : sequence of str or int
-        Keys and positions from the top of the file; a key with a dot in it is quoted.
+    ``parts``: keys and positions from the top of the file; a key with a dot in it is quoted.
 
-    Returns
-    -------
-    str
-        The path; empty for the file as a whole.
+    Returns the path; empty for the file as a whole.
     """
     text = ""
     for part in parts:
@@ -53,19 +47,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 def known(word: str, words: Iterable[str], kind: str) -> str:
     """Return the text that refuses an unknown word and lists the known ones.
 
-    Parameters
-    ----------
-    word : str
-        Word in the file.
-    words : iterable of str
-        Known words.
-    kind : str
-        Kind of the word, such as ``key`` or ``partitioner``.
-
-    Returns
-    -------
-    str
-        The refusal, with the nearest known word first.
+    ``kind``: kind of the word, such as ``key`` or ``partitioner``.
     """
     listed = list(words)
     return f"unknown {kind} {word!r}{nearest(word, listed)} (known: {', '.join(listed)})"

@@ -17,13 +17,7 @@ _OWN = {
 
 
 def scenario_warnings(scenario: Scenario) -> list[str]:
-    """Return a sentence for each setting that has another effect than it seems to have.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    """
+    """Return a sentence for each setting that has another effect than it seems to have."""
     return [
         *_interval(scenario),
         *_unaligned(scenario),

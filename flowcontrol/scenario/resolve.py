@@ -93,24 +93,8 @@ def parse_scenario(
 ) -> Scenario:
     """Read and check a scenario that is already a mapping.
 
-    Parameters
-    ----------
-    mapping : mapping
-        Keys and values of a scenario file.
-    source : str, default "scenario"
-        Its name in refusals.
-    base : Path or str, default the current folder
-        Base of relative paths of inputs.
-
-    Returns
-    -------
-    Scenario
-        Checked, with every default filled in.
-
-    Raises
-    ------
-    ScenarioError
-        With everything that is wrong, each with the path of its key.
+    Checked, with every default filled in. Raises ScenarioError with everything that is wrong, each
+    with the path of its key.
 
     Examples
     --------
@@ -170,30 +154,17 @@ def parse_scenario(
 class _Parts:
     """The valid parts of a file, each read by itself.
 
-    Attributes
-    ----------
-    head : ScenarioHead or None
-        The top of the file.
-    cluster : Cluster or None
-        The machines.
-    options : NetworkOptions or None
-        Flink's options.
-    system : SystemSpec
-        Whose flow control.
-    stages : list of (int, Stage)
-        Those that could be read, with their positions in the file.
-    edges : list of (int, Edge)
-        Likewise.
-    time_model : {"flink", "spark"} or None
-        Whose event time it is; None if the top of the file could not be read.
-    names : list of str
-        Names of all stages, also of those that could not be read; empty for one without.
-    links : list of (int, str, str)
-        Position, sender and receiver of all edges that name both, likewise.
-    is_whole : bool
-        Every stage and every edge could be read.
-    are_links_whole : bool
-        Every edge is in ``links``.
+    - ``head``: the top of the file.
+    - ``cluster``: the machines.
+    - ``options``: flink's options.
+    - ``system``: whose flow control.
+    - ``stages``: those that could be read, with their positions in the file.
+    - ``edges``: likewise.
+    - ``time_model``: whose event time it is; None if the top of the file could not be read.
+    - ``names``: names of all stages, also of those that could not be read; empty for one without.
+    - ``links``: position, sender and receiver of all edges that name both, likewise.
+    - ``is_whole``: every stage and every edge could be read.
+    - ``are_links_whole``: every edge is in ``links``.
     """
 
     def __init__(self, raw: object, problems: list[Problem], model: type[Stage] = Stage) -> None:

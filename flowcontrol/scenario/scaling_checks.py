@@ -19,15 +19,7 @@ _LATENCY = "metrics.latency.interval"
 def scaling_refusals(scenario: Scenario) -> Iterator[Refusal]:
     """Yield what a scenario with a controller asks for and no clock runs beside it.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-
-    Yields
-    ------
-    (str, str, str)
-        Place, what is not emulated there, and what to do instead.
+    Yields place, what is not emulated there, and what to do instead.
     """
     if scenario.scaling is None:
         return
@@ -54,12 +46,7 @@ def scaling_refusals(scenario: Scenario) -> Iterator[Refusal]:
 def without_scaling(scenario: Scenario, what: str) -> list[Problem]:
     """Return the problem of a controller where only one parallelism makes sense.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    what : str
-        Who does not run it, as ``a step``.
+    ``what``: who does not run it, as ``a step``.
     """
     if scenario.scaling is None:
         return []

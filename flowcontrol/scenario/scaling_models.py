@@ -138,15 +138,7 @@ class _Staged(Protocol):
 
 
 def scaling_problems(scaling: Scaling, stages: Sequence[_Staged]) -> Iterator[Problem]:
-    """Yield what is wrong with a controller's keys.
-
-    Parameters
-    ----------
-    scaling : Scaling
-        As in the file.
-    stages : sequence of Stage
-        Those of the job.
-    """
+    """Yield what is wrong with a controller's keys."""
     names = [stage.name for stage in stages]
     if scaling.policy == "flink-autoscaler":
         try:

@@ -41,15 +41,9 @@ Span = tuple[int, int]
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Return spans in the order of time, those that overlap or touch made one.
 
-    Parameters
-    ----------
-    spans : iterable of (int, int)
-        First microsecond and the one after the last, in any order.
+    ``spans``: first microsecond and the one after the last, in any order.
 
-    Returns
-    -------
-    tuple of (int, int)
-        Between two of them there is at least a microsecond.
+    Between two of them there is at least a microsecond.
     """
     found: list[Span] = []
     for begin, end in sorted(spans):
@@ -61,20 +55,12 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 class Phase(BaseModel):
-    """One phase of a schedule: from a moment on, a rate.
-
-    Attributes
-    ----------
-    at_us : int
-        Start of the phase in emulated microseconds since the start of the run, at least 0.
-    rate : Fraction
-        Records per emulated second, at least 0; 0 means that nothing happens.
-    """
+    """One phase of a schedule: from a moment on, a rate."""
 
     model_config = _FROZEN
 
-    at_us: int
-    rate: Fraction
+    at_us: int  # Start of the phase in emulated microseconds since the start of the run, at least 0
+    rate: Fraction  # Records per emulated second, at least 0; 0 means that nothing happens
 
     @model_validator(mode="after")
     def _check(self) -> Phase:
@@ -86,11 +72,6 @@ class Phase(BaseModel):
 class Schedule(BaseModel):
     """A rate over the whole run; the last phase lasts for ever.
 
-    Attributes
-    ----------
-    phases : tuple of Phase
-        At least one; the first starts at 0, each later than the one before.
-
     Examples
     --------
     >>> slower = Phase(at_us=20_000_000, rate=Fraction(3000))
@@ -101,7 +82,7 @@ class Schedule(BaseModel):
 
     model_config = _FROZEN
 
-    phases: tuple[Phase, ...]
+    phases: tuple[Phase, ...]  # At least one; the first starts at 0, each later than the one before
 
     @model_validator(mode="after")
     def _check(self) -> Schedule:
@@ -120,20 +101,10 @@ class Schedule(BaseModel):
     def integral(self, us: int) -> Fraction:
         """Return the exact number of records, fractions included, due by a moment.
 
-        Parameters
-        ----------
-        us : int
-            Emulated microseconds since the start, at least 0.
+        ``us``: emulated microseconds since the start, at least 0.
 
-        Returns
-        -------
-        Fraction
-            Integral of the rate from 0 to ``us``, records.
-
-        Raises
-        ------
-        ValueError
-            If ``us`` is negative.
+        Returns integral of the rate from 0 to ``us``, records. Raises ValueError if ``us`` is
+        negative.
         """
         if us < 0:
             raise ValueError(f"a schedule starts at 0; {us} us is before it")
@@ -150,15 +121,9 @@ class Schedule(BaseModel):
     def records_until(self, us: int) -> int:
         """Return the whole records due by a moment: the floor of :meth:`integral`.
 
-        Parameters
-        ----------
-        us : int
-            Emulated microseconds since the start, at least 0.
+        ``us``: emulated microseconds since the start, at least 0.
 
-        Returns
-        -------
-        int
-            Records; never falls as ``us`` grows.
+        Returns records; never falls as ``us`` grows.
         """
         integral = self.integral(us)
         return integral.numerator // integral.denominator
@@ -166,15 +131,9 @@ class Schedule(BaseModel):
     def rate_at(self, us: int) -> Fraction:
         """Return the rate in force at a moment (a phase includes its start), records/s.
 
-        Parameters
-        ----------
-        us : int
-            Emulated microseconds since the start; before 0 the first phase counts.
+        ``us``: emulated microseconds since the start; before 0 the first phase counts.
 
-        Returns
-        -------
-        Fraction
-            Records per emulated second.
+        Returns records per emulated second.
         """
         at = bisect_right(self.phases, us, key=lambda phase: phase.at_us)
         return self.phases[max(0, at - 1)].rate
@@ -182,15 +141,9 @@ class Schedule(BaseModel):
     def without(self, spans: Sequence[Span]) -> Schedule:
         """Return this schedule with a rate of 0 during some times.
 
-        Parameters
-        ----------
-        spans : sequence of (int, int)
-            First microsecond and the one after the last, as :func:`merged` returns them.
+        ``spans``: first microsecond and the one after the last, as :func:`merged` returns them.
 
-        Returns
-        -------
-        Schedule
-            Outside the spans the rate is unchanged: lost records are not made up.
+        Returns outside the spans the rate is unchanged: lost records are not made up.
         """
         if not spans:
             return self
@@ -206,15 +159,7 @@ class Schedule(BaseModel):
     def divided(self, subtasks: int) -> tuple[Schedule, ...]:
         """Return the even part of each subtask, exactly: a third of 100 is 100/3.
 
-        Parameters
-        ----------
-        subtasks : int
-            How many, at least 1.
-
-        Returns
-        -------
-        tuple of Schedule
-            One for each subtask, all equal.
+        ``subtasks``: how many, at least 1.
         """
         parts = tuple(Phase(at_us=p.at_us, rate=p.rate / subtasks) for p in self.phases)
         return (Schedule(phases=parts),) * subtasks

@@ -275,21 +275,8 @@ class Stage(_Model):
     def stalled(self, subtask: int) -> tuple[Span, ...]:
         """Return the stalls of a subtask.
 
-        Parameters
-        ----------
-        subtask : int
-            Its index.
-
-        Returns
-        -------
-        tuple of (int, int)
-            First microsecond and the one after the last, in the order of time; stalls that
-            overlap or touch are one.
-
-        Raises
-        ------
-        IndexError
-            If there is no such subtask.
+        Returns first microsecond and the one after the last, in the order of time; stalls that
+        overlap or touch are one. Raises IndexError if there is no such subtask.
         """
         if not 0 <= subtask < self.parallelism:
             count = self.parallelism
@@ -301,21 +288,9 @@ class Stage(_Model):
     def rates(self, subtask: int) -> Schedule | None:
         """Return the rate at which a subtask emits or serves, its stalls cut out.
 
-        Parameters
-        ----------
-        subtask : int
-            Its index.
-
-        Returns
-        -------
-        Schedule or None
-            The rate is 0 while the subtask is stalled, and lost work is not made up. None: the
-            stage states no rate, but :meth:`stalled` still applies.
-
-        Raises
-        ------
-        IndexError
-            If there is no such subtask.
+        Returns the rate is 0 while the subtask is stalled, and lost work is not made up. None: the
+        stage states no rate, but :meth:`stalled` still applies. Raises IndexError if there is no
+        such subtask.
         """
         spans = self.stalled(subtask)
         schedules = self.service_rate if self.emit_rate is None else self.emit_rate

@@ -23,26 +23,15 @@ Values = dict[str, float]
 
 
 class SystemSpec(BaseModel):
-    """The system whose flow control is emulated.
-
-    Attributes
-    ----------
-    transport : str, default "credit"
-        How data and grants move between two stages.
-    transport_values : dict of str to float
-        Its parameters, all of them (:mod:`flowcontrol.scenario.parts_table`).
-    throttle : str, default "none"
-        What else slows a source.
-    throttle_values : dict of str to float
-        Its parameters, all of them.
-    """
+    """The system whose flow control is emulated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    transport: str = "credit"
+    transport: str = "credit"  # How data and grants move between two stages
+    # Its parameters, all of them (:mod:`flowcontrol.scenario.parts_table`).
     transport_values: dict[str, float] = {}
-    throttle: str = "none"
-    throttle_values: dict[str, float] = {}
+    throttle: str = "none"  # What else slows a source
+    throttle_values: dict[str, float] = {}  # Its parameters, all of them
 
     @property
     def counts_records(self) -> bool:
@@ -78,15 +67,7 @@ class SystemSpec(BaseModel):
 def preset_system(name: str) -> SystemSpec:
     """Return the system of a preset, with all parameters.
 
-    Parameters
-    ----------
-    name : str
-        Of a preset, or an alias.
-
-    Raises
-    ------
-    KeyError
-        If there is none of that name.
+    Raises KeyError if there is none of that name.
     """
     preset = PRESETS[ALIASES.get(name, name)]
     transport = _defaults(TRANSPORT_PARTS, preset.transport)
@@ -102,17 +83,9 @@ def preset_system(name: str) -> SystemSpec:
 def read_system(raw: object, problems: list[Problem]) -> SystemSpec:
     """Read ``system``: a name, or ``{transport: ..., throttle: ...}``.
 
-    Parameters
-    ----------
-    raw : object
-        The value in the file. A part is a name, or a mapping with ``name`` and parameters.
-    problems : list of Problem
-        Every problem is appended.
+    ``raw``: the value in the file. A part is a name, or a mapping with ``name`` and parameters.
 
-    Returns
-    -------
-    SystemSpec
-        The system; credits without a throttle if it could not be read.
+    Returns the system; credits without a throttle if it could not be read.
     """
     if not isinstance(raw, Mapping):
         if _is_known(raw, SYSTEMS, "system", ["system"], problems):

@@ -36,16 +36,7 @@ def trace_problems(
 ) -> Iterator[Problem]:
     """Yield what is wrong with a trace.
 
-    Parameters
-    ----------
-    trace : Trace
-        As in the file.
-    duration_s : float
-        Length of the run, s.
-    system : SystemSpec
-        Whose messages they are.
-    edges : sequence of (str, bool)
-        Name of every edge, and whether it is chained.
+    ``edges``: name of every edge, and whether it is chained.
     """
     if why := TRANSPORT_PARTS[system.transport].no_messages:
         text = f"transport {system.transport!r} has no messages, as {why}"

@@ -24,21 +24,9 @@ def read_part(
 ) -> ModelT | None:
     """Read one mapping of the file.
 
-    Parameters
-    ----------
-    model : type
-        What the mapping should be.
-    raw : object
-        What the file has there.
-    at : tuple of str or int
-        Where that is.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    ``problems``: grows by everything that is wrong.
 
-    Returns
-    -------
-    BaseModel or None
-        The mapping; None if something is wrong with it.
+    Returns the mapping; None if something is wrong with it.
     """
     if not isinstance(raw, Mapping):
         problems.append(Problem(key_path(at), f"{show(raw)} is not a mapping of keys to values"))

@@ -77,25 +77,13 @@ def _split(value: object, kind: str, syntax: str) -> tuple[int, str]:
 def read_memory(value: object) -> int:
     """Read a size of memory.
 
-    Parameters
-    ----------
-    value : object
-        ``32kb``, ``64 mb``, ``4 MiB``, ``1g``; a number without a unit counts bytes.
-
-    Returns
-    -------
-    int
-        Bytes, at least 0.
-
-    Raises
-    ------
-    ValueError
-        If it is not a whole number with a known unit, or is beyond a Java long.
-
-    Notes
-    -----
     Flink's ``MemorySize``: whole numbers only, any case, blanks allowed around the unit. The one
     syntax of sizes: scenarios, links and options of the data source read theirs here.
+
+    ``value``: ``32kb``, ``64 mb``, ``4 MiB``, ``1g``; a number without a unit counts bytes.
+
+    Returns bytes, at least 0. Raises ValueError if it is not a whole number with a known unit, or
+    is beyond a Java long.
 
     Examples
     --------
@@ -115,27 +103,15 @@ def read_memory(value: object) -> int:
 def read_duration_us(value: object) -> int:
     """Read a duration.
 
-    Parameters
-    ----------
-    value : object
-        ``100ms``, ``1 s``, ``5 min``; a number without a unit counts milliseconds. ``-1``
-        means "never" where an option supports it.
-
-    Returns
-    -------
-    int
-        Microseconds, at least 0; -1 for ``-1`` (with or without a unit).
-
-    Raises
-    ------
-    ValueError
-        If it is not a whole number with a known unit, is another negative number, or is
-        not a whole number of microseconds.
-
-    Notes
-    -----
     Flink's ``TimeUtils.parseDuration``; ``-1`` was the way to write "never" while the
     buffer timeout was a plain number of milliseconds.
+
+    ``value``: ``100ms``, ``1 s``, ``5 min``; a number without a unit counts milliseconds. ``-1``
+    means "never" where an option supports it.
+
+    Returns microseconds, at least 0; -1 for ``-1`` (with or without a unit). Raises ValueError if
+    it is not a whole number with a known unit, is another negative number, or is not a whole number
+    of microseconds.
 
     Examples
     --------
@@ -157,20 +133,7 @@ def read_duration_us(value: object) -> int:
 def read_boolean(value: object) -> bool:
     """Read a truth value: YAML's own, or the text ``true`` or ``false`` in any case.
 
-    Parameters
-    ----------
-    value : object
-        The value in the file.
-
-    Returns
-    -------
-    bool
-        The value.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else; 0 and 1, yes and no are refused as Flink refuses them.
+    Raises ValueError if it is anything else; 0 and 1, yes and no are refused as Flink refuses them.
     """
     if isinstance(value, bool):
         return value

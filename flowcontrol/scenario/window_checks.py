@@ -70,18 +70,8 @@ def check_windows(
 ) -> None:
     """Refuse windows that the job around them does not allow.
 
-    Parameters
-    ----------
-    stages : sequence of (int, Stage)
-        All stages of an acyclic job, with their positions.
-    edges : sequence of Edge
-        All edges.
-    rows : mapping of str to (Input, columns), or None
-        By stage, the real rows that it sends on.
-    model : {"flink", "spark"} or None
-        Whose event time it is; None: the top of the file was refused.
-    problems : list of Problem
-        Grows by everything that is wrong.
+    - ``model``: whose event time it is; None: the top of the file was refused.
+    - ``problems``: grows by everything that is wrong.
     """
     by_name = {stage.name: stage for _, stage in stages}
     for index, stage in stages:

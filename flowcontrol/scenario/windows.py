@@ -16,74 +16,35 @@ TriggerKind = Literal["event_time", "processing_time", "count", "continuous"]
 
 
 class Aggregation(NamedTuple):
-    """A column of a result.
+    """A column of a result."""
 
-    Attributes
-    ----------
-    name : str
-        Of the column.
-    function : str
-        ``count``, ``sum``, ``min``, ``max`` or ``avg``.
-    column : str or None
-        Of the rows; None for ``count``.
-    """
-
-    name: str
-    function: str
-    column: str | None
+    name: str  # Of the column
+    function: str  # ``count``, ``sum``, ``min``, ``max`` or ``avg``
+    column: str | None  # Of the rows; None for ``count``
 
 
 @dataclass(frozen=True)
 class WindowPlan:
-    """What the window of a stage does.
+    """What the window of a stage does."""
 
-    Attributes
-    ----------
-    kind : {"tumbling", "sliding", "session", "global"}
-        Which records it puts together.
-    is_event_time : bool
-        Whether windows follow the watermark; False: the clock. A global window follows neither.
-    size_ms, slide_ms : int
-        Of a tumbling window (which slides by its size) or a sliding one, ms; else 0.
-    gap_ms : int
-        Of a session, ms; else 0.
-    offset_ms : int
-        Shift of the starts, ms.
-    lateness_ms : int
-        For how long a window is kept behind its end, ms.
-    trigger : {"event_time", "processing_time", "count", "continuous"}
-        When it fires.
-    every : int
-        Records of ``count``, ms of ``continuous``; else 0.
-    is_accumulating : bool
-        Whether a window that has fired keeps its contents.
-    output : {"append", "update", "complete"}
-        Spark's output mode; ``append`` in a job with Flink's time.
-    keys : int or None
-        Keys of made records, 1 to 2**21; None: rows bring theirs.
-    key_column : str or None
-        Column of replayed rows with their keys; None: all of one key, or made records.
-    bytes_per_key : int
-        State of each key and open window, bytes.
-    aggregations : tuple of Aggregation
-        Columns of a result.
-    """
-
-    kind: WindowKind
+    kind: WindowKind  # Which records it puts together
+    # Whether windows follow the watermark; False: the clock. A global window follows neither.
     is_event_time: bool
+    # Of a tumbling window (which slides by its size) or a sliding one, ms; else 0.
     size_ms: int
     slide_ms: int
-    gap_ms: int
-    offset_ms: int
-    lateness_ms: int
-    trigger: TriggerKind
-    every: int
-    is_accumulating: bool
-    output: OutputMode
-    keys: int | None
+    gap_ms: int  # Of a session, ms; else 0
+    offset_ms: int  # Shift of the starts, ms
+    lateness_ms: int  # For how long a window is kept behind its end, ms
+    trigger: TriggerKind  # When it fires
+    every: int  # Records of ``count``, ms of ``continuous``; else 0
+    is_accumulating: bool  # Whether a window that has fired keeps its contents
+    output: OutputMode  # Spark's output mode; ``append`` in a job with Flink's time
+    keys: int | None  # Keys of made records, 1 to 2**21; None: rows bring theirs
+    # Column of replayed rows with their keys; None: all of one key, or made records.
     key_column: str | None
-    bytes_per_key: int
-    aggregations: tuple[Aggregation, ...]
+    bytes_per_key: int  # State of each key and open window, bytes
+    aggregations: tuple[Aggregation, ...]  # Columns of a result
 
 
 def window_plan(
@@ -91,16 +52,8 @@ def window_plan(
 ) -> WindowPlan:
     """Return a window in milliseconds.
 
-    Parameters
-    ----------
-    window : Window
-        As in the file, without contradictions.
-    has_event_time : bool
-        Whether the records that enter have an event time.
-    keys : int or None
-        Keys of made records; None: rows bring theirs.
-    key_column : str or None
-        Column of replayed rows with their keys.
+    - ``has_event_time``: whether the records that enter have an event time.
+    - ``keys``: keys of made records; None: rows bring theirs.
     """
     trigger, every = _trigger(window.trigger)
     size_ms = 0 if window.size_s is None else in_ms(window.size_s)

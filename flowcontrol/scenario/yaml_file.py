@@ -75,21 +75,8 @@ def read_yaml_value(text: str) -> Any:
 def read_yaml(path: Path) -> dict[str, Any]:
     """Read a file that holds one mapping.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    dict
-        Its keys and values.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no such file, or it is not text in UTF-8, not YAML, empty, no mapping, or
-        has a key twice. The place is ``file``, with line and column where YAML knows them.
+    Raises ScenarioError if there is no such file, or it is not text in UTF-8, not YAML, empty, no
+    mapping, or has a key twice. The place is ``file``, with line and column where YAML knows them.
     """
     try:
         value = read_yaml_value(path.read_text(encoding="utf-8-sig"))

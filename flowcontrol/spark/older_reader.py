@@ -42,13 +42,7 @@ class StartingReader(Protocol):
 
 
 class OlderReader(DataSourceStreamReader):
-    """A reader for Spark 4.0 and 4.1.
-
-    Parameters
-    ----------
-    reader : StartingReader
-        Decides and reads.
-    """
+    """A reader for Spark 4.0 and 4.1."""
 
     def __init__(self, reader: StartingReader) -> None:
         self._reader = reader
@@ -72,10 +66,7 @@ class OlderReader(DataSourceStreamReader):
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return what the tasks of the batch between two offsets read.
 
-        Raises
-        ------
-        LinkError
-            If the batch was decided from another start: Spark has wrapped this source.
+        Raises LinkError if the batch was decided from another start: Spark has wrapped this source.
         """
         decided = end == self._end and self._begin is not None
         if decided and start not in (self._begin, end):

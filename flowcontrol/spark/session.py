@@ -31,22 +31,12 @@ LAUNCHERS = {"PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
 def get_session(name: str, *, short_jobs: bool = False) -> SparkSession:
     """Return the running session, or start one.
 
-    Parameters
-    ----------
-    name : str
-        Application name.
-    short_jobs : bool, default False
-        Choose settings for many jobs on some rows, if it is started here.
-
-    Raises
-    ------
-    RunError
-        If pyspark or Java is missing, or Spark does not start.
-
-    Notes
-    -----
     Where a launcher has chosen settings already (``spark-submit.sh``, spark-submit, a platform),
     they are kept. Else they are those of :func:`flowcontrol.spark.start.prepare`.
+
+    ``short_jobs``: choose settings for many jobs on some rows, if it is started here.
+
+    Raises RunError if pyspark or Java is missing, or Spark does not start.
     """
     try:
         from pyspark.sql import SparkSession
@@ -76,11 +66,6 @@ def leave_out_checksums(spark: SparkSession) -> None:
 
     A micro-batch writes two files of its checkpoint, four with those. Hadoop starts a process for
     each of them, ``chmod``, as Spark comes without its native library: 1.4 ms.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        One that this program has started, for one job: it is a setting of the whole process.
     """
     context = spark.sparkContext
     jvm: Any = context._jvm
@@ -123,13 +108,6 @@ def register_source(spark: SparkSession, source: type[DataSource]) -> None:
 
     A source that the session has, because Spark found it by itself (``pyspark_flowcontrol``) or a
     query before this one registered it, stays: Spark warns of each that replaces another.
-
-    Parameters
-    ----------
-    spark : SparkSession
-        Where the source is to be known.
-    source : type
-        Of the data source.
     """
     try:
         context = spark.sparkContext
@@ -184,16 +162,11 @@ def _register(spark: SparkSession, source: type[DataSource]) -> None:
 def asking_on_interrupt(ask: Callable[[], None]) -> Iterator[None]:
     """Call a function on the first SIGINT instead of whatever would happen.
 
-    Parameters
-    ----------
-    ask : callable
-        Called from the signal handler; must not block.
-
-    Notes
-    -----
     pyspark's own handler (``SparkContext.__init__``) cancels all jobs, which ends a query in
     mid-batch, and raises ``KeyboardInterrupt``. It is back for a second SIGINT. Only the main
     thread of a process may have a handler: elsewhere nothing changes.
+
+    ``ask``: called from the signal handler; must not block.
     """
     before = signal.getsignal(signal.SIGINT)
 
@@ -209,8 +182,6 @@ def asking_on_interrupt(ask: Callable[[], None]) -> Iterator[None]:
 def holding_interrupts() -> Iterator[None]:
     """Let every SIGINT wait for the end of the block; raise one ``KeyboardInterrupt`` then.
 
-    Notes
-    -----
     A JVM whose Python went away while it started (``pyspark.java_gateway``) cannot hand over
     its port, and stays for ever.
     """

@@ -41,20 +41,12 @@ STACK: Final = "-Xss16m"
 def prepare(*, short_jobs: bool = False) -> dict[str, str]:
     """Make this process ready to start a local Spark; return the settings of the session.
 
-    Parameters
-    ----------
-    short_jobs : bool, default False
-        Take those of ``short_jobs.conf`` as well.
-
-    Raises
-    ------
-    RunError
-        If there is no Java of :data:`LEAST_JAVA` or newer.
-
-    Notes
-    -----
     Environment variables that Spark reads once, at its start, are set here: the Python of its
     workers, the address that it listens on, its logs.
+
+    ``short_jobs``: take those of ``short_jobs.conf`` as well.
+
+    Raises RunError if there is no Java of :data:`LEAST_JAVA` or newer.
     """
     require_java()
     own_spark()
@@ -83,10 +75,7 @@ def settings(name: str) -> dict[str, str]:
 def delta() -> dict[str, str]:
     """Return the setting that brings Delta's JARs; fetch them if they are not there yet.
 
-    Raises
-    ------
-    RunError
-        If delta-spark is not installed, or they cannot be fetched.
+    Raises RunError if delta-spark is not installed, or they cannot be fetched.
     """
     script = Path(os.environ.get(JARS) or Path(sys.prefix) / "flowcontrol" / "jars")
     if jars := sorted(map(str, script.glob("*.jar"))):
@@ -109,17 +98,9 @@ def delta() -> dict[str, str]:
 def fetch(package: str, folder: Path) -> None:
     """Fetch a package's JARs by Spark's own resolver, once: else every start would resolve them.
 
-    Parameters
-    ----------
-    package : str
-        ``GROUP:ARTIFACT:VERSION``.
-    folder : Path
-        Where to; it appears when all of them are there.
+    ``folder``: where to; it appears when all of them are there.
 
-    Raises
-    ------
-    RunError
-        If it does not work, with the first line of the resolver that says why.
+    Raises RunError if it does not work, with the first line of the resolver that says why.
     """
     from pyspark.find_spark_home import _find_spark_home
 
@@ -155,10 +136,7 @@ def own_spark() -> None:
 def require_java() -> None:
     """Make sure that Spark finds a Java that is new enough, by JAVA_HOME or by the PATH.
 
-    Raises
-    ------
-    RunError
-        If there is none.
+    Raises RunError if there is none.
     """
     newest = 0
     for java in _javas():

@@ -31,15 +31,9 @@ _MOVED: Final[Version] = (4, 1)
 def parse_version(text: str) -> Version:
     """Return major and minor version.
 
-    Parameters
-    ----------
-    text : str
-        As pyspark gives it, such as ``4.1.1`` or ``4.2.0.dev0``.
+    ``text``: as pyspark gives it, such as ``4.1.1`` or ``4.2.0.dev0``.
 
-    Raises
-    ------
-    ValueError
-        If it does not begin with two numbers.
+    Raises ValueError if it does not begin with two numbers.
     """
     found = re.match(r"(\d+)\.(\d+)", text)
     if found is None:
@@ -57,10 +51,7 @@ def spark_version() -> Version:
 def require_spark() -> None:
     """Refuse a pyspark that is too old.
 
-    Raises
-    ------
-    RunError
-        If it is older than :data:`OLDEST`.
+    Raises RunError if it is older than :data:`OLDEST`.
     """
     found = spark_version()
     if found < OLDEST:
@@ -74,10 +65,7 @@ def require_spark() -> None:
 def has_read_limits(version: Version | None = None) -> bool:
     """Whether Spark says where a batch begins, and lets ``availableNow`` read to the end.
 
-    Parameters
-    ----------
-    version : tuple of int, optional
-        By default that of the pyspark that is installed.
+    ``version``: by default that of the pyspark that is installed.
     """
     return (spark_version() if version is None else version) >= READ_LIMITS
 
@@ -85,10 +73,7 @@ def has_read_limits(version: Version | None = None) -> bool:
 def checkpoint_file_manager(version: Version | None = None) -> str:
     """Return the class that writes checkpoint files by rename.
 
-    Parameters
-    ----------
-    version : tuple of int, optional
-        By default that of the pyspark that is installed.
+    ``version``: by default that of the pyspark that is installed.
     """
     package = "org.apache.spark.sql.execution.streaming"
     if (spark_version() if version is None else version) >= _MOVED:
@@ -97,13 +82,7 @@ def checkpoint_file_manager(version: Version | None = None) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Return columns as Arrow has them; times are UTC.
-
-    Parameters
-    ----------
-    schema : StructType
-        Columns as Spark has them.
-    """
+    """Return columns as Arrow has them; times are UTC."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     if has_read_limits():

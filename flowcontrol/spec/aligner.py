@@ -26,12 +26,7 @@ Action = tuple[str, int] | tuple[str, int, str]
 def barrier_kind(mode: int, is_savepoint: int) -> int:
     """Kind of a barrier on the inputs of a task with this mode.
 
-    Parameters
-    ----------
-    mode : int
-        Of the task: ALIGNED, TIMEOUTABLE or UNALIGNED.
-    is_savepoint : int
-        1: savepoints are aligned in every mode.
+    ``is_savepoint``: 1: savepoints are aligned in every mode.
     """
     return a.ALIGNED if is_savepoint == 1 else mode
 
@@ -59,28 +54,18 @@ class BarrierAligner:
     channel)``: its sender may go on; ``("overtake", channel)``: pull its announced barrier to the
     front. All times are ints of one unit, milliseconds where ``timeout_ms`` is used.
 
-    Parameters
-    ----------
-    channels : int
-        Input channels, at least 1; they are counted from 0.
-    mode : {"aligned", "timeoutable", "unaligned", "at_least_once"}
-        What barriers do unless a call says otherwise.
-    timeout_ms : int, optional
-        Age above which a checkpoint turns unaligned, at least 0; needed if timeoutable.
-    tasks_finish : bool, default True
-        A channel that ends counts as having delivered (FLIP-147,
-        ``execution.checkpointing.checkpoints-after-tasks-finish``); else it aborts what is pending.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Notes
-    -----
     Flink's ``SingleCheckpointBarrierHandler``, and ``CheckpointBarrierTracker`` at least once. The
     rules are in :mod:`flowcontrol.protocol.checkpoints.alignment` and, tracked,
     :mod:`flowcontrol.protocol.checkpoints.barriers`.
+
+    - ``channels``: input channels, at least 1; they are counted from 0.
+    - ``mode``: what barriers do unless a call says otherwise.
+    - ``timeout_ms``: age above which a checkpoint turns unaligned, at least 0; needed if
+      timeoutable.
+    - ``tasks_finish``: a channel that ends counts as having delivered (FLIP-147,
+      ``execution.checkpointing.checkpoints-after-tasks-finish``); else it aborts what is pending.
+
+    Raises ValueError if an argument is out of range.
 
     Examples
     --------
@@ -181,24 +166,10 @@ class BarrierAligner:
     def data(self, now: int, channel: int, nbytes: int) -> bool:
         """Take data of a channel.
 
-        Parameters
-        ----------
-        now : int
-            Time.
-        channel : int
-            An open channel.
-        nbytes : int
-            Bytes, at least 0.
+        ``nbytes``: bytes, at least 0.
 
-        Returns
-        -------
-        bool
-            True if an unaligned checkpoint must persist them.
-
-        Raises
-        ------
-        ValueError
-            If the channel is not open, or the bytes are negative.
+        Returns True if an unaligned checkpoint must persist them. Raises ValueError if the channel
+        is not open, or the bytes are negative.
         """
         self._open(channel)
         if nbytes < 0:
@@ -209,24 +180,10 @@ class BarrierAligner:
     def announce(self, now: int, channel: int, id: int, created: int) -> list[Action]:
         """Take the announcement of a timeoutable barrier that arrived behind data.
 
-        Parameters
-        ----------
-        now, created : int
-            Time, and that at which the checkpoint was triggered.
-        channel : int
-            An open channel.
-        id : int
-            Checkpoint, at least 0.
+        ``id``: checkpoint, at least 0.
 
-        Returns
-        -------
-        list of tuple
-            Actions. It begins a new checkpoint but never switches one; at least once it is ignored.
-
-        Raises
-        ------
-        ValueError
-            If the channel is not open, or the id is negative.
+        Returns actions. It begins a new checkpoint but never switches one; at least once it is
+        ignored. Raises ValueError if the channel is not open, or the id is negative.
         """
         self._open(channel, id)
         if self._counts:
@@ -245,30 +202,12 @@ class BarrierAligner:
     ) -> list[Action]:
         """Take a barrier.
 
-        Parameters
-        ----------
-        now, created : int
-            Time, and that at which the checkpoint was triggered.
-        channel : int
-            An open channel.
-        id : int
-            Checkpoint, at least 0.
-        kind : {"checkpoint", "savepoint"}
-            Savepoints are aligned in every mode.
-        unaligned : bool, optional
-            Whether it overtakes; by default as the mode says, and yes of a timeoutable one whose
-            checkpoint has turned unaligned.
+        - ``id``: checkpoint, at least 0.
+        - ``unaligned``: whether it overtakes; by default as the mode says, and yes of a timeoutable
+          one whose checkpoint has turned unaligned.
 
-        Returns
-        -------
-        list of tuple
-            Actions.
-
-        Raises
-        ------
-        ValueError
-            If the channel is not open, the id negative, the kind unknown; if a savepoint, or any
-            barrier in mode "aligned", is unaligned. Nothing has changed then.
+        Raises ValueError if the channel is not open, the id negative, the kind unknown; if a
+        savepoint, or any barrier in mode "aligned", is unaligned. Nothing has changed then.
         """
         self._open(channel, id)
         if kind not in KINDS:
@@ -283,10 +222,7 @@ class BarrierAligner:
     def cancel(self, now: int, channel: int, id: int) -> list[Action]:
         """Take a cancel marker of a checkpoint from an open channel; return the actions.
 
-        Raises
-        ------
-        ValueError
-            If the channel is not open, or the id is negative.
+        Raises ValueError if the channel is not open, or the id is negative.
         """
         self._open(channel, id)
         own, channels = self._state, self._channels
@@ -297,10 +233,7 @@ class BarrierAligner:
     def end_of_partition(self, now: int, channel: int) -> list[Action]:
         """Take the end of an open channel; return the actions.
 
-        Raises
-        ------
-        ValueError
-            If the channel is not open.
+        Raises ValueError if the channel is not open.
         """
         self._open(channel)
         own, channels = self._state, self._channels

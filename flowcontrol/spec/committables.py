@@ -15,21 +15,11 @@ END_OF_INPUT: Final = 2**63 - 1
 
 @dataclass
 class SubtaskCommittables:
-    """What one upstream subtask sends for one checkpoint (``SubtaskCommittableManager``).
+    """What one upstream subtask sends for one checkpoint (``SubtaskCommittableManager``)."""
 
-    Attributes
-    ----------
-    expected : int
-        How many its summary announced.
-    waiting : list
-        Received, and neither committed nor failed.
-    committed, failed : int
-        How many are done.
-    """
-
-    expected: int
-    waiting: list[Any] = field(default_factory=list)
-    committed: int = 0
+    expected: int  # How many its summary announced
+    waiting: list[Any] = field(default_factory=list)  # Received, and neither committed nor failed
+    committed: int = 0  # committed, failed: how many are done
     failed: int = 0
 
     @property
@@ -57,10 +47,7 @@ class Committables:
     def add_summary(self, checkpoint: int, subtask: int, count: int) -> None:
         """Take the summary of a subtask, which comes before its committables.
 
-        Raises
-        ------
-        ValueError
-            If there is one of this subtask and checkpoint, or the count is negative.
+        Raises ValueError if there is one of this subtask and checkpoint, or the count is negative.
         """
         if count < 0:
             raise ValueError(
@@ -79,11 +66,8 @@ class Committables:
     def add(self, checkpoint: int, subtask: int, value: Any) -> None:
         """Take a committable.
 
-        Raises
-        ------
-        ValueError
-            If there is no summary of this subtask and checkpoint, or as many have arrived as it
-            announced.
+        Raises ValueError if there is no summary of this subtask and checkpoint, or as many have
+        arrived as it announced.
         """
         known = self.checkpoints.get(checkpoint, {}).get(subtask)
         if known is None:
@@ -138,10 +122,7 @@ class Committables:
 def checked(state: Mapping[str, Any], wanted: set[str]) -> Mapping[str, Any]:
     """Return the state of a committer, if it has the fields that it must have.
 
-    Raises
-    ------
-    ValueError
-        If it has others.
+    Raises ValueError if it has others.
     """
     if set(state) != wanted:
         raise ValueError(

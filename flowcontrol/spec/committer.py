@@ -23,21 +23,6 @@ Output: TypeAlias = tuple[Any, ...]
 class Committer:
     """Commits committables of the checkpoints that have completed.
 
-    Parameters
-    ----------
-    commit : callable
-        Takes a value and returns an outcome: None, it is committed; "already", it was before;
-        "retry", try it again later; ("retry", value), try this one instead; "failed", for a known
-        reason: it is dropped and counted. What it raises is an unknown failure, which fails the
-        job.
-
-    Attributes
-    ----------
-    next_time : int or None, ms
-        When to call :meth:`tick` at the latest; None: no commit waits to be tried again.
-
-    Notes
-    -----
     Flink 1.20's rules. Of the checkpoint that completed last only subtasks whose committables have
     all arrived are committed, of older ones all that is there; what arrives later is committed on
     arrival. After the end of input any completion commits everything.
@@ -55,6 +40,13 @@ class Committer:
     **After a kill of the process** between two calls, ``restore(state)`` a new one with what
     :meth:`state` returned after the last: it commits nothing. The values of committables must be
     plain JSON for that. After a kill inside a call, restore the state of before it and repeat it.
+
+    - ``commit``: takes a value and returns an outcome: None, it is committed; "already", it was
+      before; "retry", try it again later; ("retry", value), try this one instead; "failed", for a
+      known reason: it is dropped and counted. What it raises is an unknown failure, which fails the
+      job.
+    - ``next_time`` (ms): when to call :meth:`tick` at the latest; None: no commit waits to be tried
+      again.
 
     Examples
     --------
@@ -79,26 +71,14 @@ class Committer:
     ) -> list[Output]:
         """Begin; with the state of a checkpoint commit at once what it holds.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        state : mapping, optional
-            Of the checkpoint that is restored, from :meth:`snapshot`; None: start without one.
-        checkpoint : int, optional
-            The number of that checkpoint. By default the newest that the state has committables
-            of, those of the end of input aside: with committables in flight (unaligned barriers)
-            the two may differ.
+        - ``now`` (ms): time.
+        - ``state``: of the checkpoint that is restored, from :meth:`snapshot`; None: start without
+          one.
+        - ``checkpoint``: the number of that checkpoint. By default the newest that the state has
+          committables of, those of the end of input aside: with committables in flight (unaligned
+          barriers) the two may differ.
 
-        Returns
-        -------
-        list of tuple
-            As :meth:`notify_complete`.
-
-        Raises
-        ------
-        ValueError
-            If it is not such a state; nothing is changed then.
+        Raises ValueError if it is not such a state; nothing is changed then.
         """
         kept = {"committables": []} if state is None else state
         received = Committables.from_json(checked(kept, {"committables"})["committables"])
@@ -112,24 +92,12 @@ class Committer:
     def add(self, now: int, message: tuple[Any, ...]) -> list[Output]:
         """Take a message of a writer; commit if its checkpoint has completed already.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        message : tuple
-            ("summary", subtask, id, count), or ("committable", subtask, id, value); id
-            :data:`END_OF_INPUT` for what a writer prepared at the end of its input.
+        - ``now`` (ms): time.
+        - ``message``: ("summary", subtask, id, count), or ("committable", subtask, id, value); id
+          :data:`END_OF_INPUT` for what a writer prepared at the end of its input.
 
-        Returns
-        -------
-        list of tuple
-            As :meth:`notify_complete`.
-
-        Raises
-        ------
-        ValueError
-            If it is neither, a second summary of a subtask and checkpoint, a committable without
-            a summary, or one more than was announced.
+        Raises ValueError if it is neither, a second summary of a subtask and checkpoint, a
+        committable without a summary, or one more than was announced.
         """
         kind, subtask, checkpoint, content = message
         if kind == "summary":
@@ -143,19 +111,11 @@ class Committer:
     def notify_complete(self, now: int, checkpoint: int) -> list[Output]:
         """Commit what the completion of a checkpoint allows.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        checkpoint : int
-            Its number.
+        ``now`` (ms): time.
 
-        Returns
-        -------
-        list of tuple
-            For each checkpoint of which something was committed ("summary", id, overall, pending,
-            failed), that is how many have arrived, are not done, and were dropped; then
-            ("committable", subtask, id, value) for each that was committed now.
+        For each checkpoint of which something was committed ("summary", id, overall, pending,
+        failed), that is how many have arrived, are not done, and were dropped; then ("committable",
+        subtask, id, value) for each that was committed now.
         """
         last = END_OF_INPUT if self._has_ended else checkpoint
         self._completed = max(self._completed, last)
@@ -167,13 +127,7 @@ class Committer:
         return []
 
     def tick(self, now: int) -> list[Output]:
-        """Try again what asked for it, if it is time; otherwise do nothing.
-
-        Returns
-        -------
-        list of tuple
-            As :meth:`notify_complete`.
-        """
+        """Try again what asked for it, if it is time; otherwise do nothing."""
         if self.next_time is None or now < self.next_time:
             return []
         self.next_time = None
@@ -195,10 +149,7 @@ class Committer:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned, without a commit.
 
-        Raises
-        ------
-        ValueError
-            If it is not such a state; nothing is changed then.
+        Raises ValueError if it is not such a state; nothing is changed then.
         """
         kept = checked(state, set(self.state()))
         self._received = Committables.from_json(kept["committables"])

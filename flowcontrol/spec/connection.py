@@ -26,17 +26,9 @@ def credit_after_resume(credit: int, initial_credit: int) -> int:
 class SequenceNumberingReader:
     """A sender's credit for one channel.
 
-    Parameters
-    ----------
-    subpartition : Subpartition
-        What is read; its ``initial_credit`` is the credit at the start.
-
-    Attributes
-    ----------
-    sequence_number : int
-        Number of the next message, events included.
-    is_registered : bool
-        It stands in a connection's queue.
+    - ``subpartition``: what is read; its ``initial_credit`` is the credit at the start.
+    - ``sequence_number``: number of the next message, events included.
+    - ``is_registered``: it stands in a connection's queue.
     """
 
     def __init__(self, subpartition: Subpartition) -> None:
@@ -70,10 +62,7 @@ class SequenceNumberingReader:
     def add_credit(self, credit: int) -> None:
         """Add announced credit.
 
-        Raises
-        ------
-        ValueError
-            If it is below 1: such a message is never sent.
+        Raises ValueError if it is below 1: such a message is never sent.
         """
         if credit < 1:
             raise ValueError(f"credit announced is {credit}, must be at least 1")
@@ -82,10 +71,7 @@ class SequenceNumberingReader:
     def resume(self) -> None:
         """Unblock the subpartition; without initial credit the credit becomes 0.
 
-        Raises
-        ------
-        ProtocolError
-            If the subpartition is not blocked; nothing has changed then.
+        Raises ProtocolError if the subpartition is not blocked; nothing has changed then.
         """
         self.subpartition.resume()
         state = self.subpartition.state
@@ -94,10 +80,7 @@ class SequenceNumberingReader:
     def poll(self) -> Message | None:
         """Take the next message; ``more_available`` is as this reader's credit sees it.
 
-        Raises
-        ------
-        ProtocolError
-            If it is data and there is no credit; nothing has changed then.
+        Raises ProtocolError if it is data and there is no credit; nothing has changed then.
         """
         kind = self.subpartition.peek()
         is_event = int(kind is not None and kind != DATA)
@@ -121,15 +104,10 @@ class BacklogAnnouncement:
 class ConnectionQueue:
     """First in, first out over the readers of one connection; one message per turn.
 
-    Attributes
-    ----------
-    announcements : deque of BacklogAnnouncement
-        Due, oldest first; whoever sends them removes them.
-
-    Notes
-    -----
     A reader stands in the queue while it can be served, and goes back to the tail after its
     message if it still can: round robin over the channels of the connection.
+
+    ``announcements``: due, oldest first; whoever sends them removes them.
     """
 
     def __init__(self) -> None:
@@ -144,10 +122,7 @@ class ConnectionQueue:
     def add_reader(self, reader: SequenceNumberingReader) -> None:
         """Connect a reader: its subpartition's notifications come here from now on.
 
-        Raises
-        ------
-        ValueError
-            If its subpartition is connected already; it can be consumed only once.
+        Raises ValueError if its subpartition is connected already; it can be consumed only once.
         """
         if reader.subpartition.listener is not None:
             raise ValueError("the subpartition is consumed already")

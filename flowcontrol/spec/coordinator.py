@@ -22,8 +22,6 @@ _MASK = (1 << 64) - 1
 def drawn(seed: int, number: int, low: int, high: int) -> int:
     """Return an integer in [low, high], a pure function of the arguments.
 
-    Notes
-    -----
     SplitMix64 of the seed, its ``number``-th output; the remainder's bias is below 2^-30 for any
     interval that a clock can name.
     """
@@ -36,10 +34,7 @@ def drawn(seed: int, number: int, low: int, high: int) -> int:
 def reason_of(name: str) -> FailureReason:
     """Return the reason of a name.
 
-    Raises
-    ------
-    ValueError
-        If Flink has no such reason.
+    Raises ValueError if Flink has no such reason.
     """
     try:
         return FailureReason(name)
@@ -54,22 +49,13 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
 
     Parameters are those of :class:`flowcontrol.protocol.checkpoints.lifecycle.Lifecycle`, but for:
 
-    Parameters
-    ----------
-    triggered : iterable of hashable, or callable
-        Tasks that a trigger is sent to, normally those of the sources; one that has finished is
-        left out. A callable is the ``plan`` of the rules.
-    seed : int, default 0
-        The first tick is drawn from it.
-    first_delay : int, optional
-        From a start of the ticks to the first one, at least 0; None: drawn from [min_pause,
-        max(interval, min_pause)].
+    - ``triggered``: tasks that a trigger is sent to, normally those of the sources; one that has
+      finished is left out. A callable is the ``plan`` of the rules.
+    - ``first_delay``: from a start of the ticks to the first one, at least 0; None: drawn from
+      [min_pause, max(interval, min_pause)].
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range, a task is named twice, ``triggered`` names a task that is
-        not one, or ``unaligned`` is set with more than one concurrent checkpoint.
+    Raises ValueError if a number is out of range, a task is named twice, ``triggered`` names a task
+    that is not one, or ``unaligned`` is set with more than one concurrent checkpoint.
 
     Examples
     --------
@@ -159,10 +145,7 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     ) -> CheckpointRequest:
         """Ask for a checkpoint or savepoint, as the rules do.
 
-        Raises
-        ------
-        ValueError
-            If the kind is none of them.
+        Raises ValueError if the kind is none of them.
         """
         if kind not in r.KINDS:
             raise ValueError(f"kind is {kind!r}: needs one of {', '.join(r.KINDS)}")
@@ -185,24 +168,12 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     ) -> str:
         """Take the acknowledgement of a task; the last one completes the checkpoint.
 
-        Parameters
-        ----------
-        now : int
-            When it arrives.
-        id : int
-            Of the checkpoint.
-        task : hashable
-            The task; one that is not waited for is "unknown".
-        start_delay, alignment, sync, async_ : int, default 0
-            Durations; -1: unknown.
-        checkpointed_size, full_size, processed, persisted : int, default 0
-            Bytes; -1: unknown.
+        - ``task``: the task; one that is not waited for is "unknown".
+        - ``start_delay``, ``alignment``, ``sync``, ``async_``: durations; -1: unknown.
+        - ``checkpointed_size``, ``full_size``, ``processed``, ``persisted``: bytes; -1: unknown.
 
-        Returns
-        -------
-        str
-            "success"; "duplicate", what came first stands; "unknown", the task is not expected;
-            "discarded", the checkpoint is not pending: its figures are recorded all the same.
+        Returns "success"; "duplicate", what came first stands; "unknown", the task is not expected;
+        "discarded", the checkpoint is not pending: its figures are recorded all the same.
         """
         sizes = checkpointed_size, full_size, processed, persisted
         own = TaskStatistics(now, start_delay, alignment, sync, async_, *sizes)
@@ -213,20 +184,14 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     ) -> None:
         """Abort a pending checkpoint that a task declined, whoever it is; else do nothing.
 
-        Raises
-        ------
-        ValueError
-            If ``reason`` is none of Flink's.
+        Raises ValueError if ``reason`` is none of Flink's.
         """
         super().decline(now, id, reason_of(reason))
 
     def fail_task(self, now: int, task: Hashable) -> None:
         """Note that a task has failed, as the rules do.
 
-        Raises
-        ------
-        ValueError
-            If the job has no such task.
+        Raises ValueError if the job has no such task.
         """
         self._known(task)
         super().fail_task(now, task)
@@ -234,10 +199,7 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     def finish_task(self, now: int, task: Hashable) -> None:
         """Note that a task has finished, as the rules do.
 
-        Raises
-        ------
-        ValueError
-            If the job has no such task.
+        Raises ValueError if the job has no such task.
         """
         self._known(task)
         super().finish_task(now, task)
@@ -247,24 +209,11 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     ) -> int:
         """Note that tasks were restored and run again; once all do, ticks start.
 
-        Parameters
-        ----------
-        now : int
-            When they run.
-        tasks : iterable of hashable, optional
-            Those that were restarted, also such as had finished; all by default.
-        first_delay : int, optional
-            From now to the first tick; None: as at the start.
+        - ``tasks``: those that were restarted, also such as had finished; all by default.
+        - ``first_delay``: from now to the first tick; None: as at the start.
 
-        Returns
-        -------
-        int
-            The checkpoint that they were restored from: the latest completed one, or -1.
-
-        Raises
-        ------
-        ValueError
-            If the job has no such task.
+        Returns the checkpoint that they were restored from: the latest completed one, or -1. Raises
+        ValueError if the job has no such task.
         """
         again = self.tasks if tasks is None else tuple(tasks)
         for task in again:
@@ -282,10 +231,7 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     def trigger_of(self, id: int) -> tuple[int, str]:
         """Return when a checkpoint was triggered, and its kind.
 
-        Raises
-        ------
-        ValueError
-            If there was none of this id, or it was forgotten.
+        Raises ValueError if there was none of this id, or it was forgotten.
         """
         self._remembered(id)
         return super().trigger_of(id)
@@ -293,20 +239,14 @@ class CheckpointCoordinator(rules.CheckpointCoordinator):
     def statistics(self, id: int) -> r.CheckpointStatistics:
         """Return the figures of a checkpoint, pending or ended, over all its tasks.
 
-        Raises
-        ------
-        ValueError
-            If there was none of this id, or it was forgotten.
+        Raises ValueError if there was none of this id, or it was forgotten.
         """
         return self._remembered(id).statistics()
 
     def task_statistics(self, id: int) -> dict[Hashable, r.TaskStatistics]:
         """Return what each task reported of a checkpoint, in the order of arrival.
 
-        Raises
-        ------
-        ValueError
-            If there was none of this id, or it was forgotten.
+        Raises ValueError if there was none of this id, or it was forgotten.
         """
         return dict(self._remembered(id).acknowledgements)
 

@@ -8,18 +8,11 @@ from flowcontrol.protocol.network.debloating import debloat, is_announced, round
 def time_to_consume_ms(new_size: int, in_use: int, bytes_per_s: int) -> int:
     """Estimate how long a gate takes to consume what is in flight to it, whole milliseconds.
 
-    Parameters
-    ----------
-    new_size : int
-        Rounded, bytes, announced or not.
-    in_use : int
-        Buffers; 0 counts as 1.
-    bytes_per_s : int
-        The gate's throughput; 0 counts as 1.
-
-    Notes
-    -----
     Flink's metric ``estimatedTimeToConsumeBuffersMs``.
+
+    - ``new_size``: rounded, bytes, announced or not.
+    - ``in_use``: buffers; 0 counts as 1.
+    - ``bytes_per_s``: the gate's throughput; 0 counts as 1.
     """
     return new_size * max(1, in_use) * 1000 // max(1, bytes_per_s)
 
@@ -28,36 +21,16 @@ def time_to_consume_ms(new_size: int, in_use: int, bytes_per_s: int) -> int:
 class BufferDebloater:
     """The debloater of one gate: measures the throughput and sizes the buffers.
 
-    Parameters
-    ----------
-    target_us : int, default 1000000
-        Time to consume what is in flight, microseconds, in whole milliseconds
-        (``taskmanager.network.memory.buffer-debloat.target``).
-    largest : int, default 32768
-        Size of a segment, bytes (``taskmanager.memory.segment-size``).
-    smallest : int, default 256
-        Bytes (``taskmanager.memory.min-segment-size``).
-    threshold_percent : int, default 25
-        Least change that is announced (``....buffer-debloat.threshold-percentages``).
-    samples : int, default 20
-        Of the moving average (``....buffer-debloat.samples``).
-    starting : int, optional
-        Size at the start, bytes; by default the largest, as up to Flink 1.20. Since 2.0 it is
-        1024 (``taskmanager.memory.starting-segment-size``).
+    - ``target_us``: time to consume what is in flight, microseconds, in whole milliseconds
+      (``taskmanager.network.memory.buffer-debloat.target``).
+    - ``largest``: size of a segment, bytes (``taskmanager.memory.segment-size``).
+    - ``threshold_percent``: least change that is announced
+      (``....buffer-debloat.threshold-percentages``).
+    - ``samples``: of the moving average (``....buffer-debloat.samples``).
+    - ``starting``: size at the start, bytes; by default the largest, as up to Flink 1.20. Since 2.0
+      it is 1024 (``taskmanager.memory.starting-segment-size``).
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range, or the sizes are not in order.
-
-    Attributes
-    ----------
-    throughput : int
-        Last measured, bytes/s.
-    announced : int
-        Last announced size, bytes.
-    time_to_consume_ms : int
-        Estimated at the last recalculation, also if nothing was announced.
+    Raises ValueError if a number is out of range, or the sizes are not in order.
 
     Examples
     --------
@@ -74,8 +47,9 @@ class BufferDebloater:
     threshold_percent: int = 25
     samples: int = 20
     starting: int | None = None
-    throughput: int = field(default=0, init=False)
-    announced: int = field(init=False)
+    throughput: int = field(default=0, init=False)  # Last measured, bytes/s
+    announced: int = field(init=False)  # Last announced size, bytes
+    # Estimated at the last recalculation, also if nothing was announced.
     time_to_consume_ms: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -101,22 +75,12 @@ class BufferDebloater:
     def update(self, received_bytes: int, active_us: int, in_use: int) -> int | None:
         """Measure the throughput of a period and size the buffers for it.
 
-        Parameters
-        ----------
-        received_bytes, active_us : int
-            Since the last call, as :func:`throughput` takes them; at least 0.
-        in_use : int
-            Buffers in use now, at least 0.
+        - ``received_bytes``, ``active_us``: since the last call, as :func:`throughput` takes them;
+          at least 0.
+        - ``in_use``: buffers in use now, at least 0.
 
-        Returns
-        -------
-        int or None
-            The size to announce to every channel, bytes; None: keep the last one.
-
-        Raises
-        ------
-        ValueError
-            If a number is negative; nothing has changed then.
+        Returns the size to announce to every channel, bytes; None: keep the last one. Raises
+        ValueError if a number is negative; nothing has changed then.
         """
         if min(received_bytes, active_us, in_use) < 0:
             raise ValueError(
@@ -128,22 +92,11 @@ class BufferDebloater:
     def recalculate(self, bytes_per_s: int, in_use: int) -> int | None:
         """Size the buffers for a throughput measured elsewhere.
 
-        Parameters
-        ----------
-        bytes_per_s : int
-            The gate's throughput, at least 0.
-        in_use : int
-            Buffers in use now, at least 0.
+        - ``bytes_per_s``: the gate's throughput, at least 0.
+        - ``in_use``: buffers in use now, at least 0.
 
-        Returns
-        -------
-        int or None
-            The size to announce to every channel, bytes; None: keep the last one.
-
-        Raises
-        ------
-        ValueError
-            If a number is negative; nothing has changed then.
+        Returns the size to announce to every channel, bytes; None: keep the last one. Raises
+        ValueError if a number is negative; nothing has changed then.
         """
         if min(bytes_per_s, in_use) < 0:
             raise ValueError(f"{bytes_per_s} bytes/s, {in_use} buffers: none may be negative")

@@ -11,10 +11,7 @@ class Delivery(delivery.Delivery):
 
     Parameters are those of :class:`flowcontrol.protocol.commits.delivery.Delivery`.
 
-    Raises
-    ------
-    ValueError
-        If the guarantee is unknown, or a number is out of range.
+    Raises ValueError if the guarantee is unknown, or a number is out of range.
     """
 
     def __init__(
@@ -38,10 +35,7 @@ class Delivery(delivery.Delivery):
     def write(self, now: int, records: int, since: int | None = None) -> None:
         """Take rows, as the rules do.
 
-        Raises
-        ------
-        ValueError
-            If there are less than none, or time runs back.
+        Raises ValueError if there are less than none, or time runs back.
         """
         if records < 0:
             raise ValueError(f"{records} records written at {now}: needs at least 0")
@@ -50,10 +44,8 @@ class Delivery(delivery.Delivery):
     def barrier(self, now: int, checkpoint: int, early: int = 0) -> None:
         """Take the barrier of a checkpoint, as the rules do.
 
-        Raises
-        ------
-        ValueError
-            If a later one has come, more rows are early than have come, or time runs back.
+        Raises ValueError if a later one has come, more rows are early than have come, or time runs
+        back.
         """
         newest = max(self._barriers, default=None)
         if newest is not None and checkpoint <= newest:
@@ -80,36 +72,20 @@ class Delivery(delivery.Delivery):
 
         A subtask that had finished before is not restored: feed nothing.
 
-        Parameters
-        ----------
-        now : int
-            Time at which the sink runs again.
-        checkpoint : int or None
-            The one that is restored; None: from the start, without a checkpoint.
-        in_flight : int, default 0
-            Records that were on the way to this subtask when the job failed: behind all that it
-            has written or dropped, out of sources that had read them.
-        rewinds : bool, default True
-            Whether what came after the checkpoint comes again; False: the source goes on where it
-            was (``replayable: false``), and what was on its way or staged since the checkpoint is
-            lost, whatever the guarantee.
-        early : int, default 0
-            Records before the barrier that the restore brings again beside those that
-            :meth:`barrier` was told of: with at-least-once barriers the tasks before the sink read
-            on too. More than there are count as all.
-        stored : int, default 0
-            Records in flight that an unaligned checkpoint holds, the first ones since it: they come
-            again whether or not a source rewinds.
-        again : int, optional
-            How many of the other records since the checkpoint come again, of a sink behind sources
-            of which some rewind; by default all, or none if ``rewinds`` is False. What comes again
-            was visible in the same share as what does not.
+        - ``checkpoint``: the one that is restored; None: from the start, without a checkpoint.
+        - ``in_flight``: records that were on the way to this subtask when the job failed: behind
+          all that it has written or dropped, out of sources that had read them.
+        - ``rewinds``: whether what came after the checkpoint comes again; False: the source goes on
+          where it was (``replayable: false``), and what was on its way or staged since the
+          checkpoint is lost, whatever the guarantee.
+        - ``stored``: records in flight that an unaligned checkpoint holds, the first ones since it:
+          they come again whether or not a source rewinds.
+        - ``again``: how many of the other records since the checkpoint come again, of a sink behind
+          sources of which some rewind; by default all, or none if ``rewinds`` is False. What comes
+          again was visible in the same share as what does not.
 
-        Raises
-        ------
-        ValueError
-            If time runs back, a number of records is negative, or the checkpoint had no barrier
-            here or is older than one that completed.
+        Raises ValueError if time runs back, a number of records is negative, or the checkpoint had
+        no barrier here or is older than one that completed.
         """
         returning = Returning(
             in_flight, early, stored, 0 if again is None and not rewinds else again

@@ -49,26 +49,17 @@ class WatermarkGenerator:
 
     All times are whole milliseconds.
 
-    Parameters
-    ----------
-    out_of_orderness : int
-        How far behind the latest event another may be, at least 0; 0: ascending times
-        (``forBoundedOutOfOrderness``, ``forMonotonousTimestamps``).
-    punctuated : bool, default False
-        Each event is a watermark, at once; ``out_of_orderness`` counts for nothing then.
-    idle_ms : int, optional
-        Time without events after which it is idle, more than 0 (``withIdleness``); by default
-        never.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
-    Notes
-    -----
     Flink's ``BoundedOutOfOrdernessWatermarks`` and ``WatermarksWithIdleness``. The rules are in
     :mod:`flowcontrol.protocol.event_time.watermarks`.
+
+    - ``out_of_orderness``: how far behind the latest event another may be, at least 0; 0: ascending
+      times (``forBoundedOutOfOrderness``, ``forMonotonousTimestamps``).
+    - ``punctuated``: each event is a watermark, at once; ``out_of_orderness`` counts for nothing
+      then.
+    - ``idle_ms``: time without events after which it is idle, more than 0 (``withIdleness``); by
+      default never.
+
+    Raises ValueError if a number is out of range.
 
     Examples
     --------
@@ -104,43 +95,21 @@ class WatermarkGenerator:
     def event(self, now: int, timestamp: int) -> int | None:
         """Take an event.
 
-        Parameters
-        ----------
-        now : int
-            Time; it does not matter.
-        timestamp : int
-            Event time.
+        ``now``: time; it does not matter.
 
-        Returns
-        -------
-        int or None
-            A watermark, only if punctuated: the event's time, if it is the latest so far.
-
-        Raises
-        ------
-        ValueError
-            If the event time does not fit into 64 bits.
+        Returns a watermark, only if punctuated: the event's time, if it is the latest so far.
+        Raises ValueError if the event time does not fit into 64 bits.
         """
         return self._given(watermarks.on_event(self._state, checked("event time", timestamp)))
 
     def probe(self, now: int) -> int | str | None:
         """Probe it, as Flink does every ``pipeline.auto-watermark-interval``.
 
-        Parameters
-        ----------
-        now : int
-            Time of the clock that idleness follows.
-
-        Returns
-        -------
-        int, "idle" or None
-            A watermark if it is later than the last one; ``"idle"`` at the first probe that finds
-            it idle since the last event.
-
-        Notes
-        -----
         An event after ``"idle"`` starts idleness anew. Those downstream see activity only with the
         next watermark (:attr:`is_idle`), as in Flink.
+
+        Returns a watermark if it is later than the last one; ``"idle"`` at the first probe that
+        finds it idle since the last event.
         """
         was_quiet = self._state.is_quiet
         done = watermarks.on_probe(self._state, now)
@@ -153,22 +122,14 @@ class WatermarkGenerator:
 class SourceAlignment:
     """A group of sources of which none may be too far ahead (``withWatermarkAlignment``).
 
-    Parameters
-    ----------
-    drift : int
-        How far a subtask may be ahead of the last, ms, at least 0.
-
-    Raises
-    ------
-    ValueError
-        If it is negative.
-
-    Notes
-    -----
     Flink's ``SourceCoordinator``. The rules are in
     :mod:`flowcontrol.protocol.event_time.watermarks`; what a subtask reports is
     :func:`~flowcontrol.protocol.event_time.watermarks.report_of`: MAX_TIME if it is idle or
     has finished, and nothing before its first watermark.
+
+    ``drift``: how far a subtask may be ahead of the last, ms, at least 0.
+
+    Raises ValueError if it is negative.
 
     Examples
     --------
@@ -194,22 +155,10 @@ class SourceAlignment:
     def report(self, subtask: Hashable, watermark: int) -> int:
         """Take the report of a subtask, in the place of its last one.
 
-        Parameters
-        ----------
-        subtask : hashable
-            A subtask of a source of the group; it counts from its first report on.
-        watermark : int
-            Ms.
+        ``subtask``: a subtask of a source of the group; it counts from its first report on.
 
-        Returns
-        -------
-        int
-            Watermark that is allowed now, ms: the least report + drift, at most MAX_TIME.
-
-        Raises
-        ------
-        ValueError
-            If the watermark does not fit into 64 bits.
+        Returns watermark that is allowed now, ms: the least report + drift, at most MAX_TIME.
+        Raises ValueError if the watermark does not fit into 64 bits.
         """
         at = checked("watermark", watermark)
         watermarks.note_report(self._sources.setdefault(subtask, AlignedSource()), at)
@@ -219,11 +168,7 @@ class SourceAlignment:
     def is_paused(self, subtask: Hashable, watermark: int) -> bool:
         """Tell whether a subtask with a watermark emits nothing, as the group's last allowed says.
 
-        Parameters
-        ----------
-        subtask : hashable
-            Which one; all have the same limit.
-        watermark : int
-            Its watermark now, ms, which need not be reported yet.
+        - ``subtask``: which one; all have the same limit.
+        - ``watermark``: its watermark now, ms, which need not be reported yet.
         """
         return watermarks.must_pause(watermark, self._allowed) == 1

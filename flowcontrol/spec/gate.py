@@ -42,8 +42,6 @@ def resume_channel(channel: states.InputChannel) -> None:
 def release_channel(gate: Gate, index: int) -> int:
     """Release a channel; return the free exclusive segments given back to the global pool.
 
-    Notes
-    -----
     ``BufferManager.releaseAllBuffers``, section 1.8: floating ones to the gate's pool, then
     the exclusive ones in one batch: one redistribution is due if there were any. Buffers in
     use follow when they are recycled.
@@ -64,15 +62,10 @@ def release_channel(gate: Gate, index: int) -> int:
 class InputChannel:
     """One remote channel of a gate (``RemoteInputChannel`` with its ``BufferManager``).
 
-    Attributes
-    ----------
-    state : InputChannel
-        The state, as the rules see it; read only.
-
-    Notes
-    -----
     The initial credit travels with the partition request, never in an announcement, so
     ``unannounced_credit`` starts at 0 although buffers are available (section 1.2).
+
+    ``state``: the state, as the rules see it; read only.
     """
 
     def __init__(self, network: NetworkBufferPool, pool: LocalBufferPool, credit: int) -> None:
@@ -114,20 +107,10 @@ class InputChannel:
     def on_backlog(self, backlog: int) -> int:
         """Request floating buffers for the sender's backlog (section 1.3).
 
-        Parameters
-        ----------
-        backlog : int
-            Messages waiting at the sender, 0 included.
+        ``backlog``: messages waiting at the sender, 0 included.
 
-        Returns
-        -------
-        int
-            Credit gained; 0 after release.
-
-        Raises
-        ------
-        ValueError
-            If the backlog is negative; nothing has changed then.
+        Returns credit gained; 0 after release. Raises ValueError if the backlog is negative;
+        nothing has changed then.
         """
         if backlog < 0:
             raise ValueError(f"backlog is {backlog}, must not be negative")
@@ -136,10 +119,7 @@ class InputChannel:
     def take(self) -> Buffer | None:
         """Take a buffer for an arriving data message (section 1.4).
 
-        Returns
-        -------
-        Buffer or None
-            None if there is none: the sender sent without credit, or the channel is released.
+        Returns None if there is none: the sender sent without credit, or the channel is released.
         """
         kind = credit_rules.request_buffer(self.state)
         if kind == rows.TAKEN_NONE:
@@ -164,10 +144,7 @@ class InputChannel:
     def on_resumed(self) -> None:
         """Note that consumption resumes (section 1.8).
 
-        Raises
-        ------
-        ValueError
-            If the channel is released.
+        Raises ValueError if the channel is released.
         """
         if self.is_released:
             raise ValueError("a released channel cannot resume")
@@ -193,32 +170,17 @@ class InputChannel:
 class InputGate:
     """All remote inputs of one edge to one subtask (``SingleInputGate``).
 
-    Parameters
-    ----------
-    network : NetworkBufferPool
-        Where the exclusive buffers come from.
-    pool : LocalBufferPool
-        The floating buffers, a local pool of ``network``.
-    initial_credits : sequence of int
-        Exclusive buffers of each channel; 0 is allowed.
-
-    Attributes
-    ----------
-    channels : tuple of InputChannel
-        In the order of ``initial_credits``.
-
-    Raises
-    ------
-    ValueError
-        If a credit is negative, or the pool is of another network pool or destroyed.
-    InsufficientBuffersError
-        If the exclusive buffers are promised to others, or all out (where Flink waits for
-        30 s and then fails).  What was taken is given back.
-
-    Notes
-    -----
     ``SingleInputGate.setupChannels``: one segment is reserved in the floating pool first, so
     that the gate always makes progress (FLINK-24035), then each channel takes its own.
+
+    - ``network``: where the exclusive buffers come from.
+    - ``pool``: the floating buffers, a local pool of ``network``.
+    - ``initial_credits``: exclusive buffers of each channel; 0 is allowed.
+    - ``channels``: in the order of ``initial_credits``.
+
+    Raises ValueError if a credit is negative, or the pool is of another network pool or destroyed.
+    Raises InsufficientBuffersError if the exclusive buffers are promised to others, or all out
+    (where Flink waits for 30 s and then fails).  What was taken is given back.
     """
 
     def __init__(

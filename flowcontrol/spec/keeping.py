@@ -28,14 +28,8 @@ from flowcontrol.state.windows import (
 def new_windows(settings: WindowSettings, capacity: int, table: Row | None = None) -> Windows:
     """Return an operator without windows.
 
-    Parameters
-    ----------
-    settings : WindowSettings
-        What it does.
-    capacity : int
-        Windows that it can keep at once, at least 1.
-    table : Row, optional
-        Values of the further columns; needed where there are such.
+    - ``capacity``: windows that it can keep at once, at least 1.
+    - ``table``: values of the further columns; needed where there are such.
     """
     entries = [WindowEntry() for _ in range(capacity)]
     return Windows(

@@ -11,10 +11,7 @@ def checkpoint_plan(
 ) -> dict[int, list[int]]:
     """Return the tasks to trigger, as the rules do.
 
-    Raises
-    ------
-    ValueError
-        If a parallelism, subtask, vertex or kind of edge is out of range.
+    Raises ValueError if a parallelism, subtask, vertex or kind of edge is out of range.
 
     Examples
     --------

@@ -16,12 +16,8 @@ from flowcontrol.state.rows import UNLIMITED, Gate, Row, fifo, fifo_values, refi
 class Buffer:
     """A buffer in use: the right to one segment until it is recycled.
 
-    Parameters
-    ----------
-    recycle : callable
-        What gives the segment back; called once.
-    is_exclusive : bool, default False
-        Owned by a channel, not drawn from a local pool.
+    - ``recycle``: what gives the segment back; called once.
+    - ``is_exclusive``: owned by a channel, not drawn from a local pool.
     """
 
     __slots__ = ("_recycle", "is_exclusive")
@@ -33,10 +29,7 @@ class Buffer:
     def recycle(self) -> None:
         """Give the segment back to where it came from.
 
-        Raises
-        ------
-        ValueError
-            If it was recycled before; nothing has changed then.
+        Raises ValueError if it was recycled before; nothing has changed then.
         """
         if self._recycle is None:
             raise ValueError("the buffer was recycled before")
@@ -58,21 +51,13 @@ class LocalBufferPool(pools.LocalBufferPool):
 
     Made by :meth:`NetworkBufferPool.create_local_pool`.
 
-    Attributes
-    ----------
-    state : LocalPool
-        The state, as the rules see it; read only.
-    channels : list of InputChannel
-        Those that draw floating buffers from here.
-    waiting : list of int
-        First-in-first-out row of the channels that wait.
-    counts : list of int, shape (subpartitions,)
-        Buffers in use by each subpartition.
-
-    Notes
-    -----
     ``LocalBufferPool`` (reference section 4). The listeners of Flink's pool are the channels
     that wait; they belong to the pool, so that several gates may share one.
+
+    - ``state``: the state, as the rules see it; read only.
+    - ``channels``: those that draw floating buffers from here.
+    - ``waiting``: first-in-first-out row of the channels that wait.
+    - ``counts`` (shape (subpartitions,)): buffers in use by each subpartition.
     """
 
     network: NetworkBufferPool
@@ -114,15 +99,9 @@ class LocalBufferPool(pools.LocalBufferPool):
     def request(self, subpartition: int | None = None) -> Buffer | None:
         """Take a buffer, or None when none can be had (or the pool is destroyed).
 
-        Parameters
-        ----------
-        subpartition : int, optional
-            Whose quota counts it; the quota is soft, it refuses nothing.
+        ``subpartition``: whose quota counts it; the quota is soft, it refuses nothing.
 
-        Raises
-        ------
-        ValueError
-            If there is no such subpartition.
+        Raises ValueError if there is no such subpartition.
         """
         if subpartition is not None and not 0 <= subpartition < len(self.counts):
             raise ValueError(f"subpartition {subpartition} of {len(self.counts)} does not exist")
@@ -135,10 +114,8 @@ class LocalBufferPool(pools.LocalBufferPool):
     def reserve(self, buffers: int) -> bool:
         """Request segments until the pool has ``buffers`` of them; False if none are left.
 
-        Raises
-        ------
-        ValueError
-            If it is negative or more than the pool's minimum, or the pool is destroyed.
+        Raises ValueError if it is negative or more than the pool's minimum, or the pool is
+        destroyed.
         """
         if not 0 <= buffers <= self.required:
             raise ValueError(f"{buffers} reserved of {self.required} required")
@@ -149,10 +126,7 @@ class LocalBufferPool(pools.LocalBufferPool):
     def resize(self, size: int) -> None:
         """Set the quota, as the rules do.
 
-        Raises
-        ------
-        ValueError
-            If ``size`` is below the minimum.
+        Raises ValueError if ``size`` is below the minimum.
         """
         if size < self.required:
             raise ValueError(f"size {size} is below the {self.required} required")
@@ -189,10 +163,7 @@ class NetworkBufferPool(pools.NetworkBufferPool):
 
     Parameters are those of :class:`flowcontrol.protocol.network.pools.NetworkBufferPool`.
 
-    Raises
-    ------
-    ValueError
-        If a number is below 1.
+    Raises ValueError if a number is below 1.
     """
 
     def __init__(self, total_buffers: int, buffer_bytes: int = 32768) -> None:
@@ -211,25 +182,14 @@ class NetworkBufferPool(pools.NetworkBufferPool):
     ) -> LocalBufferPool:
         """Create a local pool and share the excess out anew.
 
-        Parameters
-        ----------
-        required : int, default 1
-            Minimum, at least 1 buffer.
-        maximum : int, optional
-            Largest quota, at least ``required``; None is no maximum.
-        max_overdraft : int, default 0
-            Most buffers above the quota (``max-overdraft-buffers-per-gate``).
-        subpartitions : int, default 0
-            How many have a quota; 0 for an input gate.
-        max_buffers_per_channel : int, optional
-            Quota of a subpartition, at least 1; None is no quota.
+        - ``required``: minimum, at least 1 buffer.
+        - ``maximum``: largest quota, at least ``required``; None is no maximum.
+        - ``max_overdraft``: most buffers above the quota (``max-overdraft-buffers-per-gate``).
+        - ``subpartitions``: how many have a quota; 0 for an input gate.
+        - ``max_buffers_per_channel``: quota of a subpartition, at least 1; None is no quota.
 
-        Raises
-        ------
-        ValueError
-            If a number is outside its range.
-        InsufficientBuffersError
-            If ``required`` is more than is not yet promised.
+        Raises ValueError if a number is outside its range. Raises InsufficientBuffersError if
+        ``required`` is more than is not yet promised.
         """
         if required < 1 or (maximum is not None and maximum < required):
             raise ValueError(f"required {required}, maximum {maximum}: 1 <= required <= maximum")
@@ -249,17 +209,9 @@ class NetworkBufferPool(pools.NetworkBufferPool):
     def take_exclusive(self, buffers: int) -> list[Segment] | None:
         """Take exclusive segments; the other pools shrink to make room for them.
 
-        Returns
-        -------
-        list of Segment or None
-            None if they exist on paper but are all in use; the quotas are then as before.
-
-        Raises
-        ------
-        ValueError
-            If ``buffers`` is below 1.
-        InsufficientBuffersError
-            If more than is not yet promised.
+        Returns None if they exist on paper but are all in use; the quotas are then as before.
+        Raises ValueError if ``buffers`` is below 1. Raises InsufficientBuffersError if more than is
+        not yet promised.
         """
         if buffers < 1:
             raise ValueError(f"{buffers} exclusive buffers: at least 1")
@@ -270,11 +222,8 @@ class NetworkBufferPool(pools.NetworkBufferPool):
     def return_exclusive(self, segments: Sequence[Segment]) -> None:
         """Give exclusive segments back in one batch, hence with one redistribution.
 
-        Raises
-        ------
-        ValueError
-            If one is not of this pool, was returned before, or is listed twice; nothing
-            has changed then.
+        Raises ValueError if one is not of this pool, was returned before, or is listed twice;
+        nothing has changed then.
         """
         if len(set(segments)) < len(segments) or any(s.owner is not self for s in segments):
             raise ValueError("a segment was returned before, or is not of this pool")

@@ -16,8 +16,6 @@ from flowcontrol.spec.restarts import restored_us
 def task_failure_seen_us(failed_us: int, latency_us: int = 0) -> int:
     """When the JobMaster learns of a task that failed by itself: a message later.
 
-    Notes
-    -----
     ``updateTaskExecutionState``. A broken data connection is seen like this by its receiver.
     """
     return failed_us + latency_us
@@ -26,14 +24,7 @@ def task_failure_seen_us(failed_us: int, latency_us: int = 0) -> int:
 def cancelled_us(detected_us: int, cancel_us: Iterable[int], latency_us: int = 0) -> int:
     """When the last task is cancelled: the message there, what it has in hand, the answer.
 
-    Parameters
-    ----------
-    detected_us : int
-        When the JobMaster began to cancel.
-    cancel_us : iterable of int
-        Of each task that still runs: what it takes to stop. None left: at once.
-    latency_us : int, default 0
-        Of a message.
+    ``cancel_us``: of each task that still runs: what it takes to stop. None left: at once.
     """
     longest = max(cancel_us, default=None)
     return detected_us if longest is None else detected_us + 2 * latency_us + longest
@@ -42,8 +33,6 @@ def cancelled_us(detected_us: int, cancel_us: Iterable[int], latency_us: int = 0
 def restart_us(detected_us: int, delay_us: int, cancelled: int) -> int:
     """When the restart begins: the delay is over and all tasks are cancelled.
 
-    Notes
-    -----
     ``DefaultScheduler.restartTasksWithDelay``: the delay counts from the failure's report and
     runs while tasks are being cancelled.
     """
@@ -52,26 +41,15 @@ def restart_us(detected_us: int, delay_us: int, cancelled: int) -> int:
 
 @dataclass(frozen=True)
 class Recovery:
-    """The moments of a recovery, microseconds since the start of the run, in their order.
+    """The moments of a recovery, microseconds since the start of the run, in their order."""
 
-    Attributes
-    ----------
-    failed_us, detected_us, cancelled_us : int
-        The failure, its report at the JobMaster, the last task's end.
-    restarted_us : int
-        The delay is over: slots are asked for.
-    deployed_us : int
-        All tasks of the region are deployed and begin to restore.
-    running_us : int
-        The last task runs.
-    """
-
+    # The failure, its report at the JobMaster, the last task's end.
     failed_us: int
     detected_us: int
     cancelled_us: int
-    restarted_us: int
-    deployed_us: int
-    running_us: int
+    restarted_us: int  # The delay is over: slots are asked for
+    deployed_us: int  # All tasks of the region are deployed and begin to restore
+    running_us: int  # The last task runs
 
     @property
     def downtime_us(self) -> int:
@@ -93,27 +71,13 @@ def recover(
 ) -> Recovery:
     """Put the steps of a recovery together.
 
-    Parameters
-    ----------
-    failed_us, detected_us : int
-        Microseconds; the second by one of the functions of detection.
-    delay_us : int
-        Of the restart strategy.
-    cancel_us : iterable of int
-        As :func:`cancelled_us` takes it.
-    latency_us : int, default 0
-        Of a message.
-    slots_us, deployment_us : int, default 0
-        Until all slots are there; from then until all tasks are deployed.
-    restores : iterable of mapping
-        For each task manager what :func:`restored_us` takes.
-    restore_bytes_per_s : int or Fraction, default 1
-        Of one task manager.
+    - ``failed_us``, ``detected_us``: microseconds; the second by one of the functions of detection.
+    - ``cancel_us``: as :func:`cancelled_us` takes it.
+    - ``slots_us``, ``deployment_us``: until all slots are there; from then until all tasks are
+      deployed.
+    - ``restores``: for each task manager what :func:`restored_us` takes.
 
-    Raises
-    ------
-    ValueError
-        If it is detected before it happened, or as :func:`restored_us`.
+    Raises ValueError if it is detected before it happened, or as :func:`restored_us`.
     """
     if detected_us < failed_us:
         raise ValueError(f"detected at {detected_us} us: needs the failure, {failed_us}, or later")
@@ -132,15 +96,6 @@ def recover(
 def age_bounds_us(duration_us: int, period_us: int) -> tuple[int, Fraction, int]:
     """Age of the latest completed checkpoint at a failure: least, mean and largest, microseconds.
 
-    Parameters
-    ----------
-    duration_us : int
-        From trigger to completion.
-    period_us : int
-        From one trigger to the next.
-
-    Notes
-    -----
     The age counts from when the barrier left the source. Right after a completion it is the
     duration, right before the next one a period more.
     """
@@ -150,13 +105,10 @@ def age_bounds_us(duration_us: int, period_us: int) -> tuple[int, Fraction, int]
 def records_reprocessed(age_us: int, arrival: Fraction | int, capacity: Fraction | int) -> Fraction:
     """Records that are processed again: what the source emitted since the checkpoint.
 
-    Parameters
-    ----------
-    age_us : int
-        From when the restored checkpoint's barrier left the source until the source stopped,
-        microseconds: at the failure if it failed, else when it was cancelled.
-    arrival, capacity : Fraction or int
-        Rates of the input and of the job, records/s; it emitted at the lower one.
+    - ``age_us``: from when the restored checkpoint's barrier left the source until the source
+      stopped, microseconds: at the failure if it failed, else when it was cancelled.
+    - ``arrival``, ``capacity``: rates of the input and of the job, records/s; it emitted at the
+      lower one.
     """
     return Fraction(min(arrival, capacity)) * age_us / MICROSECONDS
 
@@ -166,16 +118,8 @@ def backlog_at_restart(
 ) -> Fraction:
     """Records to do when the job runs again, microseconds and records.
 
-    Parameters
-    ----------
-    lag : int or Fraction
-        Records that waited at the source when it stopped.
-    reprocessed : int or Fraction
-        Records that are processed again.
-    arrival : int or Fraction
-        Records/s that came while it was down.
-    downtime_us : int
-        From when the source stopped until the job runs, microseconds.
+    - ``lag``: records that waited at the source when it stopped.
+    - ``downtime_us``: from when the source stopped until the job runs, microseconds.
     """
     return Fraction(lag) + Fraction(reprocessed) + Fraction(arrival) * downtime_us / MICROSECONDS
 
@@ -188,24 +132,10 @@ def catch_up_us(
 ) -> int | None:
     """Time until only the backlog of before the failure is left, microseconds, rounded up.
 
-    Parameters
-    ----------
-    backlog : int or Fraction
-        Records to do at the restart.
-    capacity, arrival : int or Fraction
-        Records/s that the job can do, and that come.
-    lag : int or Fraction, default 0
-        Backlog at which it has caught up; 0: all is worked off.
+    ``lag``: backlog at which it has caught up; 0: all is worked off.
 
-    Returns
-    -------
-    int or None
-        None: never, since the job can do no more than what comes. 0 if nothing is to be made up.
-
-    Raises
-    ------
-    ValueError
-        If a number is negative.
+    None: never, since the job can do no more than what comes. 0 if nothing is to be made up. Raises
+    ValueError if a number is negative.
     """
     if min(backlog, capacity, arrival, lag) < 0:
         raise ValueError(

@@ -12,10 +12,7 @@ def pipelined_regions(
 ) -> dict[Hashable, frozenset[Hashable]]:
     """Return the region of each task, as the rules do.
 
-    Raises
-    ------
-    ValueError
-        If the kind of an edge is none of the two.
+    Raises ValueError if the kind of an edge is none of the two.
     """
     return recovery.pipelined_regions(_checked(edges), tasks)
 
@@ -25,10 +22,7 @@ def failover_tasks(
 ) -> set[Hashable]:
     """Return the tasks that restart when one fails, as the rules do.
 
-    Raises
-    ------
-    ValueError
-        If the kind of an edge is none of the two.
+    Raises ValueError if the kind of an edge is none of the two.
     """
     return recovery.failover_tasks(_checked(edges), failed, lost)
 
@@ -38,10 +32,7 @@ def silent_death_seen_us(
 ) -> int:
     """Return when a process that answers no more is given up, as the rules do.
 
-    Raises
-    ------
-    ValueError
-        If a time is out of range.
+    Raises ValueError if a time is out of range.
     """
     _check_heartbeats(failed_us, interval_us, first_us)
     if timeout_us < interval_us:
@@ -56,10 +47,7 @@ def refused_death_seen_us(
 ) -> int:
     """Return when a process whose host refuses connections is given up, as the rules do.
 
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
+    Raises ValueError if a number is out of range.
     """
     _check_heartbeats(failed_us, interval_us, first_us)
     if threshold < 1:
@@ -72,10 +60,7 @@ def restored_us(
 ) -> dict[Hashable, tuple[int, int]]:
     """Return when tasks have read what they restore, as the rules do.
 
-    Raises
-    ------
-    ValueError
-        If the bandwidth is not above 0, or a size negative.
+    Raises ValueError if the bandwidth is not above 0, or a size negative.
     """
     if bytes_per_s <= 0:
         raise ValueError(f"restore bandwidth is {bytes_per_s} bytes/s: needs more than 0")

@@ -23,26 +23,11 @@ def partition_spec(
 ) -> tuple[int, int | None]:
     """Smallest and largest pool of a result partition of a kind.
 
-    Parameters
-    ----------
-    subpartitions : int
-        Consumers, at least 1.
-    kind : str, default "pipelined_bounded"
-        One of :data:`PARTITION_KINDS`.
-    exclusive : int, default 2
-        ``taskmanager.network.memory.buffers-per-channel``.
-    floating : int, default 8
-        ``taskmanager.network.memory.floating-buffers-per-gate``.
+    - ``subpartitions``: consumers, at least 1.
+    - ``kind``: one of :data:`PARTITION_KINDS`.
 
-    Returns
-    -------
-    tuple
-        Minimum and maximum in buffers; None is no maximum.
-
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, ``subpartitions`` is below 1 or another number negative.
+    Returns minimum and maximum in buffers; None is no maximum. Raises ValueError if the kind is
+    unknown, ``subpartitions`` is below 1 or another number negative.
     """
     if kind not in PARTITION_KINDS:
         known = ", ".join(PARTITION_KINDS)
@@ -59,28 +44,13 @@ def gate_spec(
 ) -> tuple[int, int, int]:
     """Floating pool and exclusive buffers of an input gate.
 
-    Parameters
-    ----------
-    channels : int
-        Input channels, at least 1.
-    exclusive : int, default 2
-        ``taskmanager.network.memory.buffers-per-channel``.
-    floating : int, default 8
-        ``taskmanager.network.memory.floating-buffers-per-gate``.
-    threshold : int, optional
-        ``taskmanager.network.memory.read-buffer.required-per-gate.max``, at least 1; None
-        (pipelined and hybrid edges) is not a limit.
+    - ``channels``: input channels, at least 1.
+    - ``threshold``: ``taskmanager.network.memory.read-buffer.required-per-gate.max``, at least 1;
+      None (pipelined and hybrid edges) is not a limit.
 
-    Returns
-    -------
-    tuple of int
-        Minimum and maximum of the floating pool, exclusive buffers per channel.
-
-    Raises
-    ------
-    ValueError
-        If ``channels`` or ``threshold`` is below 1, another number is negative, or the
-        floating pool's minimum would exceed its maximum (0 floating buffers).
+    Returns minimum and maximum of the floating pool, exclusive buffers per channel. Raises
+    ValueError if ``channels`` or ``threshold`` is below 1, another number is negative, or the
+    floating pool's minimum would exceed its maximum (0 floating buffers).
     """
     _check(channels=channels - 1, exclusive=exclusive, floating=floating)
     if threshold is not None:
@@ -98,15 +68,10 @@ def gate_spec(
 def key_group_range(subtask: int, parallelism: int, max_parallelism: int) -> tuple[int, int]:
     """Return the first and last key group of a subtask, both included.
 
-    Raises
-    ------
-    ValueError
-        If ``parallelism`` is below 1 or above ``max_parallelism``, or there is no such
-        subtask.
-
-    Notes
-    -----
     ``KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex``.
+
+    Raises ValueError if ``parallelism`` is below 1 or above ``max_parallelism``, or there is no
+    such subtask.
     """
     check_parallelism(parallelism, max_parallelism)
     if not 0 <= subtask < parallelism:

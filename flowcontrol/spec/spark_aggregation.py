@@ -67,13 +67,9 @@ def restart(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> No
 def late_watermark(query: QueryWatermark, is_multiple: int) -> int:
     """Watermark by which the running batch drops rows, ms.
 
-    Parameters
-    ----------
-    query : QueryWatermark
-        Before :func:`end_batch`.
-    is_multiple : int
-        1: the previous batch's, so that what one aggregation evicts is not late for the next one;
-        0: the batch's own (``spark.sql.streaming.statefulOperator.allowMultiple`` is false).
+    ``is_multiple``: 1: the previous batch's, so that what one aggregation evicts is not late for
+    the next one; 0: the batch's own (``spark.sql.streaming.statefulOperator.allowMultiple`` is
+    false).
     """
     return query.used if is_multiple == 1 else query.current
 
@@ -82,36 +78,25 @@ def late_watermark(query: QueryWatermark, is_multiple: int) -> int:
 class SparkAggregation:
     """Count rows per window, and key, as ``withWatermark(...).groupBy(window(...))`` does.
 
-    Parameters
-    ----------
-    delay : int, sequence of int or None
-        How far the watermark stays behind the latest event time, ms: of each input, or one for
-        all. Each input has a ``withWatermark`` of its own. None: no watermark.
-    window : tuple
-        ``("tumbling", size[, offset])``, ``("sliding", size, slide[, offset])`` or
-        ``("session", gap)``, all ms; a gap may be a function of the key.
-    mode : str, default "append"
-        ``"append"``, ``"update"`` or ``"complete"``.
-    policy : str, default "min"
-        Which input's watermark is the query's, ``"min"`` or ``"max"``
-        (``spark.sql.streaming.multipleWatermarkPolicy``).
-    no_data_batches : bool, default True
-        Whether a batch follows without data when the watermark has moved
-        (``spark.sql.streaming.noDataMicroBatches.enabled``).
-    multiple : bool, default True
-        Whether rows are late by the watermark of the batch before
-        (``spark.sql.streaming.statefulOperator.allowMultiple``); otherwise by the batch's own.
-
-    Raises
-    ------
-    ValueError
-        If Spark refuses the query: append without a watermark, sessions in update mode, a negative
-        delay, a window without a length, a slide above the size, an offset of a slide or more.
-
-    Notes
-    -----
     Source: Spark 4.2, section 7 of checkpoints-and-time. Spark's session windows need a key
     column; rows without a key are those of one null key there.
+
+    - ``delay`` (sequence of int or None): how far the watermark stays behind the latest event time,
+      ms: of each input, or one for all. Each input has a ``withWatermark`` of its own. None: no
+      watermark.
+    - ``window``: ``("tumbling", size[, offset])``, ``("sliding", size, slide[, offset])`` or
+      ``("session", gap)``, all ms; a gap may be a function of the key.
+    - ``mode``: ``"append"``, ``"update"`` or ``"complete"``.
+    - ``policy``: which input's watermark is the query's, ``"min"`` or ``"max"``
+      (``spark.sql.streaming.multipleWatermarkPolicy``).
+    - ``no_data_batches``: whether a batch follows without data when the watermark has moved
+      (``spark.sql.streaming.noDataMicroBatches.enabled``).
+    - ``multiple``: whether rows are late by the watermark of the batch before
+      (``spark.sql.streaming.statefulOperator.allowMultiple``); otherwise by the batch's own.
+
+    Raises ValueError if Spark refuses the query: append without a watermark, sessions in update
+    mode, a negative delay, a window without a length, a slide above the size, an offset of a slide
+    or more.
 
     Examples
     --------
@@ -183,21 +168,12 @@ class SparkAggregation:
     def batch(self, *rows_per_input: Iterable[int | Row]) -> list[Group]:
         """Run a micro-batch.
 
-        Parameters
-        ----------
-        *rows_per_input : iterables of int or (int, key)
-            Rows of each input: event time, ms, and key. None or empty ones: a batch without data.
+        ``rows_per_input``: rows of each input: event time, ms, and key. None or empty ones: a batch
+        without data.
 
-        Returns
-        -------
-        list of Group
-            Start, end, key or None, and number of rows, in the order of the windows' ends.
-
-        Raises
-        ------
-        ValueError
-            If the number of inputs is not that of before or something is not a row. Nothing has
-            changed then.
+        Returns start, end, key or None, and number of rows, in the order of the windows' ends.
+        Raises ValueError if the number of inputs is not that of before or something is not a row.
+        Nothing has changed then.
         """
         inputs = rows_of([list(rows) for rows in rows_per_input], self._inputs)
         gaps = [[0 if self._gap is None else self._gap(key) for _, key in rows] for rows in inputs]
@@ -262,11 +238,6 @@ class MicroBatches:
     A trigger is a call. ``Trigger.Once`` is one :meth:`trigger`, ``AvailableNow`` is
     :meth:`run_available`; the default trigger calls :meth:`trigger` again and again.
 
-    Parameters
-    ----------
-    query : SparkAggregation
-        The query.
-
     Examples
     --------
     >>> batches = MicroBatches(SparkAggregation(0, ("tumbling", 10)))
@@ -280,17 +251,11 @@ class MicroBatches:
     def trigger(self, *rows_per_input: Rows) -> MicroBatch | None:
         """Run the batch of a trigger, if there is one.
 
-        Parameters
-        ----------
-        *rows_per_input : iterables of int or (int, key)
-            Rows that came. No arguments: nothing came, and a batch runs only to put out and to
-            evict what the watermark has passed. Empty ones: data came, and it has no rows (an
-            empty file).
+        ``rows_per_input``: rows that came. No arguments: nothing came, and a batch runs only to put
+        out and to evict what the watermark has passed. Empty ones: data came, and it has no rows
+        (an empty file).
 
-        Returns
-        -------
-        MicroBatch or None
-            None: the trigger ran no batch.
+        None: the trigger ran no batch.
         """
         if not rows_per_input and not self.query.needs_no_data_batch:
             return None
@@ -303,10 +268,7 @@ class MicroBatches:
     def run_available(self, batches: Iterable[Sequence[Rows]]) -> list[MicroBatch]:
         """Run what is there, and then as many batches without data as it takes (AvailableNow).
 
-        Parameters
-        ----------
-        batches : iterable of sequences
-            Rows of each input, for each batch.
+        ``batches``: rows of each input, for each batch.
         """
         done = [self.trigger(*rows_per_input) for rows_per_input in batches]
         while (without_data := self.trigger()) is not None:

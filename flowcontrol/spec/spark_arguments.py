@@ -32,19 +32,10 @@ _FORMS = {
 def whole(what: str, value: Any, least: int = -LONGEST) -> int:
     """Return a number of milliseconds that Spark can count.
 
-    Parameters
-    ----------
-    what : str
-        Its name, for the error.
-    value : int
-        Milliseconds; a whole number of any type.
-    least : int
-        The smallest that is taken.
+    ``value``: milliseconds; a whole number of any type.
 
-    Raises
-    ------
-    ValueError
-        If it is not a whole number, below the least or beyond what 64 bits of microseconds hold.
+    Raises ValueError if it is not a whole number, below the least or beyond what 64 bits of
+    microseconds hold.
     """
     try:
         number = operator.index(value)
@@ -60,10 +51,7 @@ def whole(what: str, value: Any, least: int = -LONGEST) -> int:
 def choice(what: str, value: Any, choices: dict[str, int]) -> int:
     """Return the number of a name.
 
-    Raises
-    ------
-    ValueError
-        If there is no such name.
+    Raises ValueError if there is no such name.
     """
     if value not in choices:
         raise ValueError(f"{what} is {value!r}: needs one of {', '.join(choices)}")
@@ -73,10 +61,7 @@ def choice(what: str, value: Any, choices: dict[str, int]) -> int:
 def delays_of(delay: Any) -> tuple[int, ...] | None:
     """Return the delay of each input, or the one of all; None without a watermark.
 
-    Raises
-    ------
-    ValueError
-        If there is none, or one is negative.
+    Raises ValueError if there is none, or one is negative.
     """
     if delay is None:
         return None
@@ -90,10 +75,7 @@ def delays_of(delay: Any) -> tuple[int, ...] | None:
 def settings_of(window: Any) -> WindowSettings:
     """Return what the rules of windows are told of an aggregation's; a session's gap is not in it.
 
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or Spark refuses a number.
+    Raises ValueError if the kind is unknown, or Spark refuses a number.
     """
     if not isinstance(window, Sequence) or isinstance(window, str) or not window:
         raise ValueError(f"window is {window!r}: needs {', '.join(_FORMS.values())}")
@@ -123,17 +105,10 @@ def settings_of(window: Any) -> WindowSettings:
 def rows_of(given: Sequence[Any], inputs: int | None) -> list[list[Row]]:
     """Return the rows of each input as pairs of event time and key.
 
-    Parameters
-    ----------
-    given : sequence of iterables
-        Rows of each input: a time, or a pair of time and key. Nothing at all: no rows.
-    inputs : int or None
-        How many inputs the query has; None: not known so far.
+    - ``given``: rows of each input: a time, or a pair of time and key. Nothing at all: no rows.
+    - ``inputs``: how many inputs the query has; None: not known so far.
 
-    Raises
-    ------
-    ValueError
-        If there are fewer or more inputs, or something is not a row.
+    Raises ValueError if there are fewer or more inputs, or something is not a row.
     """
     if given and inputs is not None and len(given) != inputs:
         raise ValueError(f"rows of {len(given)} inputs: the query has {inputs}")

@@ -44,23 +44,9 @@ def on_split_watermark(
 ) -> int:
     """Take the watermark of a split, which is active by that, later or not.
 
-    Parameters
-    ----------
-    output : WatermarkOutput
-        Of the source.
-    splits : sequence of Split
-        Its splits.
-    index : int
-        Which one.
-    watermark : int
-        Its watermark, ms.
-    is_deferred : int
-        1: only the next probe (:func:`combine`) gives it out, as of a periodic generator.
-
-    Returns
-    -------
-    int
-        What is given out.
+    - ``watermark``: its watermark, ms.
+    - ``is_deferred``: 1: only the next probe (:func:`combine`) gives it out, as of a periodic
+      generator.
     """
     split = splits[index]
     split.is_idle = 0
@@ -105,8 +91,6 @@ class SplitWatermarks:
     that was idle is active with its next watermark; downstream hear ``"active"`` with the next
     watermark of the source.
 
-    Notes
-    -----
     Flink's ``WatermarkOutputMultiplexer``.
 
     Examples
@@ -138,10 +122,7 @@ class SplitWatermarks:
     def add(self, id: Hashable) -> None:
         """Take a new split, which holds the source back until it has a watermark or is idle.
 
-        Raises
-        ------
-        ValueError
-            If there is one with this id.
+        Raises ValueError if there is one with this id.
         """
         if id in self._places:
             raise ValueError(f"split {id!r} is there already: remove it first")
@@ -163,24 +144,9 @@ class SplitWatermarks:
     def update(self, id: Hashable, watermark: int, deferred: bool = False) -> list[Output]:
         """Take the watermark of a split.
 
-        Parameters
-        ----------
-        id : hashable
-            A split.
-        watermark : int
-            Ms; one that is not later than its last makes it active and no more.
-        deferred : bool, default False
-            Only the next probe gives out what follows, as of periodic generators.
+        ``watermark``: ms; one that is not later than its last makes it active and no more.
 
-        Returns
-        -------
-        list of int or str
-            What was given out.
-
-        Raises
-        ------
-        ValueError
-            If there is no such split, or the watermark does not fit into 64 bits.
+        Raises ValueError if there is no such split, or the watermark does not fit into 64 bits.
         """
         args = self._splits, self._place(id), checked("watermark", watermark), int(deferred)
         return listed(on_split_watermark(self._output, *args), self._output)
@@ -188,10 +154,7 @@ class SplitWatermarks:
     def idle(self, id: Hashable) -> list[Output]:
         """Take the idleness of a split; return what was given out: the source may be idle by that.
 
-        Raises
-        ------
-        ValueError
-            If there is no such split.
+        Raises ValueError if there is no such split.
         """
         place = self._place(id)
         return listed(on_split_idle(self._output, self._splits, place), self._output)

@@ -13,10 +13,7 @@ from flowcontrol.protocol.service import ratio_of
 class StateSize(snapshots.StateSize):
     """Sizes of one subtask's state, as a scenario states them.
 
-    Raises
-    ------
-    ValueError
-        If a size is negative or the share is not from 0 to 1.
+    Raises ValueError if a size is negative or the share is not from 0 to 1.
 
     Examples
     --------

@@ -11,10 +11,7 @@ class RestartStrategy(strategies.RestartStrategy):
 
     Parameters are those of :class:`flowcontrol.protocol.restarts.strategies.RestartStrategy`.
 
-    Raises
-    ------
-    ValueError
-        If the kind is unknown, or Flink refuses a number.
+    Raises ValueError if the kind is unknown, or Flink refuses a number.
     """
 
     def __post_init__(self) -> None:

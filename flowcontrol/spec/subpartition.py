@@ -26,8 +26,6 @@ EVENT_KINDS = {kind.name: kind for kind in queues.KINDS[queues.END_OF_PARTITION 
 def should_notify_on_add(finished: int, flush_pending: int, is_blocked: int, is_finish: int) -> int:
     """Tell whether adding an element notifies the reader: 1 if so.
 
-    Notes
-    -----
     ``PipelinedSubpartition.add``, section 2.5: when the finished count has just become
     exactly 1 and no flush is pending and nothing blocked; the end always notifies.
     """
@@ -90,10 +88,8 @@ class BufferHandle:
     def append(self, nbytes: int) -> None:
         """Write more bytes; nobody is notified.
 
-        Raises
-        ------
-        ValueError
-            If the buffer is closed or no longer the last one, or ``nbytes`` is negative.
+        Raises ValueError if the buffer is closed or no longer the last one, or ``nbytes`` is
+        negative.
         """
         if self.is_finished or nbytes < 0 or not self._owner.is_tail(self):
             raise ValueError(f"{nbytes} bytes into a buffer that is closed, or a negative number")
@@ -110,28 +106,15 @@ class BufferHandle:
 class Subpartition:
     """A sender's queue for one channel.
 
-    Parameters
-    ----------
-    initial_credit : int, default 2
-        Exclusive buffers of the receiver's channel, at least 0.
+    - ``initial_credit``: exclusive buffers of the receiver's channel, at least 0.
+    - ``state``: what the rules work on.
+    - ``queue``: finished buffers, and events.
+    - ``notifications``, ``priority_notifications``: how often the reader was told of data, and of a
+      priority event.
+    - ``total_buffers``, ``total_bytes``: buffers and events ever added; bytes ever polled.
+    - ``listener``: called at every notification of either kind.
 
-    Attributes
-    ----------
-    state : states.Subpartition
-        What the rules work on.
-    queue : Queue of states.Message
-        Finished buffers, and events.
-    notifications, priority_notifications : int
-        How often the reader was told of data, and of a priority event.
-    total_buffers, total_bytes : int
-        Buffers and events ever added; bytes ever polled.
-    listener : callable, optional
-        Called at every notification of either kind.
-
-    Raises
-    ------
-    ValueError
-        If ``initial_credit`` is negative.
+    Raises ValueError if ``initial_credit`` is negative.
     """
 
     def __init__(self, initial_credit: int = 2) -> None:
@@ -184,10 +167,7 @@ class Subpartition:
     def is_available(self, credit: int = 0) -> bool:
         """Tell whether a reader with so much credit would be served.
 
-        Raises
-        ------
-        ValueError
-            If ``credit`` is negative.
+        Raises ValueError if ``credit`` is negative.
         """
         if credit < 0:
             raise ValueError(f"credit is {credit}, must not be negative")
@@ -200,17 +180,11 @@ class Subpartition:
     def add_buffer(self, nbytes: int, is_finished: bool = False) -> BufferHandle:
         """Queue a data buffer.
 
-        Parameters
-        ----------
-        nbytes : int
-            Bytes in it so far; 0 is allowed.
-        is_finished : bool, default False
-            Closed just before or after the hand-over; the queue notices when it reads it.
+        - ``nbytes``: bytes in it so far; 0 is allowed.
+        - ``is_finished``: closed just before or after the hand-over; the queue notices when it
+          reads it.
 
-        Raises
-        ------
-        ValueError
-            If ``nbytes`` is negative or the subpartition is finished.
+        Raises ValueError if ``nbytes`` is negative or the subpartition is finished.
         """
         if nbytes < 0:
             raise ValueError(f"nbytes is {nbytes}, must not be negative")
@@ -227,10 +201,8 @@ class Subpartition:
     def add_event(self, kind: str, nbytes: int = 8) -> None:
         """Queue an event; ``end_of_partition`` finishes the subpartition.
 
-        Raises
-        ------
-        ValueError
-            If the kind is unknown, ``nbytes`` is below 1 or the subpartition is finished.
+        Raises ValueError if the kind is unknown, ``nbytes`` is below 1 or the subpartition is
+        finished.
         """
         if kind not in EVENT_KINDS:
             known = ", ".join(EVENT_KINDS)
@@ -247,10 +219,7 @@ class Subpartition:
     def finish(self) -> None:
         """Queue the end of the partition; it always notifies.
 
-        Raises
-        ------
-        ValueError
-            If the subpartition is finished already.
+        Raises ValueError if the subpartition is finished already.
         """
         self.add_event(queues.KINDS[queues.END_OF_PARTITION].name, END_BYTES)
 
@@ -262,10 +231,7 @@ class Subpartition:
     def resume(self) -> None:
         """Unblock: the receiver resumed consumption. It notifies nobody.
 
-        Raises
-        ------
-        ProtocolError
-            If the subpartition is not blocked; nothing has changed then.
+        Raises ProtocolError if the subpartition is not blocked; nothing has changed then.
         """
         if not self.is_blocked:
             raise ProtocolError("consumption resumed of a subpartition that is not blocked")
@@ -274,10 +240,7 @@ class Subpartition:
     def peek(self) -> str | None:
         """Kind of the message that :meth:`poll` would return; None if none. Changes nothing.
 
-        Raises
-        ------
-        ProtocolError
-            As :meth:`poll`.
+        Raises ProtocolError as :meth:`poll`.
         """
         if self.is_blocked:
             return None
@@ -294,10 +257,7 @@ class Subpartition:
     def poll(self) -> Message | None:
         """Take the next message; None if blocked or there is nothing to read.
 
-        Raises
-        ------
-        ProtocolError
-            If an open buffer has another behind it; nothing has changed then.
+        Raises ProtocolError if an open buffer has another behind it; nothing has changed then.
         """
         self.peek()
         buffers, polled, found = self.state.buffers, network.Message(), r.EMPTY

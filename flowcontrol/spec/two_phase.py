@@ -68,24 +68,14 @@ class _ReportingStore:
 class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
     """Pre-commits at a checkpoint's barrier, commits when the checkpoint has completed.
 
-    Parameters
-    ----------
-    store : TransactionStore
-        Where transactions are.
-    timeout_ms : int, optional
-        After how long the store gives a transaction up (``setTransactionTimeout``); None: never.
-        It must exceed the duration of a checkpoint and of a restart, or data is lost.
-    ignore_after_timeout : bool, default False
-        Ignore a commit that fails during recovery if its transaction is older than ``timeout_ms``
-        (``ignoreFailuresAfterTransactionTimeout``); its rows are lost.
-    warning_ratio : float, optional
-        Report a commit whose transaction is older than this share of ``timeout_ms``
-        (``enableTransactionTimeoutWarnings``); None: no reports.
+    - ``timeout_ms``: after how long the store gives a transaction up (``setTransactionTimeout``);
+      None: never. It must exceed the duration of a checkpoint and of a restart, or data is lost.
+    - ``ignore_after_timeout``: ignore a commit that fails during recovery if its transaction is
+      older than ``timeout_ms`` (``ignoreFailuresAfterTransactionTimeout``); its rows are lost.
+    - ``warning_ratio``: report a commit whose transaction is older than this share of
+      ``timeout_ms`` (``enableTransactionTimeoutWarnings``); None: no reports.
 
-    Raises
-    ------
-    ValueError
-        If the timeout is negative, or the ratio not within 0 and 1.
+    Raises ValueError if the timeout is negative, or the ratio not within 0 and 1.
 
     Examples
     --------
@@ -145,28 +135,14 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
     ) -> list[Action]:
         """Begin; with the state of a checkpoint first commit and abort what it says.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        state : SinkState, optional
-            Of the checkpoint that is restored; None: start without one.
-
-        Returns
-        -------
-        list of (Phase, str)
-            What was done, in order: each pre-committed transaction committed (or lost), the open
-            one aborted, a new one begun.
-
-        Raises
-        ------
-        ValueError
-            If it is open.
-
-        Notes
-        -----
         ``initializeState``. A commit that fails is raised unless it may be ignored; the sink then
         is not open, and what was committed before it stays so.
+
+        - ``now`` (ms): time.
+        - ``state``: of the checkpoint that is restored; None: start without one.
+
+        Returns what was done, in order: each pre-committed transaction committed (or lost), the
+        open one aborted, a new one begun. Raises ValueError if it is open.
         """
         if self._lifecycle in (t.Lifecycle.RUNNING, t.Lifecycle.FINISHED):
             raise ValueError("the sink is open already: close it, or open another one")
@@ -186,23 +162,11 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
 
         After :meth:`finish` the last one is pre-committed and none begins.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        checkpoint : int
-            Its number.
+        ``now`` (ms): time.
 
-        Returns
-        -------
-        SinkState
-            What the checkpoint keeps; only :meth:`open` reads it.
-
-        Raises
-        ------
-        ValueError
-            If the sink is not open, or a transaction of this or of a later checkpoint waits: a
-            task's checkpoints come in ascending order, and one that is late is not taken.
+        Returns what the checkpoint keeps; only :meth:`open` reads it. Raises ValueError if the sink
+        is not open, or a transaction of this or of a later checkpoint waits: a task's checkpoints
+        come in ascending order, and one that is late is not taken.
         """
         if self._lifecycle not in (t.Lifecycle.RUNNING, t.Lifecycle.FINISHED):
             raise ValueError(f"the sink is {self._lifecycle}: open() it before a checkpoint")
@@ -222,17 +186,9 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
         So a notification that was lost is made good by the next. All are tried and forgotten;
         then the first error is raised, with the others as notes.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        checkpoint : int
-            Number of the checkpoint that has completed.
+        ``now`` (ms): time.
 
-        Returns
-        -------
-        list of (Phase, str)
-            What was committed; empty if nothing waited.
+        Returns what was committed; empty if nothing waited.
         """
         self._actions, self._now = [], now
         self._began = {one.name: one.began_ms for one in self.transactions}
@@ -246,10 +202,7 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
     def finish(self) -> None:
         """Take no more rows: the next snapshot pre-commits the last transaction.
 
-        Raises
-        ------
-        ValueError
-            If the sink is not open.
+        Raises ValueError if the sink is not open.
         """
         if self._lifecycle not in (t.Lifecycle.RUNNING, t.Lifecycle.FINISHED):
             raise ValueError(f"the sink is {self._lifecycle}: only an open one can finish")
@@ -269,10 +222,7 @@ class TwoPhaseCommitSink(two_phase.TwoPhaseCommitSink):
 
         Nothing is committed or aborted: a failure of the job is :meth:`open`'s business.
 
-        Raises
-        ------
-        ValueError
-            If it is not such a state; nothing is changed then.
+        Raises ValueError if it is not such a state; nothing is changed then.
         """
         lifecycle = state.get("lifecycle", "missing")
         if lifecycle not in list(t.Lifecycle):

@@ -17,10 +17,7 @@ def listed(done: int, output: WatermarkOutput) -> list[Output]:
 def checked(what: str, time: int) -> int:
     """Return a time that fits into 64 bits.
 
-    Raises
-    ------
-    ValueError
-        If it does not.
+    Raises ValueError if it does not.
     """
     if not MIN_TIME <= time <= MAX_TIME:
         raise ValueError(f"{what} is {time}: times are whole ms from {MIN_TIME} to {MAX_TIME}")
@@ -33,20 +30,12 @@ class WatermarkValve:
     Idle channels do not count, nor do those that were and have not caught up yet. Calls return what
     they gave out, in order: watermarks, ms, ``"idle"`` and ``"active"``.
 
-    Parameters
-    ----------
-    channels : int
-        Input channels, at least 1; they are counted from 0.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-
-    Notes
-    -----
     Flink's ``StatusWatermarkValve``. The rules are in
     :mod:`flowcontrol.protocol.event_time.valve`.
+
+    ``channels``: input channels, at least 1; they are counted from 0.
+
+    Raises ValueError if there are none.
 
     Examples
     --------
@@ -83,22 +72,10 @@ class WatermarkValve:
     def watermark(self, channel: int, w: int) -> list[Output]:
         """Take a watermark from a channel.
 
-        Parameters
-        ----------
-        channel : int
-            Which one.
-        w : int
-            Watermark, ms. Ignored from an idle channel, and if not later than the channel's last.
+        ``w``: watermark, ms. Ignored from an idle channel, and if not later than the channel's
+        last.
 
-        Returns
-        -------
-        list of int or str
-            What was given out.
-
-        Raises
-        ------
-        ValueError
-            If there is no such channel, or the watermark does not fit into 64 bits.
+        Raises ValueError if there is no such channel, or the watermark does not fit into 64 bits.
         """
         args = self._place(channel), checked("watermark", w)
         return listed(on_watermark(self._state, self._channels, *args), self._state)
@@ -106,22 +83,7 @@ class WatermarkValve:
     def status(self, channel: int, idle: bool = True) -> list[Output]:
         """Take the status of a channel.
 
-        Parameters
-        ----------
-        channel : int
-            Which one.
-        idle : bool, default True
-            IDLE, or ACTIVE.
-
-        Returns
-        -------
-        list of int or str
-            What was given out.
-
-        Raises
-        ------
-        ValueError
-            If there is no such channel.
+        Raises ValueError if there is no such channel.
         """
         args = self._place(channel), int(idle)
         return listed(on_status(self._state, self._channels, *args), self._state)

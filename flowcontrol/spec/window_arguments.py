@@ -33,10 +33,7 @@ TRIGGERS = {
 def whole(value: Any, what: str, least: int = MIN_TIME) -> int:
     """Return a value that is a whole number of 64 bits, refuse another one.
 
-    Raises
-    ------
-    ValueError
-        If it is none, or below ``least``.
+    Raises ValueError if it is none, or below ``least``.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ValueError(f"{what} is {value!r}: needs a whole number")
@@ -51,10 +48,7 @@ def read_settings(
 ) -> WindowSettings:
     """Return what the rules are told, from the arguments of a window operator.
 
-    Raises
-    ------
-    ValueError
-        If one of them is refused.
+    Raises ValueError if one of them is refused.
     """
     if time not in TIMES:
         raise ValueError(f"time {time!r}: choose one of {', '.join(TIMES)}")

@@ -31,21 +31,12 @@ SPARE_KEYS = 64
 def window_start(timestamp: int, offset: int, size: int) -> int:
     """Return the start of the window that an element is in.
 
-    Parameters
-    ----------
-    timestamp, offset : int
-        Of the element, and of the windows, milliseconds.
-    size : int
-        Of a tumbling window, or the slide of a sliding one; above 0, milliseconds.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not a whole number of 64 bits, or the size is not above 0.
-
-    Notes
-    -----
     ``TimeWindow.getWindowStartWithOffset``: t - ((t - offset) mod size), the remainder at least 0.
+
+    - ``timestamp``, ``offset``: of the element, and of the windows, milliseconds.
+    - ``size``: of a tumbling window, or the slide of a sliding one; above 0, milliseconds.
+
+    Raises ValueError if an argument is not a whole number of 64 bits, or the size is not above 0.
 
     Examples
     --------
@@ -63,38 +54,22 @@ class WindowOperator:
     (key, aggregate, start, end, timestamp). All times are whole milliseconds of 64 bits. Timers
     fire in the order of their times, those of one time in the order in which windows began.
 
-    Parameters
-    ----------
-    assigner : tuple
-        ``("tumbling", size, offset)``, ``("sliding", size, slide, offset)`` (no offset: 0),
-        ``("session", gap)`` or ``("session", gap(key, value))``, ``("global",)``.
-    trigger : tuple, default ("event",)
-        ``("event",)``, ``("processing",)``, ``("count", n)``, ``("continuous", ms)``, which follows
-        ``time``, ``("timeout", trigger, ms, reset, clear)``, which follows :meth:`tick`,
-        ``("never",)``, and of global windows ``("end_of_stream",)``.
-    lateness : int, default 0
-        For how long windows of event time are kept behind their end.
-    purging : bool, default False
-        Whether a window that fires is emptied, so that the next result has new elements only.
-    aggregate : {"sum", "count", "min", "max", "avg"}
-        Of the values: integers, or any numbers. Sums are exact, and stop at the ends of 64 bits.
-    time : {"event", "processing"}
-        What windows follow: the elements' timestamps and :meth:`watermark`, or ``now`` of
-        :meth:`element` and :meth:`tick`.
-
-    Attributes
-    ----------
-    late : list of tuple
-        (key, value, timestamp) of the elements that were too late for every window.
-
-    Raises
-    ------
-    ValueError
-        If an argument is refused.
-
-    Notes
-    -----
     The rules are in :mod:`flowcontrol.protocol.windows.firing`.
+
+    - ``assigner``: ``("tumbling", size, offset)``, ``("sliding", size, slide, offset)`` (no offset:
+      0), ``("session", gap)`` or ``("session", gap(key, value))``, ``("global",)``.
+    - ``trigger``: ``("event",)``, ``("processing",)``, ``("count", n)``, ``("continuous", ms)``,
+      which follows ``time``, ``("timeout", trigger, ms, reset, clear)``, which follows
+      :meth:`tick`, ``("never",)``, and of global windows ``("end_of_stream",)``.
+    - ``purging``: whether a window that fires is emptied, so that the next result has new elements
+      only.
+    - ``aggregate``: of the values: integers, or any numbers. Sums are exact, and stop at the ends
+      of 64 bits.
+    - ``time``: what windows follow: the elements' timestamps and :meth:`watermark`, or ``now`` of
+      :meth:`element` and :meth:`tick`.
+    - ``late``: (key, value, timestamp) of the elements that were too late for every window.
+
+    Raises ValueError if an argument is refused.
 
     Examples
     --------
@@ -150,22 +125,11 @@ class WindowOperator:
     def element(self, now: int, key: Hashable, value: Any, timestamp: int) -> list[Result]:
         """Take an element; return the results that it causes at once.
 
-        Parameters
-        ----------
-        now : int
-            Processing time. Timers of it that are due wait for :meth:`tick`.
-        key : hashable
-            Its key.
-        value : number
-            What is aggregated; anything if that is "count".
-        timestamp : int
-            Its event time; does not count under ``time="processing"``.
+        - ``value``: what is aggregated; anything if that is "count".
+        - ``timestamp``: its event time; does not count under ``time="processing"``.
 
-        Raises
-        ------
-        ValueError
-            If a time or the value is not a number of 64 bits, or a gap is negative. Nothing has
-            changed then.
+        Raises ValueError if a time or the value is not a number of 64 bits, or a gap is negative.
+        Nothing has changed then.
         """
         windows = self._windows
         whole(now, "now")
@@ -188,10 +152,7 @@ class WindowOperator:
 
         One below the last one is ignored.
 
-        Raises
-        ------
-        ValueError
-            If it is not a whole number of 64 bits.
+        Raises ValueError if it is not a whole number of 64 bits.
         """
         firing.on_watermark(self._windows, whole(w, "watermark"))
         return self._results()
@@ -199,10 +160,7 @@ class WindowOperator:
     def tick(self, now: int) -> list[Result]:
         """Let the clock go on; return the results of the timers of processing time that are due.
 
-        Raises
-        ------
-        ValueError
-            If it is not a whole number of 64 bits.
+        Raises ValueError if it is not a whole number of 64 bits.
         """
         firing.on_clock(self._windows, whole(now, "now"))
         return self._results()
@@ -310,10 +268,7 @@ def open_entries(windows: Windows) -> Iterator[WindowEntry]:
 def sum_within(number: int, wraps: int) -> int:
     """Return a sum of values, or the end of the 64 bits that it is beyond.
 
-    Parameters
-    ----------
-    number, wraps : int
-        As a window holds them: the sum is ``number + wraps * 2**64``.
+    ``number``, ``wraps``: as a window holds them: the sum is ``number + wraps * 2**64``.
     """
     if wraps > 0:
         return MAX_TIME

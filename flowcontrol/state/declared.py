@@ -25,10 +25,7 @@ def members(cls: type[Any]) -> tuple[tuple[str, type[Any] | None], ...]:
 
     An integer has None. A field that is a state itself takes as many cells as its class has.
 
-    Raises
-    ------
-    TypeError
-        If a field is neither.
+    Raises TypeError if a field is neither.
     """
     kinds = get_type_hints(cls)
     for field in fields(cls):
@@ -126,19 +123,7 @@ def as_dict(state: Any) -> dict[str, Any]:
 def put_back(state: Any, values: Mapping[str, int], cls: type[Any] | None = None) -> None:
     """Give a state the values that :func:`as_dict` returned for one of its class.
 
-    Parameters
-    ----------
-    state : state
-        Changed in place.
-    values : mapping of str to int
-        By field.
-    cls : type, optional
-        A class that its own extends: the fields are those of that one.
-
-    Raises
-    ------
-    ValueError
-        If it has other fields.
+    Raises ValueError if it has other fields.
     """
     own = columns(cls or type(state))
     if set(own) != values.keys():

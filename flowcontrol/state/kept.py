@@ -31,10 +31,7 @@ class Kept:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` returned.
 
-        Raises
-        ------
-        ValueError
-            If an object of another class did; nothing has changed then.
+        Raises ValueError if an object of another class did; nothing has changed then.
         """
         put_attributes_back(self, state)
 

@@ -165,12 +165,8 @@ M = TypeVar("M", bound=Message)
 class Queue(Generic[S]):
     """States, first in first out; most often messages.
 
-    Attributes
-    ----------
-    ends : Ring
-        Where the oldest one is, and how many there are.
-    slots : sequence of state
-        As many as there may be.
+    - ``ends``: where the oldest one is, and how many there are.
+    - ``slots``: as many as there may be.
     """
 
     __slots__ = ("ends", "slots")

@@ -149,61 +149,29 @@ KIND_HEAP = 6
 
 
 class Gate(NamedTuple):
-    """Rows of one input gate (all channels from one edge to one subtask).
+    """Rows of one input gate (all channels from one edge to one subtask)."""
 
-    Attributes
-    ----------
-    channels : Sequence[InputChannel]
-        Its channels.
-    pool : LocalPool
-        The floating pool.
-    segments : GlobalPool
-        The part of the global pool that is set aside for this gate's floating pool.
-    waiting : Row
-        Channels that wait for a floating buffer, first come first served.
-    order : Row
-        Channels with data, in the order in which they are polled.
-    queues : Sequence[Queue[ReceivedMessage]]
-        Per channel: received messages that the task has not polled.
-    dirty_channels : Row
-        Set of the channels that may have credit to announce; announcing clears it.
-    """
-
-    channels: Sequence[InputChannel]
-    pool: LocalPool
+    channels: Sequence[InputChannel]  # Its channels
+    pool: LocalPool  # The floating pool
+    # The part of the global pool that is set aside for this gate's floating pool.
     segments: GlobalPool
-    waiting: Row
-    order: Row
+    waiting: Row  # Channels that wait for a floating buffer, first come first served
+    order: Row  # Channels with data, in the order in which they are polled
+    # Per channel: received messages that the task has not polled.
     queues: Sequence[Queue[ReceivedMessage]]
+    # Set of the channels that may have credit to announce; announcing clears it.
     dirty_channels: Row
 
 
 class Partition(NamedTuple):
-    """Rows of one result partition (all channels of one edge from one subtask).
+    """Rows of one result partition (all channels of one edge from one subtask)."""
 
-    Attributes
-    ----------
-    pool : LocalPool
-        The partition's pool.
-    segments : GlobalPool
-        The part of the global pool set aside for it, overdraft included.
-    channels : Sequence[Subpartition]
-        Its subpartitions.
-    queues : Sequence[Queue[Message]]
-        Per subpartition: finished buffers, and events.
-    held : Rows
-        Per local subpartition, first in first out: buffers that each handed-over message
-        frees.
-    counts : Row
-        Buffers of the pool in use by each subpartition, for the quota.
-    is_broadcast : int
-        1: all subpartitions read the same buffers, which count for the first one's quota.
-    """
-
-    pool: LocalPool
-    segments: GlobalPool
-    channels: Sequence[Subpartition]
-    queues: Sequence[Queue[Message]]
+    pool: LocalPool  # The partition's pool
+    segments: GlobalPool  # The part of the global pool set aside for it, overdraft included
+    channels: Sequence[Subpartition]  # Its subpartitions
+    queues: Sequence[Queue[Message]]  # Per subpartition: finished buffers, and events
+    # Per local subpartition, first in first out: buffers that each handed-over message frees.
     held: Rows
-    counts: Row
+    counts: Row  # Buffers of the pool in use by each subpartition, for the quota
+    # 1: all subpartitions read the same buffers, which count for the first one's quota.
     is_broadcast: int

@@ -133,8 +133,6 @@ MIN_TIME = -MAX_TIME - 1
 def later(time: int, duration: int) -> int:
     """Time after a duration of at least 0, at most MAX_TIME.
 
-    Notes
-    -----
     What Flink does where ``Math.addExact`` fails.
     """
     return MAX_TIME if time > MAX_TIME - duration else time + duration

@@ -183,33 +183,17 @@ class ColumnValues:
 
 
 class Windows(NamedTuple):
-    """A window operator as the rules see it.
+    """A window operator as the rules see it."""
 
-    Attributes
-    ----------
-    settings : WindowSettings
-        What it does.
-    store : WindowStore
-        How far it is.
-    entries : sequence of WindowEntry
-        As many windows as it can keep at once.
-    buckets : Row
-        Places of the first entries of the chains; as many as a power of two.
-    event_heap, clock_heap : Row
-        How many windows have timers, and behind that their places, the first one due in front;
-        one integer more than entries.
-    further : sequence of ColumnValues
-        What each entry holds of the further columns, one entry behind the other. In front of them,
-        at the place where no entry is, stands what the newest result has.
-    table : Row
-        Value of each id in each of these columns, an id behind the other.
-    """
-
-    settings: WindowSettings
-    store: WindowStore
-    entries: Sequence[WindowEntry]
-    buckets: Row
+    settings: WindowSettings  # What it does
+    store: WindowStore  # How far it is
+    entries: Sequence[WindowEntry]  # As many windows as it can keep at once
+    buckets: Row  # Places of the first entries of the chains; as many as a power of two
+    # How many windows have timers, and behind that their places, the first one due in front; one
+    # integer more than entries.
     event_heap: Row
     clock_heap: Row
+    # What each entry holds of the further columns, one entry behind the other. In front of them, at
+    # the place where no entry is, stands what the newest result has.
     further: Sequence[ColumnValues]
-    table: Row
+    table: Row  # Value of each id in each of these columns, an id behind the other

@@ -46,20 +46,7 @@ def shown_channel(
 ) -> dict[str, Any]:
     """Return what is shown of a channel after a round.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    sender, receiver : TaskState
-        The tasks at its ends.
-    out, into : SubpartitionState, InputChannelState
-        The channel at its ends.
-    gate : tuple of (int, int)
-        Place of its gate in the receiver, and its place in the gate.
-    record_bytes : int
-        Size of a record on its edge, bytes.
-    between : int
-        Records that the stage has put out, and has yet to write to this edge.
+    ``record_bytes``: size of a record on its edge, bytes.
     """
     counts_records = job.record_transport is not None
     is_uncredited = into.state.initial < 0 or job.scenario.system.transport == "tcp"

@@ -116,16 +116,12 @@ def add_rules(
 ) -> None:
     """Give everything in a state the ``rules`` that have acted on it in its round.
 
-    Parameters
-    ----------
-    before : Shown or None
-        The state of the round before; None of the first one, in which nothing is known to act.
-    now : Shown
-        Changed in place: each task, channel, gate and partition gets names of ``rules.yaml``.
-    of_channels : mapping of str to mapping
-        The rules of each channel.
-    outputs : mapping of str to sequence of str
-        The result partitions of each task.
+    - ``before``: the state of the round before; None of the first one, in which nothing is known to
+      act.
+    - ``now``: changed in place: each task, channel, gate and partition gets names of
+      ``rules.yaml``.
+    - ``of_channels``: the rules of each channel.
+    - ``outputs``: the result partitions of each task.
     """
     old = before or now
     for name, channel in now["channels"].items():
@@ -169,21 +165,11 @@ KINDS: Final = {
 
 
 class Happening(NamedTuple):
-    """Something that begins in a round.
+    """Something that begins in a round."""
 
-    Attributes
-    ----------
-    kind : str
-        One of ``KINDS``.
-    name : str
-        Of what: a channel, pool, task or connection.
-    text : str
-        What happened to it.
-    """
-
-    kind: str
-    name: str
-    text: str
+    kind: str  # One of ``KINDS``
+    name: str  # Of what: a channel, pool, task or connection
+    text: str  # What happened to it
 
 
 def _loses_credit(old: Figures, now: Figures) -> bool:
@@ -233,24 +219,12 @@ def happenings(before: Shown, now: Shown) -> Iterator[Happening]:
 
 @dataclass(frozen=True)
 class Film:
-    """The rounds of one system.
+    """The rounds of one system."""
 
-    Attributes
-    ----------
-    system : str
-        Its name.
-    job : Job
-        The scenario under it, laid out.
-    states : list of Shown
-        Of the rounds from the first one shown to the last, without a gap.
-    events : list of (int, Happening)
-        What begins, each with its round.
-    """
-
-    system: str
-    job: Job
-    states: list[Shown]
-    events: list[tuple[int, Happening]]
+    system: str  # Its name
+    job: Job  # The scenario under it, laid out
+    states: list[Shown]  # Of the rounds from the first one shown to the last, without a gap
+    events: list[tuple[int, Happening]]  # What begins, each with its round
 
     @property
     def first(self) -> int:
@@ -282,16 +256,7 @@ class Film:
 def film(system: str, job: Job, rounds: Iterator[RoundState], first: int) -> Film:
     """Return the film of a system.
 
-    Parameters
-    ----------
-    system : str
-        Its name.
-    job : Job
-        The scenario under it, laid out.
-    rounds : iterator of RoundState
-        The rounds to show, in order; before them, if there is one, that which came before.
-    first : int
-        The first one to show.
+    ``rounds``: the rounds to show, in order; before them, if there is one, that which came before.
     """
     rules, outputs = _rules_of_channels(job), _outputs(job)
     states: list[Shown] = []

@@ -34,20 +34,11 @@ class Moments:
 
     A step is as long as the shortest round among the systems. One whose rounds are longer is shown
     after the last of them that has ended.
-
-    Attributes
-    ----------
-    step_us : int
-        From one step to the next, microseconds of emulated time.
-    first_us : int
-        Moment of the first step.
-    steps : int
-        How many there are.
     """
 
-    step_us: int
-    first_us: int
-    steps: int
+    step_us: int  # From one step to the next, microseconds of emulated time
+    first_us: int  # Moment of the first step
+    steps: int  # How many there are
 
     @property
     def last_us(self) -> int:
@@ -71,19 +62,8 @@ def read_window(
 ) -> tuple[int, int]:
     """Return from when to when to show a run, microseconds.
 
-    Parameters
-    ----------
-    from_s, to_s : float or str
-        Seconds of the run.
-    duration_s : float
-        Its length, s.
-    source : str
-        Its name in a refusal.
-
-    Raises
-    ------
-    ScenarioError
-        If one is not a number or outside of the run, or the end is not after the beginning.
+    Raises ScenarioError if one is not a number or outside of the run, or the end is not after the
+    beginning.
     """
     problems: list[Problem] = []
     limits = f"needs a number of seconds, at least 0 and at most the run's {duration_s:g}"
@@ -115,19 +95,10 @@ def _second(
 def moments(jobs: Sequence[Job], start_us: int, end_us: int, source: str) -> Moments:
     """Return the steps between two moments, at least one.
 
-    Parameters
-    ----------
-    jobs : sequence of Job
-        The systems, each with the rounds of its run.
-    start_us, end_us : int
-        From when to when, microseconds.
-    source : str
-        Name of the scenario in a refusal.
+    - ``jobs``: the systems, each with the rounds of its run.
+    - ``start_us``, ``end_us``: from when to when, microseconds.
 
-    Raises
-    ------
-    ScenarioError
-        If there are more rounds or channels than a page shows.
+    Raises ScenarioError if there are more rounds or channels than a page shows.
     """
     step_us, longest = min(job.round_us for job in jobs), max(job.round_us for job in jobs)
     last = end_us // step_us * step_us
@@ -163,14 +134,7 @@ _SCRIPTS: Final = ("film.js", "cells.js", "panel.js", "wires.js", "details.js", 
 def step_page(title: str, films: Sequence[Film], moments: Moments) -> str:
     """Return the page.
 
-    Parameters
-    ----------
-    title : str
-        Name of the scenario.
-    films : sequence of Film
-        The systems, in the order in which they stand on the page.
-    moments : Moments
-        The steps of all of them.
+    ``films``: the systems, in the order in which they stand on the page.
     """
     return Template(asset(names.PACKAGE, "page.html")).substitute(
         title=escape(title),

@@ -173,19 +173,11 @@ Shown = dict[str, Any]
 def shown_state(job: Job, state: RoundState) -> Shown:
     """Return what the page shows of a job after a round.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    state : RoundState
-        Of one of its rounds.
+    ``state``: of one of its rounds.
 
-    Returns
-    -------
-    dict
-        ``round`` and ``t_s``, and by name ``tasks``, ``gates``, ``partitions``, ``channels``,
-        ``managers`` and ``connections``. Figures of a channel that the table ``channels`` has too
-        go by the table's names. In each round there are the same keys.
+    Returns ``round`` and ``t_s``, and by name ``tasks``, ``gates``, ``partitions``, ``channels``,
+    ``managers`` and ``connections``. Figures of a channel that the table ``channels`` has too go by
+    the table's names. In each round there are the same keys.
     """
     return {
         "round": state.number,
@@ -271,16 +263,9 @@ def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tupl
 def changes(states: Sequence[Shown]) -> dict[str, Any]:
     """Return states as a first one and what each round changes.
 
-    Returns
-    -------
-    dict
-        ``paths``, the keys that lead to each figure; ``first``, what these are in the first state;
-        and ``rounds``, one list a further state: number of a figure, its value, and so on.
-
-    Raises
-    ------
-    ValueError
-        If a state has other figures than the first one.
+    Returns ``paths``, the keys that lead to each figure; ``first``, what these are in the first
+    state; and ``rounds``, one list a further state: number of a figure, its value, and so on.
+    Raises ValueError if a state has other figures than the first one.
     """
     paths = [path for path, _ in leaves(states[0])]
     now = [value for _, value in leaves(states[0])]

@@ -126,24 +126,12 @@ class AsideEntries:
 
 
 class Aside(NamedTuple):
-    """What a task has put aside, and what that needs.
+    """What a task has put aside, and what that needs."""
 
-    Attributes
-    ----------
-    own : BarrierBuffer
-        The task's.
-    disk : AsideDisk
-        Of its task manager.
-    free : AsideEntries
-        Of all tasks.
-    entries : sequence of AsideMessage
-        Of all tasks.
-    """
-
-    own: BarrierBuffer
-    disk: AsideDisk
-    free: AsideEntries
-    entries: Sequence[AsideMessage]
+    own: BarrierBuffer  # The task's
+    disk: AsideDisk  # Of its task manager
+    free: AsideEntries  # Of all tasks
+    entries: Sequence[AsideMessage]  # Of all tasks
 
 
 def next_unblocked(
@@ -157,28 +145,13 @@ def next_unblocked(
 ) -> int:
     """Make sure that the task has a record in hand, if one may be polled; put aside what may not.
 
-    Parameters
-    ----------
-    task, gates, union
-        As of :func:`flowcontrol.protocol.network.rounds.next_input`.
-    aside : Aside
-        What the task has put aside.
-    alignment : Alignment
-        The task's.
-    channels : sequence of AlignedChannel
-        Its channels, those of all gates in order.
-    now : int
-        Round.
-
-    Returns
-    -------
-    int
-        RECORD, NO_INPUT (with ``loading`` above 0: until the disk has read), EVENT_POLLED (the
-        event is ``own.event``), LIMIT_REACHED or NO_ROOM.
-
-    Notes
-    -----
     ``BarrierBuffer.getNextNonBlocked``.
+
+    - ``task``, ``gates``, ``union``: as of :func:`flowcontrol.protocol.network.rounds.next_input`.
+    - ``channels``: its channels, those of all gates in order.
+
+    Returns RECORD, NO_INPUT (with ``loading`` above 0: until the disk has read), EVENT_POLLED (the
+    event is ``own.event``), LIMIT_REACHED or NO_ROOM.
     """
     own, entries = aside.own, aside.entries
     while task.left == 0:
@@ -299,8 +272,6 @@ def _put_behind(
 ) -> int:
     """Count an element that was put at the end of the file being written: 1 if it is too large.
 
-    Notes
-    -----
     ``BarrierBuffer.checkSizeLimit``: the files that wait count whole, the one being read does not.
     """
     own.checkpoint = alignment.latest_id
@@ -342,8 +313,6 @@ def release(
 ) -> None:
     """Have what was put aside played back, if its alignment is over.
 
-    Notes
-    -----
     ``BarrierBuffer.releaseBlocksAndResetBarriers``: before what is left of the file that is being
     played back, if there is one.
     """

@@ -88,24 +88,14 @@ def ring_slots(
 ) -> int:
     """Return the most messages that a connection may have at once.
 
-    Parameters
-    ----------
-    kernel_bytes, high : int
-        Room in the kernel, and high water mark, bytes.
-    segment_bytes : int
-        Largest message's data, bytes.
-    record_bytes : int
-        Of the smallest records that it carries, bytes.
-    channels : int
-        That share it.
-    events : int, default 1
-        That a channel may have under way, its end included.
-
-    Notes
-    -----
     A message is a whole segment or was flushed, and a flush cuts between two records: so each
     flushed one has a record of its own, but for the one of each channel that began before. A
     barrier cuts as a flush does. After a failure, messages of two attempts may be under way.
+
+    - ``kernel_bytes``, ``high``: room in the kernel, and high water mark, bytes.
+    - ``segment_bytes``: largest message's data, bytes.
+    - ``record_bytes``: of the smallest records that it carries, bytes.
+    - ``channels``: that share it.
     """
     most = max(kernel_bytes, segment_bytes + HEADER_BYTES)
     nbytes = most + high + 2 * (segment_bytes + HEADER_BYTES) + READ_BYTES
@@ -129,8 +119,6 @@ def low_mark(segments: int, segment_bytes: int, high: int) -> int:
 def is_writable(was: int, pending: int, high: int, low: int) -> int:
     """Tell whether a connection is writable, from what it was and its pending bytes: 1 if so.
 
-    Notes
-    -----
     Netty's ``ChannelOutboundBuffer``: not any more above the high mark, again below the low one.
     """
     if pending > high:
@@ -166,8 +154,6 @@ def _pend(wire: TcpConnection, nbytes: int) -> None:
 def enters_kernel(held: int, nbytes: int, most: int) -> int:
     """Tell whether the kernel takes a message: 1 if it fits, or the kernel holds nothing.
 
-    Notes
-    -----
     A socket takes bytes, not messages; here one waits until there is room for all of it, and
     with nothing before it passes however small the sockets are, as it would byte by byte.
     """
@@ -210,19 +196,11 @@ def on_window_update(wire: TcpConnection, ring: Sequence[TcpMessage], now: int) 
 def read_socket(wire: TcpConnection, ring: Sequence[TcpMessage], now: int, heard: int) -> int:
     """Read the socket once, if it is read at all: what has arrived, at most ``READ_BYTES``.
 
-    Parameters
-    ----------
-    wire, ring : TcpConnection, sequence of TcpMessage
-        The connection. All that was read before has been delivered.
-    now : int
-        Round; what arrives later stays.
-    heard : int
-        Round in which the sender knows of the room.
+    - ``wire``, ``ring`` (sequence of TcpMessage): the connection. All that was read before has been
+      delivered.
+    - ``now``: round; what arrives later stays.
 
-    Returns
-    -------
-    int
-        Messages read: at least one, if one has arrived. They are staged.
+    Returns messages read: at least one, if one has arrived. They are staged.
     """
     if wire.auto_read == 0:
         return 0
@@ -246,16 +224,11 @@ def staged_slot(wire: TcpConnection, ring: Sequence[TcpMessage]) -> int:
 def obtain_buffer(gate: Gate, index: int) -> int:
     """Take a buffer of the gate's pool for a message of a channel, or wait for one.
 
-    Returns
-    -------
-    int
-        1 if the channel holds one, which :func:`flowcontrol.protocol.network.rounds.receive` uses;
-        0 if it is registered: the next buffer that is recycled goes to who waits longest.
-
-    Notes
-    -----
     ``BufferListenerTask`` of 1.4 is the gate pool's listener; here its channel is, which then
     requires one buffer, and so the pool's rules are those that floating buffers have.
+
+    Returns 1 if the channel holds one, which :func:`flowcontrol.protocol.network.rounds.receive`
+    uses; 0 if it is registered: the next buffer that is recycled goes to who waits longest.
     """
     gate.channels[index].required = 1
     request_floating(gate, index)
@@ -280,8 +253,6 @@ def stage_message(wire: TcpConnection) -> None:
 def closed_buffers(row: Subpartition) -> int:
     """Return the messages of a subpartition that may be sent: all but the open buffer.
 
-    Notes
-    -----
     ``RecordWriter`` of 1.4 adds a buffer to the subpartition when it is full or flushed, never
     before; so there is no slice of an open buffer, and a full one does not wait for the next.
     """
@@ -291,8 +262,6 @@ def closed_buffers(row: Subpartition) -> int:
 def close_buffer(partition: Partition, channel: int) -> int:
     """Close a subpartition's open buffer, however full; return 1, or 0 if there is none.
 
-    Notes
-    -----
     ``RecordWriter.flush`` of 1.4: the buffer goes as it is, and the next record needs another.
     """
     if partition.channels[channel].is_open == 0:
@@ -306,28 +275,13 @@ def poll_closed(
 ) -> int:
     """Take a subpartition's oldest closed buffer or event.
 
-    Parameters
-    ----------
-    partition : Partition
-        The sender's.
-    channel : int
-        Its subpartition.
-    quota : int
-        ``max-buffers-per-channel``; -1 for none, as 1.4 has.
-    is_local : int
-        1: the consumer reads the very buffer, and the pool gets it back later.
-    message : Message
-        Filled.
-
-    Returns
-    -------
-    int
-        1, or 0 if there is none.
-
-    Notes
-    -----
     ``NettyMessage.BufferResponse.write`` of 1.4 copies the data into a buffer of Netty's and
     recycles its own at once, so a message that is pending takes no buffer of the pool.
+
+    - ``quota``: ``max-buffers-per-channel``; -1 for none, as 1.4 has.
+    - ``is_local``: 1: the consumer reads the very buffer, and the pool gets it back later.
+
+    1, or 0 if there is none.
     """
     row, held = partition.channels[channel], partition.held[channel]
     if closed_buffers(row) == 0:

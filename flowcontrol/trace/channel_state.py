@@ -61,21 +61,11 @@ class BufferPlace(IntEnum):
 
 
 class ChannelId(NamedTuple):
-    """Which channel: an edge, and the subtask at each end.
+    """Which channel: an edge, and the subtask at each end."""
 
-    Attributes
-    ----------
-    edge : str
-        Name of the edge, ``source->sink``.
-    sender : int
-        Subtask that sends.
-    receiver : int
-        Subtask that receives.
-    """
-
-    edge: str
-    sender: int
-    receiver: int
+    edge: str  # Name of the edge, ``source->sink``
+    sender: int  # Subtask that sends
+    receiver: int  # Subtask that receives
 
 
 # ---- messages
@@ -83,67 +73,35 @@ class ChannelId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MessageUnderWay:
-    """A message under way to its receiver.
+    """A message under way to its receiver."""
 
-    Attributes
-    ----------
-    message : Message
-        What it is: a buffer of records, or an event.
-    arrives : int
-        Round in which it arrives; -1: it still waits for room in the sender's socket.
-    """
-
-    message: Message
-    arrives: int
+    message: Message  # What it is: a buffer of records, or an event
+    arrives: int  # Round in which it arrives; -1: it still waits for room in the sender's socket
 
 
 @dataclass(frozen=True, slots=True)
 class AddCredit:
-    """Credit, or another system's grant, under way to the sender of a channel.
+    """Credit, or another system's grant, under way to the sender of a channel."""
 
-    Attributes
-    ----------
-    announced : int
-        Credits ever granted, this message's included; records, of a transport that counts
-        those.
-    arrives : int
-        Round in which the sender hears of it.
-    """
-
+    # Credits ever granted, this message's included; records, of a transport that counts those.
     announced: int
-    arrives: int
+    arrives: int  # Round in which the sender hears of it
 
 
 @dataclass(frozen=True, slots=True)
 class NewBufferSize:
-    """A buffer size that a debloating gate wishes, under way to the sender of a channel.
+    """A buffer size that a debloating gate wishes, under way to the sender of a channel."""
 
-    Attributes
-    ----------
-    nbytes : int
-        The size, bytes.
-    arrives : int
-        Round in which the sender hears of it.
-    """
-
-    nbytes: int
-    arrives: int
+    nbytes: int  # The size, bytes
+    arrives: int  # Round in which the sender hears of it
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeConsumption:
-    """Word under way to the sender of a channel that it may go on behind a barrier.
+    """Word under way to the sender of a channel that it may go on behind a barrier."""
 
-    Attributes
-    ----------
-    resumed : int
-        How often its consumption was ever resumed.
-    arrives : int
-        Round in which the sender hears of it.
-    """
-
-    resumed: int
-    arrives: int
+    resumed: int  # How often its consumption was ever resumed
+    arrives: int  # Round in which the sender hears of it
 
 
 Told = AddCredit | NewBufferSize | ResumeConsumption
@@ -154,31 +112,15 @@ MESSAGES = (AddCredit, NewBufferSize, ResumeConsumption)
 
 @dataclass(frozen=True, slots=True)
 class FinishedBuffer:
-    """A buffer of a spilling partition, from its end to its consumption.
+    """A buffer of a spilling partition, from its end to its consumption."""
 
-    Attributes
-    ----------
-    index : int
-        Its number in its subpartition, from 0; from ``Subpartition.sent`` on it waits to be
-        sent.
-    records : int
-        Records that end in it.
-    nbytes : int
-        Bytes in it.
-    place : BufferPlace
-        Where its data are.
-    holds_segment : bool
-        Whether it occupies a segment of the partition's pool.
-    is_loaded : bool
-        Whether it was read back from disk, into a read buffer.
-    """
-
+    # Its number in its subpartition, from 0; from ``Subpartition.sent`` on it waits to be sent.
     index: int
-    records: int
-    nbytes: int
-    place: BufferPlace
-    holds_segment: bool
-    is_loaded: bool
+    records: int  # Records that end in it
+    nbytes: int  # Bytes in it
+    place: BufferPlace  # Where its data are
+    holds_segment: bool  # Whether it occupies a segment of the partition's pool
+    is_loaded: bool  # Whether it was read back from disk, into a read buffer
 
 
 # ---- the receiver's side
@@ -186,66 +128,35 @@ class FinishedBuffer:
 
 @dataclass(frozen=True, slots=True)
 class InputChannelState:
-    """A channel at its receiver.
+    """A channel at its receiver."""
 
-    Attributes
-    ----------
-    sender : int
-        Subtask that sends.
-    receiver : int
-        Subtask that receives.
-    is_local : bool
-        Whether both are on one task manager, and there is no credit.
-    state : InputChannel
-        What the rules work on: free buffers, credit, cursors.
-    queue : tuple[ReceivedMessage, ...]
-        Messages that wait for the task, oldest first; the one being read is not among them.
-    taken : int
-        Records that the task took from it in the round.
-    under_way : tuple[AddCredit | NewBufferSize | ResumeConsumption, ...]
-        What it has told its sender and the sender has not heard, oldest first.
-    grant : ChannelGrant | None
-        What it remembers to decide on a grant, with a transport that counts records.
-    """
-
-    sender: int
-    receiver: int
-    is_local: bool
-    state: InputChannel
+    sender: int  # Subtask that sends
+    receiver: int  # Subtask that receives
+    is_local: bool  # Whether both are on one task manager, and there is no credit
+    state: InputChannel  # What the rules work on: free buffers, credit, cursors
+    # Messages that wait for the task, oldest first; the one being read is not among them.
     queue: tuple[ReceivedMessage, ...]
-    taken: int
+    taken: int  # Records that the task took from it in the round
+    # What it has told its sender and the sender has not heard, oldest first.
     under_way: tuple[Told, ...] = ()
+    # What it remembers to decide on a grant, with a transport that counts records.
     grant: ChannelGrant | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """An input gate: all channels of one edge to one subtask.
+    """An input gate: all channels of one edge to one subtask."""
 
-    Attributes
-    ----------
-    edge : str
-        Name of the edge.
-    pool : LocalPool
-        The floating buffers.
-    segments : GlobalPool
-        Where they come from: the gate's share of the task manager's memory, or all of it if
-        jobs share it.
-    waiting : tuple[int, ...]
-        Channels that wait for a floating buffer, first come first served: places in the
-        gate.
-    order : tuple[int, ...]
-        Channels with data, in the order in which they are polled: places in the gate.
-    channels : tuple[InputChannelState, ...]
-        Its channels, by sender.
-    """
-
-    edge: str
-    pool: LocalPool
+    edge: str  # Name of the edge
+    pool: LocalPool  # The floating buffers
+    # Where they come from: the gate's share of the task manager's memory, or all of it if jobs
+    # share it.
     segments: GlobalPool
+    # Channels that wait for a floating buffer, first come first served: places in the gate.
     waiting: tuple[int, ...]
+    # Channels with data, in the order in which they are polled: places in the gate.
     order: tuple[int, ...]
-    channels: tuple[InputChannelState, ...]
+    channels: tuple[InputChannelState, ...]  # Its channels, by sender
 
 
 # ---- the sender's side
@@ -253,125 +164,58 @@ class GateState:
 
 @dataclass(frozen=True, slots=True)
 class SubpartitionState:
-    """A channel at its sender.
+    """A channel at its sender."""
 
-    Attributes
-    ----------
-    sender : int
-        Subtask that sends.
-    receiver : int
-        Subtask that receives.
-    is_local : bool
-        Whether both are on one task manager, and there is no credit.
-    state : Subpartition
-        What the rules work on: the open buffer, credit, cursors.
-    finished : tuple[Message, ...]
-        Finished buffers that wait to be sent, oldest first; with a partition that spills,
-        those that ``spilled`` does not hold yet.
-    lent : tuple[int, ...]
-        Of a local channel: buffers (0 or 1) that each message frees which its consumer has
-        not let go of, oldest first.
-    ready : int
-        Messages that could be sent now: finished buffers, and the open one if it is
-        flushed.
-    backlog : int
-        Messages that it reports to wait; those that are ready where none are reported.
-    credit : int
-        Messages that it may still send, as far as its sender has heard; records, of a
-        transport that counts those; 0 where there is no credit.
-    routed : int
-        Records ever routed to it.
-    emitted : int
-        Records routed to it in the round.
-    under_way : tuple[MessageUnderWay, ...]
-        Messages sent that have not arrived, oldest first.
-    spilled : tuple[FinishedBuffer, ...]
-        Finished buffers of a partition that spills, as long as something keeps them, oldest
-        first.
-    """
-
-    sender: int
-    receiver: int
-    is_local: bool
-    state: Subpartition
+    sender: int  # Subtask that sends
+    receiver: int  # Subtask that receives
+    is_local: bool  # Whether both are on one task manager, and there is no credit
+    state: Subpartition  # What the rules work on: the open buffer, credit, cursors
+    # Finished buffers that wait to be sent, oldest first; with a partition that spills, those that
+    # ``spilled`` does not hold yet.
     finished: tuple[Message, ...]
+    # Of a local channel: buffers (0 or 1) that each message frees which its consumer has not let go
+    # of, oldest first.
     lent: tuple[int, ...]
+    # Messages that could be sent now: finished buffers, and the open one if it is flushed.
     ready: int
-    backlog: int
+    backlog: int  # Messages that it reports to wait; those that are ready where none are reported
+    # Messages that it may still send, as far as its sender has heard; records, of a transport that
+    # counts those; 0 where there is no credit.
     credit: int
-    routed: int
-    emitted: int
-    under_way: tuple[MessageUnderWay, ...] = ()
+    routed: int  # Records ever routed to it
+    emitted: int  # Records routed to it in the round
+    under_way: tuple[MessageUnderWay, ...] = ()  # Messages sent that have not arrived, oldest first
+    # Finished buffers of a partition that spills, as long as something keeps them, oldest first.
     spilled: tuple[FinishedBuffer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SpillState:
-    """What a result partition has that may spill.
+    """What a result partition has that may spill."""
 
-    Attributes
-    ----------
-    kept : int
-        Finished buffers that have not been spilled.
-    writing : int
-        Buffers that wait for the disk or are being written.
-    unread : int
-        Buffers that must be read from disk before they can be sent.
-    read_buffers : int
-        Read buffers in use.
-    bytes_written : int
-        Bytes ever written to disk.
-    bytes_read : int
-        Bytes ever read from disk.
-    regions : int
-        Regions that a sort-merge partition has written.
-    is_stopped : bool
-        Whether it takes nothing until its region is written.
-    is_finished : bool
-        Whether its task has finished and all is written that has to be.
-    """
-
-    kept: int
-    writing: int
-    unread: int
-    read_buffers: int
-    bytes_written: int
-    bytes_read: int
-    regions: int
-    is_stopped: bool
-    is_finished: bool
+    kept: int  # Finished buffers that have not been spilled
+    writing: int  # Buffers that wait for the disk or are being written
+    unread: int  # Buffers that must be read from disk before they can be sent
+    read_buffers: int  # Read buffers in use
+    bytes_written: int  # Bytes ever written to disk
+    bytes_read: int  # Bytes ever read from disk
+    regions: int  # Regions that a sort-merge partition has written
+    is_stopped: bool  # Whether it takes nothing until its region is written
+    is_finished: bool  # Whether its task has finished and all is written that has to be
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """A result partition: all channels of one edge from one subtask.
+    """A result partition: all channels of one edge from one subtask."""
 
-    Attributes
-    ----------
-    edge : str
-        Name of the edge.
-    pool : LocalPool
-        Its buffers.
-    segments : GlobalPool
-        Where they come from, as of a gate.
-    pending : tuple[int, ...]
-        Records produced and not yet written, oldest first: place of the subpartition of
-        each.
-    left_bytes : int
-        Bytes left of the record in which the task is blocked.
-    subpartitions : tuple[SubpartitionState, ...]
-        Its subpartitions, by receiver.
-    spill : SpillState | None
-        What it has besides if it may spill.
-    """
-
-    edge: str
-    pool: LocalPool
-    segments: GlobalPool
+    edge: str  # Name of the edge
+    pool: LocalPool  # Its buffers
+    segments: GlobalPool  # Where they come from, as of a gate
+    # Records produced and not yet written, oldest first: place of the subpartition of each.
     pending: tuple[int, ...]
-    left_bytes: int
-    subpartitions: tuple[SubpartitionState, ...]
-    spill: SpillState | None = None
+    left_bytes: int  # Bytes left of the record in which the task is blocked
+    subpartitions: tuple[SubpartitionState, ...]  # Its subpartitions, by receiver
+    spill: SpillState | None = None  # What it has besides if it may spill
 
 
 def credit_at_sender(job: Job, is_local: bool, channel: Subpartition) -> int:

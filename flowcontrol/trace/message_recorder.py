@@ -34,46 +34,22 @@ _ENDS = (q.END_OF_DATA, q.END_OF_PARTITION)
 
 @dataclass(slots=True)
 class _Channel:
-    """What is known of a channel after the round that was shown last.
+    """What is known of a channel after the round that was shown last."""
 
-    Attributes
-    ----------
-    sequence : int
-        Data and events sent.
-    under_way : tuple of MessageUnderWay
-        Those that have not arrived.
-    arrived : int
-        Data that have arrived.
-    announced : int
-        Credit that was ever announced.
-    resumed : int
-        How often consumption was resumed.
-    ends : list of int
-        Kinds of the ends that have arrived and that the task has not read.
-    waiting : set of (int, int)
-        Without credits: kind and checkpoint of the events that wait at the receiver.
-    is_released : bool
-        Nothing goes on it any more.
-    """
-
-    sequence: int = 0
-    under_way: tuple[c.MessageUnderWay, ...] = ()
-    arrived: int = 0
-    announced: int = 0
-    resumed: int = 0
+    sequence: int = 0  # Data and events sent
+    under_way: tuple[c.MessageUnderWay, ...] = ()  # Those that have not arrived
+    arrived: int = 0  # Data that have arrived
+    announced: int = 0  # Credit that was ever announced
+    resumed: int = 0  # How often consumption was resumed
+    # Kinds of the ends that have arrived and that the task has not read.
     ends: list[int] = field(default_factory=list)
+    # Without credits: kind and checkpoint of the events that wait at the receiver.
     waiting: set[tuple[int, int]] = field(default_factory=set)
-    is_released: bool = False
+    is_released: bool = False  # Nothing goes on it any more
 
 
 class FlinkRecorder(Recorder):
-    """Notes the messages of channels that move buffers: credit-based, or of Flink up to 1.4.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    """
+    """Notes the messages of channels that move buffers: credit-based, or of Flink up to 1.4."""
 
     def __init__(self, job: Job) -> None:
         self._is_tcp = job.scenario.system.transport == "tcp"
@@ -99,11 +75,8 @@ class FlinkRecorder(Recorder):
     def begin(self, state: RoundState) -> None:
         """Take a state as that of the round before the first one that is shown.
 
-        Parameters
-        ----------
-        state : RoundState
-            Of a job without checkpoints and failures, all of whose tasks run: there, the only event
-            is the end of a partition.
+        ``state``: of a job without checkpoints and failures, all of whose tasks run: there, the
+        only event is the end of a partition.
         """
         self._processes.look(state)
         for name, out, into in state.channels():
@@ -301,14 +274,8 @@ def _events(into: c.InputChannelState) -> set[tuple[int, int]]:
 def _delivered(into: c.InputChannelState, data: int, waited: set[tuple[int, int]]) -> list[Sent]:
     """Return what a connection without credits gave to a channel in a round, oldest first.
 
-    Parameters
-    ----------
-    into : InputChannelState
-        The channel after the round: its task has not had its turn since.
-    data : int
-        Data that it was given.
-    waited : set of (int, int)
-        Events that waited a round ago.
+    - ``into``: the channel after the round: its task has not had its turn since.
+    - ``waited``: events that waited a round ago.
     """
     found = list[Sent]()
     for one in reversed(into.queue):

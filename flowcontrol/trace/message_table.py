@@ -35,10 +35,7 @@ EVENT_NAMES: Final = {
 def recorders_of(job: Job) -> list[Recorder]:
     """Return who notes the messages of a job's transport, and of its throttle.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out; its transport has messages.
+    ``job``: the scenario, laid out; its transport has messages.
     """
     own = RecordRecorder(job) if job.record_transport is not None else FlinkRecorder(job)
     return [own] if job.scenario.system.throttle == "none" else [own, ThrottleRecorder(job)]
@@ -47,10 +44,7 @@ def recorders_of(job: Job) -> list[Recorder]:
 class RecordRecorder(Recorder):
     """Notes the messages of channels that count records.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out; its transport counts records.
+    ``job``: the scenario, laid out; its transport counts records.
     """
 
     def __init__(self, job: Job) -> None:
@@ -118,13 +112,7 @@ class RecordRecorder(Recorder):
 
 
 class ThrottleRecorder(Recorder):
-    """Notes what a throttle says to the sources of a job, and what the tasks say to it.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out, with a throttle.
-    """
+    """Notes what a throttle says to the sources of a job, and what the tasks say to it."""
 
     def __init__(self, job: Job) -> None:
         system = job.scenario.system
@@ -157,19 +145,11 @@ class ThrottleRecorder(Recorder):
 
 @dataclass(frozen=True)
 class Window:
-    """A window of a run whose messages are written down.
+    """A window of a run whose messages are written down."""
 
-    Attributes
-    ----------
-    start_us, end_us : int
-        What it covers, microseconds of the run, both ends included.
-    edges : frozenset of str
-        Names of its edges; empty: all.
-    """
-
-    start_us: int
+    start_us: int  # start_us, end_us: what it covers, microseconds of the run, both ends included
     end_us: int
-    edges: frozenset[str] = frozenset()
+    edges: frozenset[str] = frozenset()  # Names of its edges; empty: all
 
     def shows(self, message: Message) -> bool:
         """Tell whether a message is within it; what a throttle says is of no edge in particular."""
@@ -204,15 +184,8 @@ def first_round(job: Job, window: Window) -> int:
 def messages_of(job: Job, window: Window, states: Iterable[RoundState]) -> Iterator[Message]:
     """Yield the messages of a window.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    window : Window
-        The window.
-    states : iterable of RoundState
-        States after the rounds from :func:`first_round` on, of whichever clock. They are taken up
-        to the end of the window.
+    ``states``: states after the rounds from :func:`first_round` on, of whichever clock. They are
+    taken up to the end of the window.
     """
     recorders, first = recorders_of(job), first_round(job, window)
     for state in states:
@@ -233,19 +206,11 @@ def read_messages(table: pa.Table) -> list[Message]:
 def overhead(messages: Sequence[Message]) -> dict[str, Any]:
     """Return what flow control costs in messages, for ``summary.json``.
 
-    Parameters
-    ----------
-    messages : sequence of Message
-        Of a window.
-
-    Returns
-    -------
-    dict
-        ``messages``, and of them those by name under ``by_name``; ``data_buffers``, messages that
-        carry data; ``data_bytes``, their data; ``header_bytes`` of these; ``control_messages``, all
-        others, events among them; ``control_bytes``, with their headers; ``overhead_share``, bytes
-        that are no data over all bytes; ``messages_per_buffer``. These two are null without data.
-        ``has_bytes``: whether the frames of the system are known.
+    Returns ``messages``, and of them those by name under ``by_name``; ``data_buffers``, messages
+    that carry data; ``data_bytes``, their data; ``header_bytes`` of these; ``control_messages``,
+    all others, events among them; ``control_bytes``, with their headers; ``overhead_share``, bytes
+    that are no data over all bytes; ``messages_per_buffer``. These two are null without data.
+    ``has_bytes``: whether the frames of the system are known.
     """
     by_name: dict[str, int] = {}
     data = [one for one in messages if is_data(one)]

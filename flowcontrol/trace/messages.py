@@ -71,11 +71,8 @@ class Recorder(ABC):
     def begin(self, state: RoundState) -> None:
         """Take a state as that of the round before the first one that is shown.
 
-        Parameters
-        ----------
-        state : RoundState
-            Of a job without checkpoints, failures and jobs that come and go: of those a recorder
-            has to be shown the first round too.
+        ``state``: of a job without checkpoints, failures and jobs that come and go: of those a
+        recorder has to be shown the first round too.
         """
         self.look(state)
 
@@ -83,10 +80,7 @@ class Recorder(ABC):
     def look(self, state: RoundState) -> Sequence[Message]:
         """Return the messages of the round that has led to a state, in the order of the rules.
 
-        Parameters
-        ----------
-        state : RoundState
-            After a round: the one behind that which was shown before, the first one first.
+        ``state``: after a round: the one behind that which was shown before, the first one first.
         """
 
 
@@ -102,34 +96,16 @@ TaskKey = tuple[str, int]
 
 
 class Changes(NamedTuple):
-    """What happened to tasks at the beginning of a round.
+    """What happened to tasks at the beginning of a round."""
 
-    Attributes
-    ----------
-    stopped : list of (str, int)
-        Those that stopped, in the order of the job.
-    begun : list of (str, int)
-        Those that began, perhaps anew, in the order of the job.
-    failed : set of (str, int)
-        Of those that stopped, the ones that failed by themselves.
-    died : set of int
-        Task managers that died.
-    """
-
-    stopped: list[TaskKey]
-    begun: list[TaskKey]
-    failed: set[TaskKey]
-    died: set[int]
+    stopped: list[TaskKey]  # Those that stopped, in the order of the job
+    begun: list[TaskKey]  # Those that began, perhaps anew, in the order of the job
+    failed: set[TaskKey]  # Of those that stopped, the ones that failed by themselves
+    died: set[int]  # Task managers that died
 
 
 class Processes:
-    """The tasks of a job, and the task managers in which they run.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    """
+    """The tasks of a job, and the task managers in which they run."""
 
     def __init__(self, job: Job) -> None:
         self._running: dict[TaskKey, bool] = {}

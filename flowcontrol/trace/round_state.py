@@ -48,60 +48,35 @@ from flowcontrol.trace.channel_state import (
 
 @dataclass(frozen=True, slots=True)
 class AsideState:
-    """What a subtask has put aside behind barriers.
+    """What a subtask has put aside behind barriers."""
 
-    Attributes
-    ----------
-    state : BarrierBuffer
-        How much it is, and has been.
-    behind : tuple[AsideMessage, ...]
-        What has come behind the barriers of the alignment under way, oldest first.
-    again : tuple[AsideMessage, ...]
-        What is played back before the gates are polled, in this order.
-    writing : tuple[AsideMessage, ...]
-        Buffers that return to their gate's pool when the disk has written them.
-    """
-
-    state: BarrierBuffer
+    state: BarrierBuffer  # How much it is, and has been
+    # What has come behind the barriers of the alignment under way, oldest first.
     behind: tuple[AsideMessage, ...]
+    # What is played back before the gates are polled, in this order.
     again: tuple[AsideMessage, ...]
+    # Buffers that return to their gate's pool when the disk has written them.
     writing: tuple[AsideMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointState:
-    """What a subtask holds of checkpoints.
+    """What a subtask holds of checkpoints."""
 
-    Attributes
-    ----------
-    state : TaskCheckpoint
-        What it knows of them: the one that it took last, and what that waits for.
-    alignment : Alignment
-        Its alignment of barriers.
-    channels : tuple[AlignedChannel, ...]
-        The channels of all its gates, in order.
-    tracked : tuple[TrackedCheckpoint, ...]
-        Of an at-least-once task: the checkpoints that it counts, oldest first.
-    tracked_head : int
-        Place of the first of these in its ring, which each channel's set goes by.
-    triggers : tuple[CoordinatorMessage, ...]
-        What it was asked for and has not taken, oldest first.
-    aborted : tuple[CoordinatorMessage, ...]
-        What was aborted and it has not passed, oldest first.
-    reports : tuple[CheckpointReport, ...]
-        What it told the coordinator in the round.
-    aside : AsideState | None
-        What it has put aside behind barriers, with the transport ``tcp``.
-    """
-
+    # What it knows of them: the one that it took last, and what that waits for.
     state: TaskCheckpoint
-    alignment: Alignment
-    channels: tuple[AlignedChannel, ...]
+    alignment: Alignment  # Its alignment of barriers
+    channels: tuple[AlignedChannel, ...]  # The channels of all its gates, in order
+    # Of an at-least-once task: the checkpoints that it counts, oldest first.
     tracked: tuple[TrackedCheckpoint, ...] = ()
+    # Place of the first of these in its ring, which each channel's set goes by.
     tracked_head: int = 0
+    # What it was asked for and has not taken, oldest first.
     triggers: tuple[CoordinatorMessage, ...] = ()
+    # What was aborted and it has not passed, oldest first.
     aborted: tuple[CoordinatorMessage, ...] = ()
-    reports: tuple[CheckpointReport, ...] = ()
+    reports: tuple[CheckpointReport, ...] = ()  # What it told the coordinator in the round
+    # What it has put aside behind barriers, with the transport ``tcp``.
     aside: AsideState | None = None
 
 
@@ -114,23 +89,14 @@ Elements = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class TimeState:
-    """What a subtask holds of event time.
+    """What a subtask holds of event time."""
 
-    Attributes
-    ----------
-    state : TaskTime
-        Its generator, or its valve.
-    channels : tuple[ValveChannel, ...]
-        The channels of the valve: those of all its gates, in order.
-    stamp : int
-        Stamp of the record that it took up last, if it has outputs; of a source: emitted last.
-    in_flight : tuple[Elements, ...]
-        What was put out to it and it has not taken up, by channel in the same order.
-    """
-
-    state: TaskTime
+    state: TaskTime  # Its generator, or its valve
+    # The channels of the valve: those of all its gates, in order.
     channels: tuple[ValveChannel, ...]
+    # Stamp of the record that it took up last, if it has outputs; of a source: emitted last.
     stamp: int
+    # What was put out to it and it has not taken up, by channel in the same order.
     in_flight: tuple[Elements, ...]
 
     @property
@@ -185,30 +151,17 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WindowState:
-    """What a subtask holds of windows.
+    """What a subtask holds of windows."""
 
-    Attributes
-    ----------
-    held : WindowTask
-        What is passed on after a burst, and its keys.
-    store : WindowStore
-        How far its windows are, and the newest result.
-    entries : tuple[WindowEntry, ...]
-        The windows that are kept, the one that began first in front. Where the chains of buckets
-        lead depends on how much room there is, and is left out.
-    further : tuple[tuple[ColumnValues, ...], ...]
-        What each of them holds of the columns beside the first; empty if there are none.
-    results : tuple[Result, ...]
-        What it put out in the round, in order.
-    operators : tuple[WatermarkOperator, ...]
-        Of Spark's windows: what it has seen of each of its inputs.
-    """
-
-    held: WindowTask
-    store: WindowStore
+    held: WindowTask  # What is passed on after a burst, and its keys
+    store: WindowStore  # How far its windows are, and the newest result
+    # The windows that are kept, the one that began first in front. Where the chains of buckets lead
+    # depends on how much room there is, and is left out.
     entries: tuple[WindowEntry, ...]
+    # What each of them holds of the columns beside the first; empty if there are none.
     further: tuple[tuple[ColumnValues, ...], ...]
-    results: tuple[Result, ...]
+    results: tuple[Result, ...]  # What it put out in the round, in order
+    # Of Spark's windows: what it has seen of each of its inputs.
     operators: tuple[WatermarkOperator, ...] = ()
 
     @property

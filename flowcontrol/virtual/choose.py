@@ -39,42 +39,19 @@ STEPS = (1, 2, 5)
 
 @dataclass(frozen=True)
 class Discretisation:
-    """What the length of the rounds does to the figures of a run.
+    """What the length of the rounds does to the figures of a run."""
 
-    Attributes
-    ----------
-    round_ms : float
-        Length of a round, ms.
-    is_chosen : bool
-        Whether it was chosen, or stated in the scenario.
-    latency_ms : float
-        Most that is added to the latency along the longest path, ms.
-    throughput : float
-        Most that a channel loses of its throughput, as a share; 1 / rounds that a window of
-        credits lasts.
-    """
-
-    round_ms: float
-    is_chosen: bool
-    latency_ms: float
+    round_ms: float  # Length of a round, ms
+    is_chosen: bool  # Whether it was chosen, or stated in the scenario
+    latency_ms: float  # Most that is added to the latency along the longest path, ms
+    # Most that a channel loses of its throughput, as a share; 1 / rounds that a window of credits
+    # lasts.
     throughput: float
 
 
 def choose_round_us(scenario: Scenario) -> int:
     """Return the length of a round that a scenario states, or one that suits it, microseconds.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-
-    Raises
-    ------
-    ScenarioError
-        If a task manager has too few network buffers.
-
-    Notes
-    -----
     A hundredth of the shortest time that matters: half the time in which a channel's buffer
     fills at the highest rate (or the flusher's interval, if that is shorter), the network's
     latency, the mean of a random service time, the time in which the busiest receiver empties the
@@ -82,6 +59,8 @@ def choose_round_us(scenario: Scenario) -> int:
     round changes throughput, in-flight data and median latency by less than a hundredth, unless
     nothing but rounds makes up the latency. A batch of Spark's event time is a whole number of
     rounds.
+
+    Raises ScenarioError if a task manager has too few network buffers.
     """
     if scenario.round_ms is not None:
         return scenario.live_round_us
@@ -95,13 +74,7 @@ def choose_round_us(scenario: Scenario) -> int:
 
 
 def discretisation(job: Job) -> Discretisation:
-    """Return what the length of a job's rounds does to its figures.
-
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out with that length.
-    """
+    """Return what the length of a job's rounds does to its figures."""
     hops = _longest_path(job)
     windows = [_window_us(job, link) for link in job.links]
     shortest = min(windows, default=float("inf"))

@@ -25,19 +25,9 @@ from flowcontrol.trace.messages import Message
 def record(job: Job, window: Window, replayed: Replayed | None = None) -> list[Message]:
     """Run a job again up to the end of a window; return the messages of that.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    window : Window
-        What is to be written down.
-    replayed : Replayed, optional
-        What its sources replay; by default it is read.
+    ``replayed``: what its sources replay; by default it is read.
 
-    Raises
-    ------
-    RunError
-        As :func:`flowcontrol.results.running.step`.
+    Raises RunError as :func:`flowcontrol.results.running.step`.
     """
     states = step(job, replayed, first_round(job, window))
     return list(messages_of(job, window, states))
@@ -55,32 +45,16 @@ def simulate(
 ) -> Run:
     """Run a scenario on the virtual clock.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Read and checked.
-    round_us : int, optional
-        Emulated time of a round, microseconds; by default the scenario's ``round_ms``, else
-        chosen by :func:`flowcontrol.virtual.choose.choose_round_us`.
-    progress : callable, optional
-        Called at each sample with the rounds done and the records that reached the sinks.
-    track : bool, default True
-        Follow the age of every record; without it the table ``latency`` is empty. A throttle that
-        looks at ages has them followed in any case.
+    - ``round_us``: emulated time of a round, microseconds; by default the scenario's ``round_ms``,
+      else chosen by :func:`flowcontrol.virtual.choose.choose_round_us`.
+    - ``progress``: called at each sample with the rounds done and the records that reached the
+      sinks.
+    - ``track``: follow the age of every record; without it the table ``latency`` is empty. A
+      throttle that looks at ages has them followed in any case.
 
-    Returns
-    -------
-    Run
-        Its tables and figures. The same scenario gives the same tables on every machine.
-
-    Raises
-    ------
-    ScenarioError
-        If the virtual clock does not emulate something that the scenario asks for, or a task
-        manager has too few network buffers.
-    RunError
-        If the rows that a source is to replay cannot be read, no job could start, or the run
-        holds more in flight than its logs may.
+    Raises ScenarioError if the virtual clock does not emulate something that the scenario asks for,
+    or a task manager has too few network buffers. Raises RunError if the rows that a source is to
+    replay cannot be read, no job could start, or the run holds more in flight than its logs may.
 
     Examples
     --------

@@ -66,17 +66,7 @@ def aligned_exchange(run: Run, edge: Edge, times: Times) -> Cause | None:
 
 
 def aligned_stage(run: Run, stage: str, parts: Parts) -> Cause:
-    """Return the cause for a stage that limits as it waits for barriers beside input.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    stage : str
-        A stage that limits.
-    parts : Parts
-        When and why it does.
-    """
+    """Return the cause for a stage that limits as it waits for barriers beside input."""
     held = parts.held
     text = (
         f"While it aligned the barriers of a checkpoint, {stage} was idle beside input that waited "

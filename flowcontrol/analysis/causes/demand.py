@@ -13,21 +13,11 @@ _MOST_BLOCKED: Final = 0.98
 def demand_of(run: Run, stage: str, times: Times) -> float:
     """Return the records/s that a stage would get if its sources were not held back.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    stage : str
-        A stage.
-    times : frozenset of float, s
-        Samples to look at.
+    ``times`` (s): samples to look at.
 
-    Returns
-    -------
-    float, records/s
-        What it takes up, times what its sources would emit over what they do: a source that is
-        blocked for a share b would emit 1 / (1 - b) times as much, one that reads a log as much as
-        is written to it.
+    Returns what it takes up, times what its sources would emit over what they do: a source that is
+    blocked for a share b would emit 1 / (1 - b) times as much, one that reads a log as much as is
+    written to it (records/s).
     """
     taken = run.total(stage, "rate_in", times)
     emitted = wanted = 0.0

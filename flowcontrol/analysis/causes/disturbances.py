@@ -43,20 +43,12 @@ Key = tuple[float, int]
 
 @dataclass(frozen=True)
 class Disturbances:
-    """What disturbs a stage.
+    """What disturbs a stage."""
 
-    Attributes
-    ----------
-    still : frozenset of (float, int)
-        Samples and subtasks that were busy and took nothing up.
-    slowed : mapping of (float, int) to float, ratio
-        Share of its progress that a subtask lost as it wrote for a checkpoint.
-    held : mapping of (float, int) to float, ratio
-        Share of the time for which a subtask aligned barriers and idled beside input.
-    """
-
-    still: frozenset[Key]
+    still: frozenset[Key]  # Samples and subtasks that were busy and took nothing up
+    # Share of its progress that a subtask lost as it wrote for a checkpoint (ratio).
     slowed: Mapping[Key, float]
+    # Share of the time for which a subtask aligned barriers and idled beside input (ratio).
     held: Mapping[Key, float]
 
 

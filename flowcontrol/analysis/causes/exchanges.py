@@ -24,14 +24,7 @@ FAR_MS: Final = 1.0
 def exchange_causes(run: Run, edge: Edge, times: Times) -> Iterator[Cause]:
     """Yield why an exchange limits although neither of its stages does.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    edge : Edge
-        The exchange.
-    times : frozenset of float, s
-        Samples in whose intervals it limits.
+    ``times`` (s): samples in whose intervals it limits.
     """
     if edge.partition_type in SPILLING:
         yield _of_disk(run, edge, times)

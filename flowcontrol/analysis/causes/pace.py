@@ -15,12 +15,7 @@ SPARE: Final = 0.5
 def throttled(run: Run, times: Times) -> Cause:
     """Return the cause for sources that a throttle holds back while nothing is saturated.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    times : frozenset of float, s
-        Samples in whose intervals it does.
+    ``times`` (s): samples in whose intervals it does.
     """
     name = run.scenario.system.throttle
     shares = {

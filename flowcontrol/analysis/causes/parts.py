@@ -17,45 +17,26 @@ from flowcontrol.protocol.monitoring import LOW_ABOVE
 
 @dataclass(frozen=True)
 class Parts:
-    """The samples in which a stage limits, by why.
+    """The samples in which a stage limits, by why."""
 
-    Attributes
-    ----------
-    stalled, checkpoint, aligned, steady : frozenset of float, s
-        Samples; all but the last with the time of catching up after.
-    still, written, held : frozenset of float, s
-        Samples in which it took nothing up, in which its writing for a checkpoint slowed it, and in
-        which it waited for barriers beside input.
-    subtasks : frozenset of int
-        Those that stood still.
-    slowed : float, ratio
-        Share of its progress that checkpoints took, mean over ``written``.
-    """
-
+    # Samples; all but the last with the time of catching up after (s).
     stalled: Times
     checkpoint: Times
     aligned: Times
     steady: Times
+    # Samples in which it took nothing up, in which its writing for a checkpoint slowed it, and in
+    # which it waited for barriers beside input (s).
     still: Times
     written: Times
     held: Times
-    subtasks: frozenset[int]
-    slowed: float
+    subtasks: frozenset[int]  # Those that stood still
+    slowed: float  # Share of its progress that checkpoints took, mean over ``written`` (ratio)
 
 
 def parts_of(run: Run, stage: str, times: Times, disturbed: Mapping[str, Disturbances]) -> Parts:
     """Return why a stage limited, interval by interval.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    stage : str
-        A stage that limits.
-    times : frozenset of float, s
-        Samples in whose intervals it does.
-    disturbed : mapping of str to Disturbances
-        Of this stage, and of the others that limit.
+    ``times`` (s): samples in whose intervals it does.
     """
     own = disturbed[stage]
     kinds = {t_s: "other" for name in _connected(run, stage) for t_s in _all(disturbed, name)}

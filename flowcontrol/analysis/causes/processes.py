@@ -18,37 +18,21 @@ WAITS: Final = 0.5
 
 @dataclass(frozen=True)
 class Work:
-    """What busy tasks do.
+    """What busy tasks do."""
 
-    Attributes
-    ----------
-    kind : {"cpu", "external", "operator"}
-        They share full processors, wait for something else (also: as the scenario states), or
-        compute (also: unknown).
-    sentence : str
-        With the figures; empty if no process was measured.
-    is_measured : bool
-        Whether the load leaves no doubt.
-    """
-
+    # They share full processors, wait for something else (also: as the scenario states), or compute
+    # (also: unknown).
     kind: Literal["cpu", "external", "operator"]
-    sentence: str = ""
-    is_measured: bool = False
+    sentence: str = ""  # With the figures; empty if no process was measured
+    is_measured: bool = False  # Whether the load leaves no doubt
 
 
 def work_of(run: Run, stage: str, subtasks: Sequence[int], times: Times) -> Work:
     """Return what the subtasks of a stage do while they are busy.
 
-    Parameters
-    ----------
-    run : Run
-        The run; without a table ``processes`` nothing is known.
-    stage : str
-        The stage.
-    subtasks : sequence of int
-        Those that limit; empty: all.
-    times : frozenset of float, s
-        Samples in whose intervals they do.
+    - ``run``: the run; without a table ``processes`` nothing is known.
+    - ``subtasks``: those that limit; empty: all.
+    - ``times`` (s): samples in whose intervals they do.
     """
     if run.scenario.stage(stage).external:
         return Work("external")

@@ -53,15 +53,10 @@ class Vertex:
 def by_vertex(tables: Mapping[str, Any]) -> dict[str, Vertex]:
     """Return the vertices by name, in the order of their first rows.
 
-    Parameters
-    ----------
-    tables : mapping
-        As of :func:`flowcontrol.analysis.causes.root_cause`.
+    ``tables``: as of :func:`flowcontrol.analysis.causes.root_cause`.
 
-    Raises
-    ------
-    ValueError
-        If a table or a figure is missing or no number, or an edge names a vertex without rows.
+    Raises ValueError if a table or a figure is missing or no number, or an edge names a vertex
+    without rows.
     """
     for name in _TABLES:
         if name not in tables:
@@ -93,17 +88,9 @@ def _check_figure(value: Any, place: str) -> None:
 def walked(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> list[str]:
     """Return vertices from the sources on, each behind all that send to it.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The vertices; of several that may come next the first of these does.
-    edges : sequence of (str, str)
-        Sender and receiver.
+    ``names``: the vertices; of several that may come next the first of these does.
 
-    Raises
-    ------
-    ValueError
-        If they form a cycle.
+    Raises ValueError if they form a cycle.
     """
     left, done = list(names), list[str]()
     while left:

@@ -20,21 +20,11 @@ Times = frozenset[float]
 
 @dataclass(frozen=True)
 class Run:
-    """A run whose causes are looked for.
+    """A run whose causes are looked for."""
 
-    Attributes
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Its results.
-    scenario : Scenario
-        What was run.
-    limits : sequence
-        What limited in each interval, that of the job first.
-    """
-
-    tables: Tables
-    scenario: Scenario
-    limits: Limits
+    tables: Tables  # Its results
+    scenario: Scenario  # What was run
+    limits: Limits  # What limited in each interval, that of the job first
 
     @cached_property
     def samples(self) -> pd.DataFrame:

@@ -14,21 +14,11 @@ LARGER: Final = 1.1
 
 @dataclass(frozen=True)
 class Uneven:
-    """The subtask that has more to do than the others of its stage.
+    """The subtask that has more to do than the others of its stage."""
 
-    Attributes
-    ----------
-    subtask : int
-        Its index.
-    share : float, ratio
-        Of the records that the stage took up.
-    of_even : float
-        That over an even share.
-    """
-
-    subtask: int
-    share: float
-    of_even: float
+    subtask: int  # Its index
+    share: float  # Of the records that the stage took up (ratio)
+    of_even: float  # That over an even share
 
     def sentence(self, stage: str) -> str:
         """Return its share in words."""
@@ -41,16 +31,10 @@ class Uneven:
 def uneven_work(rows: Sequence[Mapping[str, Any]]) -> Uneven | None:
     """Return the busiest subtask if it is so since it gets more records.
 
-    Parameters
-    ----------
-    rows : sequence of mapping
-        ``subtask``, ``busy_ms_per_s`` and ``records_in`` of each subtask of a stage.
+    ``rows``: ``subtask``, ``busy_ms_per_s`` and ``records_in`` of each subtask of a stage.
 
-    Returns
-    -------
-    Uneven or None
-        None if none is busier than the others, or if it has no more records than they have, as a
-        slow slot.
+    Returns None if none is busier than the others, or if it has no more records than they have, as
+    a slow slot.
     """
     total = sum(row["records_in"] for row in rows)
     if len(rows) < 2 or not total:

@@ -49,16 +49,7 @@ def stage_causes(
 ) -> Iterator[Cause]:
     """Yield why a stage limits.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    stage : str
-        A stage that limits.
-    times : frozenset of float, s
-        Samples in whose intervals it does.
-    disturbed : mapping of str to Disturbances
-        Of all stages that limit.
+    ``times`` (s): samples in whose intervals it does.
     """
     parts = parts_of(run, stage, times, disturbed)
     least = LASTING * run.total_s

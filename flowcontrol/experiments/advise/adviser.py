@@ -38,22 +38,9 @@ FURTHER: Final = 2
 class Adviser:
     """Finds out what changes of a scenario do.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario, before it is read.
-    scenario : Scenario
-        The same, read and checked.
-    tables : mapping of str to pyarrow.Table
-        Of its run on the virtual clock.
-    goal : Goal, optional
-        What to improve; by default what the job lacks.
-    fits : callable
-        Given a job, tells whether it may be run.
-    simulate : callable, optional
-        Runs a scenario; by default the virtual clock.
-    rules : sequence of callable, default RULES
-        What suggests changes.
+    - ``goal``: what to improve; by default what the job lacks.
+    - ``fits``: given a job, tells whether it may be run.
+    - ``simulate``: runs a scenario; by default the virtual clock.
     """
 
     def __init__(

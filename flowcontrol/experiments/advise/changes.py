@@ -18,27 +18,14 @@ Path = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a scenario.
+    """A change of a scenario."""
 
-    Attributes
-    ----------
-    kind : str
-        What is changed, such as ``parallelism``; of one kind at most one change is made at a time.
-    name : str
-        What it does, in a few words.
-    keys : tuple of (path, value)
-        Keys with their new values, plain JSON.
-    why : str
-        What suggests it.
-    cautions : tuple of str
-        What it takes besides, a sentence each.
-    """
-
+    # What is changed, such as ``parallelism``; of one kind at most one change is made at a time.
     kind: str
-    name: str
-    keys: tuple[tuple[Path, Any], ...]
-    why: str
-    cautions: tuple[str, ...] = ()
+    name: str  # What it does, in a few words
+    keys: tuple[tuple[Path, Any], ...]  # Keys with their new values, plain JSON
+    why: str  # What suggests it
+    cautions: tuple[str, ...] = ()  # What it takes besides, a sentence each
 
     @property
     def caution(self) -> str:
@@ -73,41 +60,23 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a run shows of a job, as far as changes depend on it.
+    """What a run shows of a job, as far as changes depend on it."""
 
-    Attributes
-    ----------
-    limits : str or None
-        The stage that limits.
-    busiest : mapping of str to float
-        Busy share of the busiest subtask of each stage, 0 to 1.
-    held_back : float
-        Share of time for which the most blocked source was, while any was at all; or of what was
-        emitted at the end, what filled buffers that are not full yet, if that is more.
-    """
-
-    limits: str | None
-    busiest: Mapping[str, float]
+    limits: str | None  # The stage that limits
+    busiest: Mapping[str, float]  # Busy share of the busiest subtask of each stage, 0 to 1
+    # Share of time for which the most blocked source was, while any was at all; or of what was
+    # emitted at the end, what filled buffers that are not full yet, if that is more.
     held_back: float
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A scenario whose changes are sought.
+    """A scenario whose changes are sought."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Read and checked.
-    mapping : mapping
-        The same as its file has it: what is stated there must be changed with what depends on it.
-    seen : Seen
-        What its run shows.
-    """
-
-    scenario: Scenario
+    scenario: Scenario  # Read and checked
+    # The same as its file has it: what is stated there must be changed with what depends on it.
     mapping: Mapping[str, Any]
-    seen: Seen
+    seen: Seen  # What its run shows
 
     def path(self, stage: str, key: str) -> Path:
         """Return the path of a key of a stage or operator."""

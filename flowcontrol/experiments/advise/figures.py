@@ -32,38 +32,22 @@ _MS_PER_S: Final = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Figures of one run, all of it.
+    """Figures of one run, all of it."""
 
-    Attributes
-    ----------
-    throughput : float, records/s
-        What all sinks took up; of a job that failed, without what it did again.
-    latency_p99_ms : float or None, ms
-        Of the sink with the largest; None if no record came to one.
-    in_flight_bytes : float, bytes
-        Mean of the data in flight on all edges.
-    checkpoint_ms : float or None, ms
-        Median end to end of the completed checkpoints; None if there are none.
-    memory_bytes : int or None, bytes
-        Network memory that all task managers grant to gates and result partitions; None under a
-        transport that counts records.
-    slots : int
-        Slots that the job occupies.
-    held_back : float
-        Largest share of time for which a source that reads no log was blocked, 0 to 1: what it
-        could not emit is lost.
-    lagging : float
-        Records that waited in all logs at the end, as a share of those that were read.
-    """
-
+    # What all sinks took up; of a job that failed, without what it did again (records/s).
     throughput: float
-    latency_p99_ms: float | None
-    in_flight_bytes: float
+    latency_p99_ms: float | None  # Of the sink with the largest; None if no record came to one (ms)
+    in_flight_bytes: float  # Mean of the data in flight on all edges (bytes)
+    # Median end to end of the completed checkpoints; None if there are none (ms).
     checkpoint_ms: float | None
+    # Network memory that all task managers grant to gates and result partitions; None under a
+    # transport that counts records (bytes).
     memory_bytes: int | None
-    slots: int
+    slots: int  # Slots that the job occupies
+    # Largest share of time for which a source that reads no log was blocked, 0 to 1: what it could
+    # not emit is lost.
     held_back: float
-    lagging: float
+    lagging: float  # Records that waited in all logs at the end, as a share of those that were read
 
     def of(self, goal: Goal) -> float | None:
         """Return the figure that a goal is measured by."""
@@ -76,15 +60,7 @@ class Figures:
 
 
 def figures_of(tables: Tables, scenario: Scenario) -> Figures:
-    """Work out the figures of a run.
-
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Its result tables.
-    scenario : Scenario
-        What was run.
-    """
+    """Work out the figures of a run."""
     tables = panels_of(tables)
     stages, whole = tables.panel("stages"), (0.0, end_of(tables))
     paced = [stage.name for stage in scenario.sources if not stage.reads_log]

@@ -24,36 +24,20 @@ _SLOW: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change that was run.
+    """A change that was run."""
 
-    Attributes
-    ----------
-    change : Change
-        What was changed.
-    figures : Figures
-        Of its run.
-    gain : float
-        By how much the goal's figure is better, as a share of that of the scenario as it is: 0.5
-        is half as much throughput again, or a latency of two thirds; below 0 it is worse. If
-        the goal is another and more than 1 % of throughput is lost, that loss is the gain.
-    slots : int
-        Slots more; below 0 fewer.
-    memory_bytes : int, bytes
-        Network memory more; below 0 less.
-    score : float
-        The gain for its cost: gain / (1 + share of slots more + share of memory more), where what
-        is saved counts as 0; of a loss the loss.
-    seen : Seen
-        What its run shows: what limits then.
-    """
-
-    change: Change
-    figures: Figures
+    change: Change  # What was changed
+    figures: Figures  # Of its run
+    # By how much the goal's figure is better, as a share of that of the scenario as it is: 0.5 is
+    # half as much throughput again, or a latency of two thirds; below 0 it is worse. If the goal is
+    # another and more than 1 % of throughput is lost, that loss is the gain.
     gain: float
-    slots: int
-    memory_bytes: int
+    slots: int  # Slots more; below 0 fewer
+    memory_bytes: int  # Network memory more; below 0 less (bytes)
+    # The gain for its cost: gain / (1 + share of slots more + share of memory more), where what is
+    # saved counts as 0; of a loss the loss.
     score: float
-    seen: Seen
+    seen: Seen  # What its run shows: what limits then
 
     @property
     def helps(self) -> bool:
@@ -81,18 +65,8 @@ class Proposal:
 def goal_of(scenario: Scenario, figures: Figures) -> Goal:
     """Return what a job lacks.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        What was run.
-    figures : Figures
-        Of its run.
-
-    Returns
-    -------
-    Goal
-        ``throughput`` if a source is held back, or behind its log at the end; else ``checkpoints``
-        if one takes more than half of the interval; else ``latency``.
+    Returns ``throughput`` if a source is held back, or behind its log at the end; else
+    ``checkpoints`` if one takes more than half of the interval; else ``latency``.
     """
     if figures.held_back > HELD_BACK or figures.lagging > HELD_BACK:
         return "throughput"
@@ -103,19 +77,7 @@ def goal_of(scenario: Scenario, figures: Figures) -> Goal:
 
 
 def weighed(change: Change, before: Figures, after: Figures, goal: Goal, seen: Seen) -> Proposal:
-    """Return what a change gained.
-
-    Parameters
-    ----------
-    change : Change
-        What was changed.
-    before, after : Figures
-        Of the scenario as it is, and of the changed one.
-    goal : Goal
-        What it was to improve.
-    seen : Seen
-        What the changed run shows.
-    """
+    """Return what a change gained."""
     gain = _gain(before.of(goal), after.of(goal), is_more_better=goal == "throughput")
     lost = _gain(before.throughput, after.throughput, is_more_better=True)
     if lost < -NOTICEABLE:

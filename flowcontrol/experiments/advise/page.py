@@ -28,15 +28,7 @@ _EXPLAINED: Final = (
 
 
 def advice_page(found: Advice, scenario: Scenario) -> str:
-    """Return the page of advice.
-
-    Parameters
-    ----------
-    found : Advice
-        What was run.
-    scenario : Scenario
-        As it is.
-    """
+    """Return the page of advice."""
     chart = Chart("trade", "Throughput against latency", _EXPLAINED, _trade(found))
     runs = len(found.proposals) + 1
     return page(

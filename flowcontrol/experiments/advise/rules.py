@@ -37,14 +37,6 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def changes_of(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Change]:
-    """Return the changes to try, in a fixed order, none twice.
-
-    Parameters
-    ----------
-    subject : Subject
-        The scenario, and what its run shows.
-    rules : sequence of callable, default RULES
-        What suggests them.
-    """
+    """Return the changes to try, in a fixed order, none twice."""
     found = [change for rule in rules for change in rule(subject)]
     return list({change.text: change for change in reversed(found)}.values())[::-1]

@@ -49,34 +49,18 @@ Fits = Callable[["Job"], bool]
 
 @dataclass(frozen=True, slots=True)
 class NotRun:
-    """A change that was not run.
+    """A change that was not run."""
 
-    Attributes
-    ----------
-    change : Change
-        Which.
-    why : str
-        What refused it.
-    """
-
-    change: Change
-    why: str
+    change: Change  # Which
+    why: str  # What refused it
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A change that can be run.
+    """A change that can be run."""
 
-    Attributes
-    ----------
-    change : Change
-        Which.
-    job : Job
-        The changed scenario, laid out.
-    """
-
-    change: Change
-    job: Job
+    change: Change  # Which
+    job: Job  # The changed scenario, laid out
 
 
 def candidates(
@@ -84,19 +68,7 @@ def candidates(
 ) -> tuple[list[Candidate], list[NotRun]]:
     """Lay the changed scenarios out.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario that is changed.
-    changes : iterable of Change
-        What to change.
-    fits : callable
-        Whether a job may be run.
-
-    Returns
-    -------
-    (list of Candidate, list of NotRun)
-        Those that can be run, and those that are refused.
+    ``fits``: whether a job may be run.
     """
     found, refused = [], []
     for change in changes:
@@ -116,10 +88,7 @@ def candidates(
 def _laid_out(base: Base, change: Change) -> tuple[Change, Job]:
     """Return a change and its job; where the slots do not suffice, with more task managers.
 
-    Raises
-    ------
-    ScenarioError
-        If the changed scenario is refused.
+    Raises ScenarioError if the changed scenario is refused.
     """
     try:
         return change, job_for(base.scenario(change.keys), base.source)
@@ -189,13 +158,7 @@ def tried(
 
 
 def joined(proposals: Sequence[Proposal]) -> Iterator[Change]:
-    """Yield the changes that helped, joined: the best with the next of another kind, and so on.
-
-    Parameters
-    ----------
-    proposals : sequence of Proposal
-        Single changes, the best first.
-    """
+    """Yield the changes that helped, joined: the best with the next of another kind, and so on."""
     best: dict[str, Change] = {}
     least = SHARE_OF_BEST * max((one.gain for one in proposals), default=0.0)
     for one in proposals:
@@ -213,19 +176,7 @@ def joined(proposals: Sequence[Proposal]) -> Iterator[Change]:
 def behind(
     best: Proposal, base: Base, scenario: Scenario, rules: Sequence[Rule]
 ) -> Iterator[Change]:
-    """Yield what may help beside a change, once something else limits than before.
-
-    Parameters
-    ----------
-    best : Proposal
-        The best so far.
-    base : Base
-        The scenario without it.
-    scenario : Scenario
-        With it.
-    rules : sequence of callable
-        What suggests changes.
-    """
+    """Yield what may help beside a change, once something else limits than before."""
     limits = best.seen.limits or "nothing"
     for change in changes_of(Subject(scenario, base.mapping, best.seen), rules):
         if change.kind in _OF_STAGES and not _meet(best.change, change):

@@ -24,17 +24,7 @@ _WORDS: Final[dict[str, tuple[str, Callable[[float], str]]]] = {
 
 
 def conclusion(goal: Goal, before: Figures, proposals: Sequence[Proposal]) -> str:
-    """Return the best change, what it does and what it takes; or that nothing helps.
-
-    Parameters
-    ----------
-    goal : Goal
-        What was to improve.
-    before : Figures
-        Of the scenario as it is.
-    proposals : sequence of Proposal
-        What was run, the best first.
-    """
+    """Return the best change, what it does and what it takes; or that nothing helps."""
     noun, text = _WORDS[goal]
     if not proposals:
         return "No change of this scenario could be run."

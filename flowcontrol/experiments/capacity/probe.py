@@ -56,24 +56,15 @@ backpressure is too short to identify it."""
 
 @dataclass(frozen=True)
 class Growth:
-    """How a queue grew towards the end of a run.
+    """How a queue grew towards the end of a run."""
 
-    Attributes
-    ----------
-    edge : str
-        Name of the edge, or "the log of" a source.
-    records : float, records
-        In flight on all its channels, or waiting in the log: mean over the last quarter less mean
-        over the one before; 0 if they fell back to the latter meanwhile.
-    carried : float, records
-        What its senders emitted in a quarter of the run, or what was written to the log.
-    least : float, records
-        A buffer a channel, a record a log: less than that is not called growth.
-    """
-
-    edge: str
+    edge: str  # Name of the edge, or "the log of" a source
+    # In flight on all its channels, or waiting in the log: mean over the last quarter less mean
+    # over the one before; 0 if they fell back to the latter meanwhile (records).
     records: float
+    # What its senders emitted in a quarter of the run, or what was written to the log (records).
     carried: float
+    # A buffer a channel, a record a log: less than that is not called growth (records).
     least: float
 
     @property
@@ -89,32 +80,17 @@ class Growth:
 
 @dataclass(frozen=True)
 class Probe:
-    """A run at one rate, over its second half.
+    """A run at one rate, over its second half."""
 
-    Attributes
-    ----------
-    rate : Fraction, records/s
-        What each subtask of the source was to emit; what was written to its log.
-    emitted : float, records/s
-        What a subtask emitted, mean over all of them.
-    blocked : float
-        Share of the time for which the source was blocked, of the subtask that was so the most.
-    growth : Growth
-        Of the edge on which records in flight grew by the largest share.
-    latency_ms : float or None, ms
-        Mean latency at the sinks; None where nothing arrived.
-    is_sustained : bool
-        Whether the job can sustain the rate.
-    most : float, records/s
-        What the stages and connections behind the source can do at the most.
-    """
-
+    # What each subtask of the source was to emit; what was written to its log (records/s).
     rate: Fraction
-    emitted: float
+    emitted: float  # What a subtask emitted, mean over all of them (records/s)
+    # Share of the time for which the source was blocked, of the subtask that was so the most.
     blocked: float
-    growth: Growth
-    latency_ms: float | None
-    is_sustained: bool
+    growth: Growth  # Of the edge on which records in flight grew by the largest share
+    latency_ms: float | None  # Mean latency at the sinks; None where nothing arrived (ms)
+    is_sustained: bool  # Whether the job can sustain the rate
+    # What the stages and connections behind the source can do at the most (records/s).
     most: float = inf
 
 
@@ -123,14 +99,7 @@ def at_rate(scenario: Scenario, source: str, rate: Fraction) -> Scenario:
 
     Of one that reads a log it is the rate at which that is written.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Left as it is.
-    source : str
-        Name of a source.
-    rate : Fraction, records/s
-        Of each of its subtasks.
+    ``rate`` (records/s): of each of its subtasks.
     """
     stages = [
         stage.model_copy(update={paced_by(stage): (Schedule.constant(rate),) * stage.parallelism})
@@ -162,30 +131,14 @@ def examine(
 ) -> Probe:
     """Judge a run.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        What was run, but for the rate.
-    source : str
-        The source in question.
-    rate : Fraction, records/s
-        What each of its subtasks was to emit.
-    tables : mapping of str to pyarrow.Table
-        ``stages``, ``channels`` and ``latency`` of the run.
-    allowance : float
-        The share e of the rule above, more than 0.
-    most : float, records/s
-        What the stages and connections behind the source can do at the most.
+    - ``scenario``: what was run, but for the rate.
+    - ``rate`` (records/s): what each of its subtasks was to emit.
+    - ``tables``: ``stages``, ``channels`` and ``latency`` of the run.
+    - ``allowance``: the share e of the rule above, more than 0.
+    - ``most`` (records/s): what the stages and connections behind the source can do at the most.
 
-    Returns
-    -------
-    Probe
-        Figures and verdict.
-
-    Raises
-    ------
-    RunError
-        If the source fell short without being blocked: its input ended before the run did.
+    Raises RunError if the source fell short without being blocked: its input ended before the run
+    did.
     """
     start = second_half_start(tables)
     stages = result_frame(tables, "stages")

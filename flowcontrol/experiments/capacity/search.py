@@ -19,12 +19,8 @@ Bracket = tuple[Fraction | None, Fraction | None]
 def rounded(rate: Fraction, width: float) -> Fraction:
     """Return a rate rounded to a power of ten that is small against a relative width.
 
-    Parameters
-    ----------
-    rate : Fraction, records/s
-        More than 0.
-    width : float
-        Relative; the result differs by less than an eighth of it.
+    - ``rate`` (records/s): more than 0.
+    - ``width``: relative; the result differs by less than an eighth of it.
 
     Examples
     --------
@@ -43,21 +39,13 @@ def rounded(rate: Fraction, width: float) -> Fraction:
 def search(holds: Callable[[Fraction], bool], start: Fraction, width: float) -> Bracket:
     """Find the highest rate at which something holds.
 
-    Parameters
-    ----------
-    holds : callable
-        Called with rates in records/s, each once.
-    start : Fraction, records/s
-        First rate, between LOWEST and HIGHEST.
-    width : float
-        Relative distance at which to stop, more than 0.
+    - ``holds``: called with rates in records/s, each once.
+    - ``start`` (records/s): first rate, between LOWEST and HIGHEST.
+    - ``width``: relative distance at which to stop, more than 0.
 
-    Returns
-    -------
-    below, above : Fraction or None
-        It holds at ``below``, not at ``above``, and they are no further apart than ``width``.
-        ``below`` is None if it holds at no rate that was tried, down to LOWEST; ``above`` is None
-        if it holds at all of them, up to HIGHEST.
+    Returns ``below, above``: it holds at ``below``, not at ``above``, and they are no further apart
+    than ``width``. ``below`` is None if it holds at no rate that was tried, down to LOWEST;
+    ``above`` is None if it holds at all of them, up to HIGHEST.
     """
     below, above = _bracket(holds, rounded(start, width))
     if below is None or above is None:

@@ -19,18 +19,7 @@ _WIDTH = 13
 
 
 def describe(capacity: Capacity) -> str:
-    """Return several lines: the rate, what limits, and the runs just below and just above.
-
-    Parameters
-    ----------
-    capacity : Capacity
-        What was found.
-
-    Returns
-    -------
-    str
-        Lines without a final line break.
-    """
+    """Return several lines: the rate, what limits, and the runs just below and just above."""
     return "\n".join([conclusion(capacity), "", *_evidence(capacity), *_remark(capacity)])
 
 

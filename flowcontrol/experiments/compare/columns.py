@@ -71,33 +71,16 @@ def _reaction_order(reaction: Reaction) -> float | None:
 
 @dataclass(frozen=True)
 class CompareColumn:
-    """One figure of all systems.
+    """One figure of all systems."""
 
-    Attributes
-    ----------
-    title : str
-        With its unit, for the page.
-    head : str
-        Short, in two lines, for the terminal.
-    rank : int
-        How telling it is, 1 the most: a narrow terminal shows the first few.
-    figure : str
-        Which attribute of :class:`~.figures.Figures`.
-    text : callable
-        Returns its text.
-    number : callable
-        Returns the number by which a table is sorted; None sorts last.
-    is_optional : bool
-        Left out where no system has the figure.
-    """
-
-    title: str
-    head: str
-    rank: int
-    figure: str
-    text: Callable[[Any], str]
+    title: str  # With its unit, for the page
+    head: str  # Short, in two lines, for the terminal
+    rank: int  # How telling it is, 1 the most: a narrow terminal shows the first few
+    figure: str  # Which attribute of :class:`~.figures.Figures`
+    text: Callable[[Any], str]  # Returns its text
+    # Returns the number by which a table is sorted; None sorts last.
     number: Callable[[Any], float | None] = float
-    is_optional: bool = False
+    is_optional: bool = False  # Left out where no system has the figure
 
     def cell(self, figures: Figures) -> str:
         """Return the text of a system's figure."""
@@ -159,12 +142,7 @@ def shown_columns(outcomes: Sequence[Outcome]) -> list[CompareColumn]:
 def print_comparison(result: CompareResult, console: Console | None = None) -> None:
     """Print the table of a comparison and its conclusion.
 
-    Parameters
-    ----------
-    result : CompareResult
-        Of :func:`flowcontrol.experiments.compare.compare`.
-    console : rich.console.Console, optional
-        By default standard output; the table has as many columns as fit.
+    ``console``: by default standard output; the table has as many columns as fit.
     """
     console = console or Console()
     ran = [outcome for outcome in result.outcomes if outcome.figures is not None]

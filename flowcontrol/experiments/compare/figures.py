@@ -31,105 +31,55 @@ _MEGABYTE: Final = 1e6
 
 @dataclass(frozen=True)
 class PiledUp:
-    """The edge on which most records piled up between two moments.
+    """The edge on which most records piled up between two moments."""
 
-    Attributes
-    ----------
-    edge : str
-        Its name.
-    records, nbytes : int
-        By how much what was in flight on it grew.
-    at_sender : bool
-        More of the waiting buffers were added at the sender than at the receiver.
-    """
-
-    edge: str
-    records: int
+    edge: str  # Its name
+    records: int  # records, nbytes: by how much what was in flight on it grew
     nbytes: int
-    at_sender: bool
+    at_sender: bool  # More of the waiting buffers were added at the sender than at the receiver
 
 
 @dataclass(frozen=True)
 class Reaction:
-    """What the producers did after the falls of the limit, or after its rises.
+    """What the producers did after the falls of the limit, or after its rises."""
 
-    Attributes
-    ----------
-    count : int
-        Changes that count.
-    missed : int
-        Those after which the rate never was at the new limit.
-    how : str
-        How those were missed: above, swings or below, the first of these that occurs; empty if
-        none was.
-    longest_s : float or None, s
-        Longest time to be at the new limit after one of the others; None without others.
-    """
-
-    count: int
-    missed: int
+    count: int  # Changes that count
+    missed: int  # Those after which the rate never was at the new limit
+    # How those were missed: above, swings or below, the first of these that occurs; empty if none
+    # was.
     how: str
+    # Longest time to be at the new limit after one of the others; None without others (s).
     longest_s: float | None
 
 
 @dataclass(frozen=True)
 class Figures:
-    """The figures of a run; None: the scenario or the run has no such figure.
+    """The figures of a run; None: the scenario or the run has no such figure."""
 
-    Attributes
-    ----------
-    produced, consumed : int
-        Records that the sources emitted and the sinks took up.
-    of_limit : float or None
-        Records that the sinks took up, over what they can at the limit.
-    latency_p50_ms, latency_p99_ms : float or None, ms
-        Of all records, all sinks together.
-    peak_records, peak_bytes : int
-        Most in flight at a sample, all channels together.
-    swing : float or None
-        Coefficient of variation of the producers' rate after transients.
-    ahead : float or None
-        By how much the producers' mean rate in a phase was above its limit at most.
-    control_per_mb : float or None
-        Control messages over megabytes (1,000,000 bytes) moved, all edges together.
-    is_bounded : bool or None
-        Whether memory stayed within its bounds.
-    heap_exhausted_s : float or None, s
-        When it did not.
-    lag_records : int or None
-        Most that waited at a sample in the logs that sources read, all together.
-    lag_s : float or None, s
-        Furthest that a source was behind its log at a sample.
-    lag_end_records : int or None
-        What waits there at the end.
-    checkpoint_e2e_p50_ms : float or None, ms
-        Median end to end of the completed checkpoints.
-    checkpoints_failed : int or None
-        Checkpoints that expired, were declined or aborted.
-    changes : tuple of Response
-        What the producers did after each change of the limit.
-    piled_up : dict of int to PiledUp
-        For each change that was not followed, by its position: where most piled up.
-    """
-
-    produced: int
+    produced: int  # produced, consumed: records that the sources emitted and the sinks took up
     consumed: int
-    of_limit: float | None
+    of_limit: float | None  # Records that the sinks took up, over what they can at the limit
+    # Of all records, all sinks together (ms).
     latency_p50_ms: float | None
     latency_p99_ms: float | None
-    peak_records: int
+    peak_records: int  # peak_records, peak_bytes: most in flight at a sample, all channels together
     peak_bytes: int
-    swing: float | None
+    swing: float | None  # Coefficient of variation of the producers' rate after transients
+    # By how much the producers' mean rate in a phase was above its limit at most.
     ahead: float | None
+    # Control messages over megabytes (1,000,000 bytes) moved, all edges together.
     control_per_mb: float | None
-    is_bounded: bool | None
-    heap_exhausted_s: float | None
+    is_bounded: bool | None  # Whether memory stayed within its bounds
+    heap_exhausted_s: float | None  # When it did not (s)
+    # Most that waited at a sample in the logs that sources read, all together.
     lag_records: int | None = None
-    lag_s: float | None = None
-    lag_end_records: int | None = None
+    lag_s: float | None = None  # Furthest that a source was behind its log at a sample (s)
+    lag_end_records: int | None = None  # What waits there at the end
+    # Median end to end of the completed checkpoints (ms).
     checkpoint_e2e_p50_ms: float | None = None
-    checkpoints_failed: int | None = None
-    changes: tuple[Response, ...] = ()
+    checkpoints_failed: int | None = None  # Checkpoints that expired, were declined or aborted
+    changes: tuple[Response, ...] = ()  # What the producers did after each change of the limit
+    # For each change that was not followed, by its position: where most piled up.
     piled_up: Mapping[int, PiledUp] = field(default_factory=dict)
 
     @property
@@ -179,19 +129,9 @@ def _counted(tables: Tables, stages: Sequence[Stage], column: str) -> Counted:
 def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None) -> Figures:
     """Return the figures of a run.
 
-    Parameters
-    ----------
-    run : Run
-        Its results.
-    scenario : Scenario
-        What was run.
-    limits : sequence of LimitPhase, or None
-        The limit of the job; None: unknown.
+    ``limits``: the limit of the job; None: unknown.
 
-    Returns
-    -------
-    Figures
-        As ``docs/reference/figures.md`` defines them.
+    As ``docs/reference/figures.md`` defines them.
     """
     tables = run.tables
     emitted, taken = produced(tables, scenario), _consumed(tables, scenario)

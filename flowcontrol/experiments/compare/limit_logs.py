@@ -17,13 +17,7 @@ _LEAST: Final = 1e-6
 
 
 class Logs:
-    """The logs of a job, empty at first; without any, nothing here changes a rate.
-
-    Parameters
-    ----------
-    job : Job
-        Laid out.
-    """
+    """The logs of a job, empty at first; without any, nothing here changes a rate."""
 
     def __init__(self, job: Job) -> None:
         self._sources = [plan for plan in job.stages if plan.stage.reads_log]
@@ -42,12 +36,8 @@ class Logs:
     ) -> dict[str, tuple[float, ...]]:
         """Return the rates of all tasks, those of sources with a log by what there is to read.
 
-        Parameters
-        ----------
-        rates : mapping of str to tuple of float, records/s
-            What each subtask of a stage can emit or take.
-        at_us : int
-            The moment, microseconds.
+        - ``rates`` (records/s): what each subtask of a stage can emit or take.
+        - ``at_us``: the moment, microseconds.
         """
         found = dict(rates)
         for name, written in self._written(at_us).items():
@@ -61,19 +51,11 @@ class Logs:
     ) -> float:
         """Let time pass until a log has been read to its end, or to the end of a phase.
 
-        Parameters
-        ----------
-        into : mapping of str to ndarray of float, records/s
-            What each subtask emits meanwhile.
-        at_us : int
-            A moment of the phase, microseconds: what is written does not change in it.
-        start_s, end_s : float, s
-            From when, and the end of the phase.
+        - ``into`` (records/s): what each subtask emits meanwhile.
+        - ``at_us``: a moment of the phase, microseconds: what is written does not change in it.
+        - ``start_s``, ``end_s`` (s): from when, and the end of the phase.
 
-        Returns
-        -------
-        float
-            When one of the logs is empty, or ``end_s``.
+        When one of the logs is empty, or ``end_s``.
         """
         slopes = {name: rate - into[name] for name, rate in self._written(at_us).items()}
         for slope in slopes.values():

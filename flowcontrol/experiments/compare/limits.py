@@ -37,46 +37,29 @@ _EPSILON: Final = 1e-9
 
 @dataclass(frozen=True)
 class LimitPhase:
-    """A time in which no rate of the job changes.
+    """A time in which no rate of the job changes."""
 
-    Attributes
-    ----------
-    start_s, end_s : float, s
-        From when to when.
-    produced : float, records/s
-        What all sources together can emit.
-    consumed : float, records/s
-        What all sinks together then take up.
-    into : dict of str to ndarray of float, shape (subtasks,), records/s
-        What each subtask of a stage takes up at the limit (of a source: emits).
-    alone : dict of str to ndarray of float, shape (subtasks,), records/s
-        What it would take up if only itself and the stages before it set limits.
-    full : dict of str to ndarray of bool, shape (subtasks,)
-        Whether it takes up all that it can.
-    """
-
-    start_s: float
+    start_s: float  # start_s, end_s: from when to when (s)
     end_s: float
-    produced: float
-    consumed: float
+    produced: float  # What all sources together can emit (records/s)
+    consumed: float  # What all sinks together then take up (records/s)
+    # What each subtask of a stage takes up at the limit (of a source: emits) (shape (subtasks,),
+    # records/s).
     into: Mapping[str, Floats]
+    # What it would take up if only itself and the stages before it set limits (shape (subtasks,),
+    # records/s).
     alone: Mapping[str, Floats]
+    # Whether it takes up all that it can (shape (subtasks,)).
     full: Mapping[str, npt.NDArray[np.bool_]]
 
 
 def job_limits(job: Job) -> list[LimitPhase] | None:
     """Return the limit of a job over time.
 
-    Parameters
-    ----------
-    job : Job
-        The physical graph; its system does not matter.
+    ``job``: the physical graph; its system does not matter.
 
-    Returns
-    -------
-    list of LimitPhase, or None
-        Consecutive phases of the whole run. None if a source replays rows: the scenario does not
-        say where they go or when they end.
+    Consecutive phases of the whole run. None if a source replays rows: the scenario does not say
+    where they go or when they end.
     """
     if any(member.stage.input is not None for plan in job.stages for member in plan.members):
         return None
@@ -103,22 +86,12 @@ def job_limits(job: Job) -> list[LimitPhase] | None:
 def most_of_source(job: Job, source: str, window_s: tuple[float, float]) -> float:
     """Return the rate of a source that the job cannot exceed for long, whatever its buffers.
 
-    Parameters
-    ----------
-    job : Job
-        The physical graph.
-    source : str
-        A source, each of whose subtasks emits alike.
-    window_s : tuple of (float, float), s
-        From when to when the rates of the job count, as their means: buffers may put a slow phase
-        off.
+    ``window_s`` (s): from when to when the rates of the job count, as their means: buffers may put
+    a slow phase off.
 
-    Returns
-    -------
-    float, records/s
-        Of a subtask, as if other sources emitted nothing and processors were without limit.
-        Infinite if no stage that its records reach has a rate, or if the scenario does not say how
-        many they are: of windows, and of rows that are replayed.
+    Of a subtask, as if other sources emitted nothing and processors were without limit. Infinite if
+    no stage that its records reach has a rate, or if the scenario does not say how many they are:
+    of windows, and of rows that are replayed (records/s).
     """
     members = [member.stage for plan in job.stages for member in plan.members]
     if any(stage.input is not None or stage.window is not None for stage in members):
@@ -307,17 +280,11 @@ def _rates(plan: JobVertex, at_us: int) -> Iterator[float]:
 def _fill(offered: Floats, loads: Floats) -> Floats:
     """Raise all rates together until each is stopped, by its own offer or by what it feeds.
 
-    Parameters
-    ----------
-    offered : ndarray, shape (sources,), records/s
-        The most that each emits.
-    loads : ndarray, shape (resources, sources)
-        Share of a resource that one record/s takes; inf where nothing gets through.
+    - ``offered`` (shape (sources,), records/s): the most that each emits.
+    - ``loads`` (shape (resources, sources)): share of a resource that one record/s takes; inf where
+      nothing gets through.
 
-    Returns
-    -------
-    ndarray, shape (sources,), records/s
-        No resource is used more than wholly.
+    No resource is used more than wholly (shape (sources,), records/s).
     """
     rates = np.zeros(len(offered))
     rising = (offered > 0) & ~np.isinf(loads).any(axis=0)

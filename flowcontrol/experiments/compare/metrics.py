@@ -29,43 +29,24 @@ _EPSILON: Final = 1e-9
 
 @dataclass(frozen=True)
 class Step:
-    """A time with one limit.
+    """A time with one limit."""
 
-    Attributes
-    ----------
-    start_s, end_s : float, s
-        From when to when.
-    limit : float, records/s
-        In force there.
-    """
-
-    start_s: float
+    start_s: float  # start_s, end_s: from when to when (s)
     end_s: float
-    limit: float
+    limit: float  # In force there (records/s)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """A cumulative count over a run.
+    """A cumulative count over a run."""
 
-    Attributes
-    ----------
-    times : sequence of float, s
-        Of the samples, rising, after 0.
-    records : sequence of float
-        Cumulative count at each.
-    """
-
-    times: Sequence[float]
-    records: Sequence[float]
+    times: Sequence[float]  # Of the samples, rising, after 0 (s)
+    records: Sequence[float]  # Cumulative count at each
 
     def mean_rate(self, start_s: float, end_s: float) -> float:
         """Return the mean rate between two moments, records/s.
 
-        Raises
-        ------
-        ValueError
-            If the second is not after the first.
+        Raises ValueError if the second is not after the first.
         """
         if end_s <= start_s:
             raise ValueError(f"no time passes from {start_s} to {end_s} s")
@@ -86,25 +67,15 @@ class Counted:
 
 @dataclass(frozen=True)
 class Response:
-    """The response of a producer to a change of its limit.
+    """The response of a producer to a change of its limit."""
 
-    Attributes
-    ----------
-    at_s, until_s : float, s
-        The change, and the next one (or the end of the run).
-    before, after : float, records/s
-        The limits.
-    after_s : float or None, s
-        From the change until the rate is at the new limit, and stays. None: it never is.
-    lowest, highest : float, records/s
-        Of the mean rates over the windows that begin after the transient, if it never is.
-    """
-
-    at_s: float
+    at_s: float  # at_s, until_s: the change, and the next one (or the end of the run) (s)
     until_s: float
-    before: float
+    before: float  # before, after: the limits (records/s)
     after: float
+    # From the change until the rate is at the new limit, and stays. None: it never is (s).
     after_s: float | None
+    # Of the mean rates over the windows that begin after the transient, if it never is (records/s).
     lowest: float = 0.0
     highest: float = 0.0
 
@@ -138,20 +109,9 @@ def steps_of(phases: Sequence[Step]) -> list[Step]:
 def swing(produced: Counted, steps: Sequence[Step]) -> float | None:
     """Return the coefficient of variation of a rate in phases of a constant limit.
 
-    Parameters
-    ----------
-    produced : Counted
-        What the producers emitted.
-    steps : sequence of Step
-        The limit over time.
-
-    Returns
-    -------
-    float or None
-        Root of the mean, over all time that counts, of (rate / mean of its phase - 1) squared.
-        The first quarter of each phase (:data:`TRANSIENT`) does not count, nor do phases with
-        fewer than three samples after it, nor those in which nothing was emitted. None if no
-        phase is left.
+    Returns root of the mean, over all time that counts, of (rate / mean of its phase - 1) squared.
+    The first quarter of each phase (:data:`TRANSIENT`) does not count, nor do phases with fewer
+    than three samples after it, nor those in which nothing was emitted. None if no phase is left.
     """
     squares = seconds = 0.0
     for step in steps:
@@ -168,27 +128,15 @@ def swing(produced: Counted, steps: Sequence[Step]) -> float | None:
 def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list[Response]:
     """Return the response of a producer to each change of its limit.
 
-    Parameters
-    ----------
-    produced : Counted
-        What the producers emitted.
-    steps : sequence of Step
-        The limit over time.
-    window_s : float, s
-        Time over which the rate is averaged, from each moment on.
-
-    Returns
-    -------
-    list of Response
-        Changes of at most a tenth of the higher limit do not count, nor do those after which the
-        limit stays for less than a window.
-
-    Notes
-    -----
     Candidates are the change itself and the samples after it. The rate is *at* the limit from a
     candidate on if its mean over the window that begins there, and over each later window that
     ends before the next change, is within a tenth of the new limit; of the old one where the new
     one is 0.
+
+    ``window_s`` (s): time over which the rate is averaged, from each moment on.
+
+    Returns changes of at most a tenth of the higher limit do not count, nor do those after which
+    the limit stays for less than a window.
     """
     found = []
     for before, step in itertools.pairwise(steps):
@@ -217,20 +165,10 @@ def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list
 def ahead(produced: Counted, steps: Sequence[Step], window_s: float) -> float | None:
     """Return by how much a producer ran ahead of a limit at most.
 
-    Parameters
-    ----------
-    produced : Counted
-        What the producers emitted.
-    steps : sequence of Step
-        The limit over time.
-    window_s : float, s
-        Phases that are shorter do not count, nor do those whose limit is 0.
+    ``window_s`` (s): phases that are shorter do not count, nor do those whose limit is 0.
 
-    Returns
-    -------
-    float or None
-        Largest, over the phases, of (mean rate after the transient / limit - 1); below 0 if it
-        never did. None if no phase counts.
+    Returns largest, over the phases, of (mean rate after the transient / limit - 1); below 0 if it
+    never did. None if no phase counts.
     """
     found = []
     for step in steps:

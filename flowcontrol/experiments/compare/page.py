@@ -38,17 +38,7 @@ DEFINED: Final = {
 def compare_page(
     comparison: Comparison, outcomes: Sequence[Outcome], limits: Sequence[LimitPhase] | None
 ) -> str:
-    """Return the page of a comparison.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        The plan.
-    outcomes : sequence of Outcome
-        Of each system.
-    limits : sequence of LimitPhase, or None
-        The limit of the job.
-    """
+    """Return the page of a comparison."""
     ran = [outcome for outcome in outcomes if outcome.figures is not None]
     top = top_rate(ran, limits)
     charts = [system_chart(o, limits, comparison.scenario.duration_s, top) for o in ran]

@@ -17,24 +17,12 @@ from flowcontrol.version import OF_FIGURES, rules_version
 
 @dataclass(frozen=True)
 class Comparison:
-    """The plan of a comparison.
+    """The plan of a comparison."""
 
-    Attributes
-    ----------
-    base : Base
-        The scenario; its own system is ignored.
-    clock : {"live", "virtual"}
-        Which clock runs it.
-    systems : tuple of str
-        Names of presets, each once.
-    scenario : Scenario
-        The scenario under the first system for which it is valid.
-    """
-
-    base: Base
-    clock: Clock
-    systems: tuple[str, ...]
-    scenario: Scenario
+    base: Base  # The scenario; its own system is ignored
+    clock: Clock  # Which clock runs it
+    systems: tuple[str, ...]  # Names of presets, each once
+    scenario: Scenario  # The scenario under the first system for which it is valid
 
     @property
     def name(self) -> str:
@@ -52,20 +40,9 @@ class Comparison:
 def read_systems(names: Texts | None) -> tuple[str, ...]:
     """Return the named systems; by default all presets.
 
-    Parameters
-    ----------
-    names : str or sequence of str, optional
-        Names of presets, or other names of theirs; in a text with commas between them.
+    ``names``: names of presets, or other names of theirs; in a text with commas between them.
 
-    Returns
-    -------
-    tuple of str
-        Each once, in the order given.
-
-    Raises
-    ------
-    ScenarioError
-        If one is unknown or repeated.
+    Returns each once, in the order given. Raises ScenarioError if one is unknown or repeated.
     """
     if names is None:
         return tuple(PRESETS)
@@ -97,32 +74,15 @@ def plan_comparison(
 ) -> Comparison:
     """Read the plan of a comparison.
 
-    Parameters
-    ----------
-    scenario : Scenario, mapping, or str or Path
-        A scenario, the mapping in its file, or the file.
-    systems : str or sequence of str, optional
-        Names of presets; by default all of them.
-    clock : {"live", "virtual"}, default "virtual"
-        Which clock.
-    overrides : mapping or sequence of str, default ()
-        Changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
-
-    Returns
-    -------
-    Comparison
-        Its scenario is valid under some system; refusals of the clock are checked later.
-
-    Notes
-    -----
     On the virtual clock each system runs in rounds of the length that suits it, unless a change
     states ``round_ms``: the scenario's own is made for Flink's buffers, and a small window would be
     slow because of it alone.
 
-    Raises
-    ------
-    ScenarioError
-        If the scenario is valid under no system, or an argument is wrong.
+    - ``systems``: names of presets; by default all of them.
+    - ``overrides``: changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
+
+    Returns its scenario is valid under some system; refusals of the clock are checked later. Raises
+    ScenarioError if the scenario is valid under no system, or an argument is wrong.
     """
     names = read_systems(systems)
     changes = as_texts(overrides)

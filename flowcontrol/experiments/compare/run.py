@@ -57,10 +57,7 @@ def scenario_of(base: Base, system: str) -> Scenario:
     The latency of records from a log counts from their arrival there, whatever the scenario says:
     some systems read it in batches, and what waits for the next one is waiting all the same.
 
-    Raises
-    ------
-    ScenarioError
-        If the system does not go with it.
+    Raises ScenarioError if the system does not go with it.
     """
     scenario = suited(base, system).scenario([(("system",), system)])
     stages = (
@@ -73,10 +70,7 @@ def scenario_of(base: Base, system: str) -> Scenario:
 def check_one(base: Base, system: str, clock: Clock) -> Job:
     """Return the job of a system, laid out as its clock would.
 
-    Raises
-    ------
-    ScenarioError
-        If the clock does not emulate the system, or not with this scenario.
+    Raises ScenarioError if the clock does not emulate the system, or not with this scenario.
     """
     return job_for(scenario_of(base, system), base.source, clock)
 
@@ -84,21 +78,9 @@ def check_one(base: Base, system: str, clock: Clock) -> Job:
 def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = None) -> Outcome:
     """Run one system.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario.
-    system : str
-        Name of a preset, which replaces the scenario's own.
-    clock : {"live", "virtual"}
-        Which clock.
-    runner : callable, optional
-        Runs a scenario; by default the virtual clock.
+    ``runner``: runs a scenario; by default the virtual clock.
 
-    Returns
-    -------
-    Outcome
-        A refused or failed run has a reason and no figures.
+    Returns a refused or failed run has a reason and no figures.
     """
     try:
         job = check_one(base, system, clock)
@@ -153,60 +135,30 @@ def _rate(
 
 @dataclass(frozen=True)
 class Lines:
-    """The series of a run's chart; each has a value per time.
+    """The series of a run's chart; each has a value per time."""
 
-    Attributes
-    ----------
-    t_s : list of float, s
-        Samples.
-    produced, consumed : list of float, records/s
-        What all sources emitted and all sinks took up since the sample before.
-    in_flight : list of float, records
-        Levels, all channels together.
-    """
-
-    t_s: list[float]
+    t_s: list[float]  # Samples (s)
+    # What all sources emitted and all sinks took up since the sample before (records/s).
     produced: list[float]
     consumed: list[float]
-    in_flight: list[float]
+    in_flight: list[float]  # Levels, all channels together (records)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one system.
+    """The outcome of one system."""
 
-    Attributes
-    ----------
-    system : str
-        Its name.
-    state : {"ran", "refused", "failed"}
-        Refused: the clock cannot run the system with this scenario.
-    reason : str
-        Why it was refused or failed; of one that ran, what was left out.
-    figures, lines : Figures and Lines, or None
-        Of one that ran.
-    starved : tuple of Starved
-        Receivers that starved.
-    rounds : int
-        That were run.
-    round_ms : float, ms
-        Emulated time of each.
-    wall_s : float, s
-        Real time that it took.
-    is_compiled : bool
-        False if it was run without a compiler.
-    """
-
-    system: str
+    system: str  # Its name
+    # Refused: the clock cannot run the system with this scenario.
     state: Literal["ran", "refused", "failed"]
-    reason: str = ""
-    figures: Figures | None = None
+    reason: str = ""  # Why it was refused or failed; of one that ran, what was left out
+    figures: Figures | None = None  # figures, lines: of one that ran
     lines: Lines | None = None
-    starved: tuple[Starved, ...] = field(default=())
-    rounds: int = 0
-    round_ms: float = 0.0
-    wall_s: float = 0.0
-    is_compiled: bool = True
+    starved: tuple[Starved, ...] = field(default=())  # Receivers that starved
+    rounds: int = 0  # That were run
+    round_ms: float = 0.0  # Emulated time of each (ms)
+    wall_s: float = 0.0  # Real time that it took (s)
+    is_compiled: bool = True  # False if it was run without a compiler
 
     def to_json(self) -> str:
         """Return it as text."""
@@ -220,15 +172,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CompareWork(Work):
-    """The work of a comparison; a chunk is the name of a system.
+    """The work of a comparison; a chunk is the name of a system."""
 
-    Attributes
-    ----------
-    base : Base
-        The scenario.
-    """
-
-    base: Base
+    base: Base  # The scenario
 
     def run_chunk(self, number: int) -> int:
         """Run a system; return 1."""

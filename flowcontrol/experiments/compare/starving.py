@@ -30,54 +30,27 @@ LEAST_SHARE: Final = 0.9
 
 @dataclass(frozen=True)
 class Starved:
-    """A receiver that starved.
+    """A receiver that starved."""
 
-    Attributes
-    ----------
-    name : str
-        Of the stage, with the subtask where there are several.
-    share : float
-        What it took up, over what it could by itself.
-    limit_share : float
-        The same at the limit of the job: what any system can give it at most.
-    idle : float
-        Share of the time in which it had nothing to do.
-    cause : {"producer", "throttle", "road"}
-        What waits for the other receiver: the task that feeds both, all sources, or what both
-        share on the way.
-    feeder, other : str
-        The task that feeds it, and the receiver that it waits behind.
-    shared : str
-        What both share on the way; empty for the other causes.
-    """
-
-    name: str
-    share: float
-    limit_share: float
-    idle: float
+    name: str  # Of the stage, with the subtask where there are several
+    share: float  # What it took up, over what it could by itself
+    limit_share: float  # The same at the limit of the job: what any system can give it at most
+    idle: float  # Share of the time in which it had nothing to do
+    # What waits for the other receiver: the task that feeds both, all sources, or what both share
+    # on the way.
     cause: Cause
-    feeder: str
+    feeder: str  # feeder, other: the task that feeds it, and the receiver that it waits behind
     other: str
-    shared: str
+    shared: str  # What both share on the way; empty for the other causes
 
 
 def find_starved(tables: Tables, job: Job, limits: Sequence[LimitPhase] | None) -> list[Starved]:
     """Return the receivers that starved.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table
-        Results of the run.
-    job : Job
-        Laid out.
-    limits : sequence of LimitPhase, or None
-        The limit of the job; None: unknown.
+    ``limits``: the limit of the job; None: unknown.
 
-    Returns
-    -------
-    list of Starved
-        In the order of the job. A receiver that was blocked more than idle does not starve, nor
-        does one that shares nothing with a full receiver.
+    In the order of the job. A receiver that was blocked more than idle does not starve, nor does
+    one that shares nothing with a full receiver.
     """
     if limits is None:
         return []

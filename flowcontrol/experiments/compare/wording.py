@@ -195,15 +195,7 @@ def _missed(figures: Figures) -> str:
 def starving_sentences(outcomes: Sequence[Outcome]) -> list[str]:
     """Return which receivers starve under which systems, and why; empty if none does.
 
-    Parameters
-    ----------
-    outcomes : sequence of Outcome
-        Of all systems.
-
-    Returns
-    -------
-    list of str
-        A paragraph per cause.
+    Returns a paragraph per cause.
     """
     causes: dict[tuple[str, str, str, str], dict[str, list[Starved]]] = {}
     for outcome in outcomes:

@@ -130,16 +130,8 @@ def limit_traces(
 ) -> list[dict[str, Any]]:
     """Return a trace of points for each limit, in the order in which limits occur.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        A row a point, with ``bottleneck``.
-    x, y : sequence
-        Coordinates of the points.
-    size : int, px
-        Of a marker.
-    errors : sequence of float, optional
-        Half the height of each point's error bar.
+    - ``frame``: a row a point, with ``bottleneck``.
+    - ``errors``: half the height of each point's error bar.
     """
     limits = [name or NOTHING for name in frame["bottleneck"]]
     traces = []

@@ -19,33 +19,18 @@ SECOND_HALF: Final = "_second_half"
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of a stage.
+    """One figure of a stage."""
 
-    Attributes
-    ----------
-    column : Column
-        Over the whole run.
-    better : {"higher", "lower"}
-        Which values are better.
-    is_peak : bool, default False
-        Whether it is the maximum over the run, whenever it occurred.
-    of_sources : bool, default False
-        Whether it is a figure of sources that read a log; null for other stages.
-    has_half : bool, default True
-        Whether it stands for the second half of the run too.
-    of_checkpoints : bool, default False
-        Whether it is a figure of the checkpoints of the run, the same for all stages; null if the
-        job takes none.
-    of_failures : bool, default False
-        Whether it is what failures cost the run, likewise; null if nothing can fail.
-    """
-
-    column: Column
-    better: Literal["higher", "lower"]
-    is_peak: bool = False
+    column: Column  # Over the whole run
+    better: Literal["higher", "lower"]  # Which values are better
+    is_peak: bool = False  # Whether it is the maximum over the run, whenever it occurred
+    # Whether it is a figure of sources that read a log; null for other stages.
     of_sources: bool = False
-    has_half: bool = True
+    has_half: bool = True  # Whether it stands for the second half of the run too
+    # Whether it is a figure of the checkpoints of the run, the same for all stages; null if the job
+    # takes none.
     of_checkpoints: bool = False
+    # Whether it is what failures cost the run, likewise; null if nothing can fail.
     of_failures: bool = False
 
     @property
@@ -225,18 +210,7 @@ _AFTER: Final = (
 
 
 def results_table(varied: Sequence[Column]) -> Table:
-    """Return the declaration of a sweep's table.
-
-    Parameters
-    ----------
-    varied : sequence of Column
-        The columns of its varied keys.
-
-    Returns
-    -------
-    Table
-        Called ``results``.
-    """
+    """Return the declaration of a sweep's table."""
     halves = [figure.second_half for figure in FIGURES if figure.has_half]
     figures = [figure.column for figure in FIGURES] + halves
     columns = (*_BEFORE, *varied, *_MIDDLE, *figures, *_AFTER)
@@ -266,19 +240,9 @@ def variant_rows(
 ) -> list[dict[str, Any]]:
     """Return a row for each stage of a run.
 
-    Parameters
-    ----------
-    summary : mapping
-        From :func:`flowcontrol.analysis.summarise`.
-    scenario : Scenario
-        What was run.
-    given : mapping
-        The columns that all rows share: variant, varied values, replication, seed.
+    ``given``: the columns that all rows share: variant, varied values, replication, seed.
 
-    Returns
-    -------
-    list of dict
-        In the order of the scenario's stages; every column of the table.
+    In the order of the scenario's stages; every column of the table.
     """
     shared = {
         **given,

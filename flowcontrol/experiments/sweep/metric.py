@@ -34,18 +34,10 @@ _DEFAULT: Final = ("rate_in", "latency_p99_ms")
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of a stage.
+    """A figure of a stage."""
 
-    Attributes
-    ----------
-    stage : str
-        Which.
-    figure : Figure
-        Which column of the table.
-    """
-
-    stage: str
-    figure: Figure
+    stage: str  # Which
+    figure: Figure  # Which column of the table
 
     @property
     def name(self) -> str:
@@ -103,23 +95,10 @@ class Metric:
 def read_metrics(texts: Texts, scenario: Scenario) -> tuple[Metric, ...]:
     """Return the requested metrics.
 
-    Parameters
-    ----------
-    texts : str or sequence of str
-        ``STAGE.COLUMN`` each, or ``COLUMN``: of the first sink, a lag of the first source that
-        reads a log. None for throughput and latency of the first sink over the second half.
-    scenario : Scenario
-        One of the variants: it names the stages.
+    ``texts``: ``STAGE.COLUMN`` each, or ``COLUMN``: of the first sink, a lag of the first source
+    that reads a log. None for throughput and latency of the first sink over the second half.
 
-    Returns
-    -------
-    tuple of Metric
-        At least one, each once.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no such stage or column, with the nearest one.
+    Raises ScenarioError if there is no such stage or column, with the nearest one.
     """
     wanted = as_list(texts) or [
         f"{scenario.sinks[0].name}.{name}{SECOND_HALF}" for name in _DEFAULT
@@ -174,23 +153,10 @@ def _no_log(stage: str, scenario: Scenario) -> str:
 def points_frame(table: pa.Table, plan: Plan, metric: Metric) -> pd.DataFrame:
     """Return a row per point: the metric over its replications.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of the sweep.
-    plan : Plan
-        Its varied keys.
-    metric : Metric
-        The metric.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The varied columns, ``mean``, ``error`` (half the width of the 95 % confidence interval of
-        the mean; 0 with one replication), ``step`` (the least by which the figure can differ: a
-        round, a record), ``count`` (replications with a value) and ``bottleneck`` (the most
-        frequent one), in the order of the plan. ``mean`` is not a number where no replication has a
-        value.
+    Returns the varied columns, ``mean``, ``error`` (half the width of the 95 % confidence interval
+    of the mean; 0 with one replication), ``step`` (the least by which the figure can differ: a
+    round, a record), ``count`` (replications with a value) and ``bottleneck`` (the most frequent
+    one), in the order of the plan. ``mean`` is not a number where no replication has a value.
     """
     columns = [varied.column for varied in plan.varied]
     name = metric.figure.column.name

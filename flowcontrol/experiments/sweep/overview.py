@@ -29,44 +29,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PointRow:
-    """One point of a sweep, as a row of a table.
+    """One point of a sweep, as a row of a table."""
 
-    Attributes
-    ----------
-    values : tuple of str
-        Of the varied keys.
-    figures : tuple of str
-        Of the metrics, each with its ± where there are replications.
-    bottleneck : str
-        The limit there.
-    """
-
-    values: tuple[str, ...]
-    figures: tuple[str, ...]
-    bottleneck: str
+    values: tuple[str, ...]  # Of the varied keys
+    figures: tuple[str, ...]  # Of the metrics, each with its ± where there are replications
+    bottleneck: str  # The limit there
 
 
 @dataclass(frozen=True)
 class Overview:
-    """The result of a sweep.
+    """The result of a sweep."""
 
-    Attributes
-    ----------
-    variants, points : int
-        In the table.
-    sentence : str
-        Best, worst and limits; or that the best differ by no more than noise.
-    limits : dict of str to int
-        Number of points by limit, the most frequent first.
-    simulated_s : float, s
-        Wall-clock time of all simulations together.
-    """
-
-    variants: int
+    variants: int  # variants, points: in the table
     points: int
-    sentence: str
-    limits: dict[str, int]
-    simulated_s: float
+    sentence: str  # Best, worst and limits; or that the best differ by no more than noise
+    limits: dict[str, int]  # Number of points by limit, the most frequent first
+    simulated_s: float  # Wall-clock time of all simulations together (s)
     _ranking: Ranking
 
     @property
@@ -107,19 +85,10 @@ class Overview:
 def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview:
     """Return the result of a sweep.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of the sweep; at least one row.
-    plan : Plan
-        The plan of the sweep.
-    metrics : sequence of Metric
-        The first one decides what is best, by the second half of the run.
+    - ``table``: of the sweep; at least one row.
+    - ``metrics``: the first one decides what is best, by the second half of the run.
 
-    Returns
-    -------
-    Overview
-        Points without a value of the first metric are in no row.
+    Returns points without a value of the first metric are in no row.
     """
     ranking = rank(table, plan, metrics)
     first = ranking.frames[0]
@@ -161,17 +130,10 @@ def plain(value: Any) -> Any:
 def verdict(ranking: Ranking, limits: Counter[str]) -> str:
     """Return the conclusion of a sweep.
 
-    Parameters
-    ----------
-    ranking : Ranking
-        Its points in order.
-    limits : Counter of str
-        Points by what limits them.
+    - ``ranking``: its points in order.
+    - ``limits``: points by what limits them.
 
-    Returns
-    -------
-    str
-        A few sentences, each with figures and units.
+    Returns a few sentences, each with figures and units.
     """
     if not ranking.order:
         return f"No point has a value of {ranking.metrics[0].name}."
@@ -365,12 +327,7 @@ class SweepResult(Result):
 def print_sweep(result: SweepResult, console: Console | None = None) -> None:
     """Print the result of a sweep.
 
-    Parameters
-    ----------
-    result : SweepResult
-        Of :func:`~flowcontrol.experiments.sweep.sweep`.
-    console : rich.console.Console, optional
-        By default standard output; the table has as many metrics as fit.
+    ``console``: by default standard output; the table has as many metrics as fit.
     """
     console = console or Console()
     found = result.overview

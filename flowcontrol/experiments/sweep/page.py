@@ -51,14 +51,7 @@ _VALUES: Final = 12
 def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
     """Return the page of a sweep.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of the sweep; at least one row.
-    plan : Plan
-        The plan of the sweep.
-    metrics : sequence of Metric
-        The metrics to draw.
+    ``table``: of the sweep; at least one row.
     """
     charts = sweep_charts(table, plan, metrics)
     found = overview(table, plan, metrics)
@@ -135,19 +128,9 @@ def dimensions(plan: Plan) -> list[Varied]:
 def sweep_charts(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> list[Chart]:
     """Return the charts of a sweep in their order.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of the sweep; at least one row.
-    plan : Plan
-        The plan of the sweep.
-    metrics : sequence of Metric
-        The metrics to draw.
+    ``table``: of the sweep; at least one row.
 
-    Returns
-    -------
-    list of Chart
-        One or two per metric, and for two keys one of the bottlenecks.
+    Returns one or two per metric, and for two keys one of the bottlenecks.
     """
     dims = dimensions(plan)
     frames = [points_frame(table, plan, metric) for metric in metrics]

@@ -54,21 +54,8 @@ def parallel_figure(
 ) -> tuple[Figure, int]:
     """Return the points of a sweep as ribbons across a column a key.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        From :func:`~flowcontrol.experiments.sweep.metric.points_frame`.
-    dims : sequence of Varied
-        The keys, a column each.
-    metric : Metric
-        The last column, and the colours.
-
-    Returns
-    -------
-    figure : dict
-        ``data`` and ``layout``; no data where no point has a value.
-    left_out : int
-        Points that are not drawn.
+    Returns ``figure``: ``data`` and ``layout``; no data where no point has a value. Returns
+    ``left_out``: points that are not drawn.
     """
     valued = frame.dropna(subset=["mean"]).sort_values("mean", kind="stable")
     drawn = valued.iloc[:: max(1, -(-len(valued) // _MOST_RIBBONS))]
@@ -206,19 +193,9 @@ def two_lines(varied: Varied) -> str:
 def effects_figure(frame: pd.DataFrame, dims: Sequence[Varied], metric: Metric) -> Figure:
     """Return the mean of a metric for each value of each key, plots side by side.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        From :func:`~flowcontrol.experiments.sweep.metric.points_frame`.
-    dims : sequence of Varied
-        The keys, a plot each.
-    metric : Metric
-        The shared vertical axis.
+    ``metric``: the shared vertical axis.
 
-    Returns
-    -------
-    dict
-        ``data`` and ``layout``.
+    Returns ``data`` and ``layout``.
     """
     layout: dict[str, Any] = {
         "height": 340,

@@ -34,27 +34,13 @@ Vary = str | Mapping[str, Any] | Sequence[str | tuple[str, Any]]
 
 @dataclass(frozen=True)
 class Plan:
-    """The points and replications of a sweep.
+    """The points and replications of a sweep."""
 
-    Attributes
-    ----------
-    base : Base
-        The scenario.
-    varied : tuple of Varied
-        The varied keys; at least one.
-    replications : int
-        Runs of each point, with seeds one after the other.
-    sample : int or None
-        Points drawn from the product; None: all of them.
-    seed : int
-        Of that draw, and of the order of the variants.
-    """
-
-    base: Base
-    varied: tuple[Varied, ...]
-    replications: int = 1
-    sample: int | None = None
-    seed: int = 1
+    base: Base  # The scenario
+    varied: tuple[Varied, ...]  # The varied keys; at least one
+    replications: int = 1  # Runs of each point, with seeds one after the other
+    sample: int | None = None  # Points drawn from the product; None: all of them
+    seed: int = 1  # Of that draw, and of the order of the variants
 
     @property
     def product(self) -> int:
@@ -84,10 +70,7 @@ class Plan:
     def scenario(self, point: Point, seed: int | None = None) -> Scenario:
         """Return the scenario of a point; without a seed that of the file stays.
 
-        Raises
-        ------
-        ScenarioError
-            With every problem of the scenario.
+        Raises ScenarioError with every problem of the scenario.
         """
         paths = [varied.path for varied in self.varied]
         changes: list[tuple[tuple[str, ...], Any]] = [*zip(paths, point, strict=True)]
@@ -104,28 +87,12 @@ def make_plan(
 ) -> Plan:
     """Read the varied keys and their values.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario.
-    vary : mapping of str to values, or sequence of (str, values) or str
-        Keys with their values: a text as on the command line, or an iterable; or both in a text.
-    replications : int, default 1
-        Runs of each point.
-    sample : int, optional
-        Points drawn from the product.
-    seed : int, default 1
-        Of that draw.
+    - ``vary``: keys with their values: a text as on the command line, or an iterable; or both in a
+      text.
+    - ``replications``: runs of each point.
 
-    Returns
-    -------
-    Plan
-        Its scenarios are not checked.
-
-    Raises
-    ------
-    ScenarioError
-        With every problem of these arguments.
+    Returns its scenarios are not checked. Raises ScenarioError with every problem of these
+    arguments.
     """
     problems: list[Problem] = []
     varied, is_whole = read_varied(base, vary, problems)
@@ -141,23 +108,11 @@ def read_varied(
 ) -> tuple[tuple[Varied, ...], bool]:
     """Read the varied keys and their values.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario.
-    vary : mapping of str to values, or sequence of (str, values) or str
-        Keys with their values: a text as on the command line, or an iterable; or both in a text.
-    problems : list of Problem
-        Grows by what is wrong with them.
-    reserved : collection of str, default those of a sweep
-        Names of other columns of the table.
+    - ``vary``: keys with their values: a text as on the command line, or an iterable; or both in a
+      text.
+    - ``problems``: grows by what is wrong with them.
 
-    Returns
-    -------
-    varied : tuple of Varied
-        The keys that could be read.
-    is_whole : bool
-        Whether these are all of them.
+    Returns ``is_whole``: whether these are all of them.
     """
     given = [vary] if isinstance(vary, str) else vary
     pairs = list(given.items() if isinstance(given, Mapping) else given)

@@ -34,50 +34,26 @@ _DECIDES = f"latency_p99_ms{SECOND_HALF}"
 
 @dataclass(frozen=True)
 class Ranking:
-    """The points of a sweep in order.
+    """The points of a sweep in order."""
 
-    Attributes
-    ----------
-    plan : Plan
-        The plan of the sweep.
-    metrics : tuple of Metric
-        Metrics of the table: the one that ranks, then the one that breaks ties,
-        then the other requested ones.
-    frames : tuple of pandas.DataFrame
-        The points, for each of these metrics.
-    order : tuple of int
-        Rows of the frames, best first; points without a value are left out.
-    leaders : int
-        Number of points, from the first on, that are the same within noise.
-    has_decider : bool
-        Whether the second metric orders the leaders.
-    """
-
-    plan: Plan
+    plan: Plan  # The plan of the sweep
+    # Metrics of the table: the one that ranks, then the one that breaks ties, then the other
+    # requested ones.
     metrics: tuple[Metric, ...]
-    frames: tuple[pd.DataFrame, ...]
-    order: tuple[int, ...]
-    leaders: int
-    has_decider: bool
+    frames: tuple[pd.DataFrame, ...]  # The points, for each of these metrics
+    order: tuple[int, ...]  # Rows of the frames, best first; points without a value are left out
+    leaders: int  # Number of points, from the first on, that are the same within noise
+    has_decider: bool  # Whether the second metric orders the leaders
 
 
 def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
     """Return the points of a sweep in order.
 
-    Parameters
-    ----------
-    table : pyarrow.Table
-        Of the sweep; at least one row.
-    plan : Plan
-        The plan of the sweep.
-    metrics : sequence of Metric
-        The requested metrics. The first one ranks, by its second half (a peak by the whole run);
-        the next other figure breaks ties.
+    - ``table``: of the sweep; at least one row.
+    - ``metrics``: the requested metrics. The first one ranks, by its second half (a peak by the
+      whole run); the next other figure breaks ties.
 
-    Returns
-    -------
-    Ranking
-        Points with equal figures stay in the order of the plan.
+    Returns points with equal figures stay in the order of the plan.
     """
     first = metrics[0].steady
     decider = next((m.steady for m in metrics[1:] if m.steady != first), _latency_of(first))
@@ -109,17 +85,9 @@ def _best_first(frame: pd.DataFrame, metric: Metric) -> list[int]:
 def is_noise(frame: pd.DataFrame, one: int, other: int) -> bool:
     """Tell whether two points of a sweep are the same in a metric.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Of :func:`~.metric.points_frame`: ``mean``, ``error``, ``step``.
-    one, other : int
-        Rows of it, both with a mean.
+    ``frame``: of :func:`~.metric.points_frame`: ``mean``, ``error``, ``step``.
 
-    Returns
-    -------
-    bool
-        True if they differ by no more than the tolerance.
+    Returns True if they differ by no more than the tolerance.
     """
     means = [float(frame["mean"][row]) for row in (one, other)]
     errors = [float(frame["error"][row]) for row in (one, other)]

@@ -29,17 +29,9 @@ def cores() -> int:
 def shares_of(plan: Plan, most: int) -> list[slice]:
     """Return the parts of a plan's points that are checked at the same time.
 
-    Parameters
-    ----------
-    plan : Plan
-        The plan.
-    most : int
-        Parts, at most.
+    ``most``: parts, at most.
 
-    Returns
-    -------
-    list of slice
-        At least one; together all points, in their order.
+    At least one; together all points, in their order.
     """
     count = max(1, min(most, plan.size * plan.replications // POINTS))
     ends = [plan.size * number // count for number in range(count + 1)]

@@ -77,10 +77,7 @@ def read_results(
 ) -> pa.Table:
     """Return the table of a sweep, or some of its columns and rows.
 
-    Raises
-    ------
-    RunError
-        If a file of it is damaged or gone.
+    Raises RunError if a file of it is damaged or gone.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -98,33 +95,17 @@ def read_results(
 class Collector:
     """Commits the workers' files.
 
-    Parameters
-    ----------
-    paths : Paths
-        The folder; its table is created if need be, and uncommitted files are removed.
-    plan : Plan
-        Of the sweep.
-    sweep_id : str
-        Application id of the commits.
-    run_id : str
-        Of this start of the sweep.
-
-    Attributes
-    ----------
-    done : set of str
-        Variants in the table.
-    failed : dict of str to str
-        Variants that could not be run since this start: class and text of what was raised.
-    is_compiled : bool
-        False once a worker ran a variant without a compiler.
+    ``paths``: the folder; its table is created if need be, and uncommitted files are removed.
     """
 
     paths: Paths
     plan: Plan
     sweep_id: str
     run_id: str
-    done: set[str] = field(init=False)
+    done: set[str] = field(init=False)  # Variants in the table
+    # Variants that could not be run since this start: class and text of what was raised.
     failed: dict[str, str] = field(init=False, default_factory=dict)
+    # False once a worker ran a variant without a compiler.
     is_compiled: bool = field(init=False, default=True)
     _writer: Writer = field(init=False)
     _seen: set[str] = field(init=False, default_factory=set)

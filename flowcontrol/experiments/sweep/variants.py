@@ -33,30 +33,14 @@ _ID_LETTERS: Final = 16
 
 @dataclass(frozen=True)
 class Variant:
-    """One run of a sweep.
+    """One run of a sweep."""
 
-    Attributes
-    ----------
-    id : str
-        Hash of its canonical scenario.
-    point : tuple
-        Value of each varied key.
-    replication : int
-        Number of the replication, from 0.
-    seed : int
-        Of the run.
-    cost : float
-        Estimate of the work, in units that only compare variants with each other.
-    parts : int
-        Parts of the kernel that it needs (:mod:`flowcontrol.memory.parts`).
-    """
-
-    id: str
-    point: Point
-    replication: int
-    seed: int
-    cost: float
-    parts: int = 0
+    id: str  # Hash of its canonical scenario
+    point: Point  # Value of each varied key
+    replication: int  # Number of the replication, from 0
+    seed: int  # Of the run
+    cost: float  # Estimate of the work, in units that only compare variants with each other
+    parts: int = 0  # Parts of the kernel that it needs (:mod:`flowcontrol.memory.parts`)
 
 
 def variant_id(scenario: Scenario) -> str:
@@ -70,20 +54,7 @@ Checked = list[Variant] | list[Problem]
 
 
 def check_points(plan: Plan, part: slice = _ALL) -> list[Checked]:
-    """Check the points of a plan, or a part of them, each by itself.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is to be run.
-    part : slice, default all
-        Which of its points.
-
-    Returns
-    -------
-    list of (list of Variant, or list of Problem)
-        For each point.
-    """
+    """Check the points of a plan, or a part of them, each by itself."""
     return [_check(plan, point) for point in islice(plan.points(), part.start, part.stop)]
 
 
@@ -99,23 +70,9 @@ def check_variants(
 ) -> list[Variant]:
     """Check every variant of a plan.
 
-    Parameters
-    ----------
-    plan : Plan
-        What is to be run.
-    check : callable, default check_points
-        Checks its points.
-
-    Returns
-    -------
-    list of Variant
-        In the order of the plan, the replications of a point one after the other.
-
-    Raises
-    ------
-    ScenarioError
-        If a variant is refused, as it is read or as it is laid out, or if two are the same
-        scenario. Each problem names a variant, its varied values, the key and the limit.
+    In the order of the plan, the replications of a point one after the other. Raises ScenarioError
+    if a variant is refused, as it is read or as it is laid out, or if two are the same scenario.
+    Each problem names a variant, its varied values, the key and the limit.
     """
     variants: list[Variant] = []
     refused: Counter[tuple[str, str]] = Counter()
@@ -193,15 +150,7 @@ _RECORD: Final = 0.02
 def estimated_cost(job: Job) -> float:
     """Return the estimated cost of a run, in steps of one channel or subtask.
 
-    Parameters
-    ----------
-    job : Job
-        Laid out.
-
-    Returns
-    -------
-    float
-        Above 0; only comparable within one sweep.
+    Returns above 0; only comparable within one sweep.
     """
     subtasks = sum(plan.stage.parallelism for plan in job.stages)
     channels = sum(link.width for link in job.links)
@@ -216,19 +165,9 @@ def estimated_cost(job: Job) -> float:
 def into_chunks(variants: Sequence[Variant], workers: int, seed: int) -> list[list[Variant]]:
     """Cut variants into chunks, in the order of their start.
 
-    Parameters
-    ----------
-    variants : sequence of Variant
-        Variants to run.
-    workers : int
-        Chunks that run at a time; at least 1.
-    seed : int
-        Of the shuffle.
+    ``workers``: chunks that run at a time; at least 1.
 
-    Returns
-    -------
-    list of list of Variant
-        Every variant in exactly one of them; none is empty.
+    Returns every variant in exactly one of them; none is empty.
     """
     total = left = sum(variant.cost for variant in variants)
     smallest = total / (_SMALLEST * workers)

@@ -55,24 +55,12 @@ _UNITS: Final = {
 
 @dataclass(frozen=True)
 class Varied:
-    """One varied key.
+    """One varied key."""
 
-    Attributes
-    ----------
-    path : tuple of str
-        Its place in the scenario, from the top.
-    values : tuple
-        Its values, plain JSON, each once.
-    column : str
-        Its column in the results.
-    label : str
-        Short name: ``sink service_rate``, ``buffers-per-channel``.
-    """
-
-    path: tuple[str, ...]
-    values: tuple[Any, ...]
-    column: str
-    label: str
+    path: tuple[str, ...]  # Its place in the scenario, from the top
+    values: tuple[Any, ...]  # Its values, plain JSON, each once
+    column: str  # Its column in the results
+    label: str  # Short name: ``sink service_rate``, ``buffers-per-channel``
 
     @property
     def key(self) -> str:
@@ -123,18 +111,8 @@ def _is_number(value: Any) -> bool:
 def name_columns(paths: Sequence[tuple[str, ...]], reserved: Collection[str]) -> list[str]:
     """Return the name of each varied key's column: short, in plain letters, each once.
 
-    Parameters
-    ----------
-    paths : sequence of tuple of str
-        The varied keys.
-    reserved : collection of str
-        Names of other columns.
-
-    Returns
-    -------
-    list of str
-        ``sink_service_rate``, ``buffers_per_channel``; the whole path if the short name is taken,
-        with a number if that is taken too.
+    Returns ``sink_service_rate``, ``buffers_per_channel``; the whole path if the short name is
+    taken, with a number if that is taken too.
     """
     short = [_snake([label_of(path)]) for path in paths]
     names: list[str] = []
@@ -187,10 +165,7 @@ _LIKE_A_RANGE = re.compile(rf"\s*{_NUMBER}:{_NUMBER}(?::.*)?")
 def split_assignment(text: str) -> tuple[str, str]:
     """Return key and values of ``KEY=VALUES``.
 
-    Raises
-    ------
-    ValueError
-        If there is no key, or nothing after it.
+    Raises ValueError if there is no key, or nothing after it.
     """
     key, equals, values = text.partition("=")
     if not equals or not key.strip() or not values.strip():
@@ -201,20 +176,10 @@ def split_assignment(text: str) -> tuple[str, str]:
 def read_values(text: str) -> tuple[Any, ...]:
     """Return the values that a text lists.
 
-    Parameters
-    ----------
-    text : str
-        YAML values with commas between them; a range is ``START:STOP:COUNT``.
+    ``text``: YAML values with commas between them; a range is ``START:STOP:COUNT``.
 
-    Returns
-    -------
-    tuple
-        In their order. The points of a range are whole numbers if all of them are.
-
-    Raises
-    ------
-    ValueError
-        If the text is not a list, a range has fewer than two points, or a value is repeated.
+    In their order. The points of a range are whole numbers if all of them are. Raises ValueError if
+    the text is not a list, a range has fewer than two points, or a value is repeated.
 
     Examples
     --------
@@ -238,20 +203,7 @@ def read_values(text: str) -> tuple[Any, ...]:
 def plain_values(values: Iterable[Any]) -> tuple[Any, ...]:
     """Return values as plain JSON, each once.
 
-    Parameters
-    ----------
-    values : iterable
-        Numbers (of numpy too), texts, or other values of a scenario file.
-
-    Returns
-    -------
-    tuple
-        The values as JSON has them.
-
-    Raises
-    ------
-    ValueError
-        If there are none or too many, or one is not finite, not JSON, or repeated.
+    Raises ValueError if there are none or too many, or one is not finite, not JSON, or repeated.
     """
     if not isinstance(values, Iterable) or isinstance(values, Mapping):
         raise ValueError(f"{show(values)} is not a list of values")

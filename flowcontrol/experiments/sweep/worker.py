@@ -29,31 +29,17 @@ PART_S: Final = 5.0
 
 @dataclass(frozen=True)
 class SweepWork(Work):
-    """The work of a sweep; a chunk is a sequence of variants.
+    """The work of a sweep; a chunk is a sequence of variants."""
 
-    Attributes
-    ----------
-    plan : Plan
-        Base scenario and varied keys.
-    """
-
-    plan: Plan
+    plan: Plan  # Base scenario and varied keys
 
     def run_chunk(self, number: int, now: Callable[[], float] = time.monotonic) -> int:
         """Run a chunk and write its rows in parts.
 
-        Parameters
-        ----------
-        number : int
-            Which chunk.
-        now : callable returning float, s
-            A monotonic clock.
+        ``now`` (s): a monotonic clock.
 
-        Returns
-        -------
-        int
-            Number of variants run. A failed variant is noted and does not stop the others; when
-            the sweep is stopped, the chunk ends after the current variant.
+        Returns number of variants run. A failed variant is noted and does not stop the others; when
+        the sweep is stopped, the chunk ends after the current variant.
         """
         freeze_loaded()
         part = _Part(self, number)

@@ -24,19 +24,7 @@ _MARK: Final = "flowcontrol-tuned-value-{}-"
 
 
 def best_text(tuning: Tuning) -> str:
-    """Return the file of the chosen scenario.
-
-    Parameters
-    ----------
-    tuning : Tuning
-        A search with a chosen point.
-
-    Returns
-    -------
-    str
-        YAML: the scenario as given, with the values of the point, a comment beside each, and a
-        head that says what they were chosen for.
-    """
+    """Return the file of the chosen scenario."""
     best = tuning.verdict.best
     if best is None:
         raise ValueError("no point satisfies the constraints: there is no best scenario")

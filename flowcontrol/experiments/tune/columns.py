@@ -55,15 +55,7 @@ RESERVED: Final = (*FIXED, MEMORY.name, SLOTS.name)
 
 
 def tuning_table(varied: Sequence[Varied], measures: Sequence[Measure]) -> Table:
-    """Return the declaration of the table of a search.
-
-    Parameters
-    ----------
-    varied : sequence of Varied
-        The varied keys.
-    measures : sequence of Measure
-        The figures that are kept.
-    """
+    """Return the declaration of the table of a search."""
     keys = [one.result_column() for one in varied]
     figures = [one.column for one in measures]
     return Table("tuning", "One point of a search.", (*_BEFORE, *keys, *figures, *_AFTER))

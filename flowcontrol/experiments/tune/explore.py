@@ -21,27 +21,13 @@ _PATIENCE: Final = 20
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a point.
+    """What became of a point."""
 
-    Attributes
-    ----------
-    point : tuple
-        Value of each varied key.
-    variant : str
-        The variant's id; empty if it was refused.
-    values : dict of str to float or None
-        Figures by name; empty if it was refused.
-    bottleneck : str
-        What limited it; empty for nothing.
-    reason : str
-        Why it was refused; empty if it was run.
-    """
-
-    point: Point
-    variant: str
-    values: dict[str, Any]
-    bottleneck: str = ""
-    reason: str = ""
+    point: Point  # Value of each varied key
+    variant: str  # The variant's id; empty if it was refused
+    values: dict[str, Any]  # Figures by name; empty if it was refused
+    bottleneck: str = ""  # What limited it; empty for nothing
+    reason: str = ""  # Why it was refused; empty if it was run
 
     def value(self, measure: Measure) -> float | None:
         """Return a figure; None if it has none."""
@@ -57,26 +43,14 @@ the last one that is run are left out."""
 def explore(plan: TunePlan, run: RunPoints) -> list[Outcome]:
     """Search until enough points were run, or none are left.
 
-    Parameters
-    ----------
-    plan : TunePlan
-        The space, what is good, how much is run.
-    run : callable
-        Has a batch of points run.
-
-    Returns
-    -------
-    list of Outcome
-        All points in the order in which they were asked for. A refused one is no run.
-
-    Notes
-    -----
     What the scenario alone decides (memory, slots) needs no run: a point that breaks a limit of
     such a figure, or is no better in the only objective than the best so far, is left out. Where
     all points are, the search ends: nothing better is left.
 
     Batches are asked for whole, so a search of more runs begins with the same points. The first one
     is the scenario as given, if it is among them: a search finds nothing worse.
+
+    Returns all points in the order in which they were asked for. A refused one is no run.
     """
     known = Known(plan)
     search = Search(plan.space, plan.goals, plan.seed, known.is_worth)

@@ -25,18 +25,10 @@ _NS_PER_S, _NS_PER_MS, _MS_PER_S = 1e9, 1e6, 1000.0
 
 @dataclass(frozen=True)
 class Objective:
-    """A figure to bring down or up.
+    """A figure to bring down or up."""
 
-    Attributes
-    ----------
-    direction : {"minimise", "maximise"}
-        Which way.
-    measure : Measure
-        The figure.
-    """
-
-    direction: Direction
-    measure: Measure
+    direction: Direction  # Which way
+    measure: Measure  # The figure
 
     @property
     def sign(self) -> int:
@@ -46,21 +38,11 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint:
-    """What has to hold.
+    """What has to hold."""
 
-    Attributes
-    ----------
-    measure : Measure
-        The figure.
-    is_most : bool
-        Whether ``limit`` is the most, else the least, that is allowed.
-    limit : float
-        In the unit of the figure.
-    """
-
-    measure: Measure
-    is_most: bool
-    limit: float
+    measure: Measure  # The figure
+    is_most: bool  # Whether ``limit`` is the most, else the least, that is allowed
+    limit: float  # In the unit of the figure
 
     @property
     def text(self) -> str:
@@ -77,18 +59,10 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Goals:
-    """What a search is for.
+    """What a search is for."""
 
-    Attributes
-    ----------
-    objectives : tuple of Objective
-        One or two.
-    constraints : tuple of Constraint
-        All of them have to hold.
-    """
-
-    objectives: tuple[Objective, ...]
-    constraints: tuple[Constraint, ...]
+    objectives: tuple[Objective, ...]  # One or two
+    constraints: tuple[Constraint, ...]  # All of them have to hold
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -102,19 +76,9 @@ def read_goals(
 ) -> Goals:
     """Read what a search is for.
 
-    Parameters
-    ----------
-    objectives : sequence of (direction, text)
-        ``("minimise", "memory")``.
-    constraints : sequence of str
-        ``sink.latency_p99_ms<=200`` each; a number may have a unit: ``200ms``.
-    scenario : Scenario
-        One of the variants: it names the stages.
+    ``constraints``: ``sink.latency_p99_ms<=200`` each; a number may have a unit: ``200ms``.
 
-    Raises
-    ------
-    ScenarioError
-        With every problem of these arguments.
+    Raises ScenarioError with every problem of these arguments.
     """
     problems: list[Problem] = []
     aims = [_objective(direction, text, scenario, problems) for direction, text in objectives]
@@ -186,17 +150,9 @@ _KINDS: Final[dict[str, tuple[str, dict[str, float]]]] = {
 def read_limit(text: str, measure: Measure) -> float:
     """Return a limit in the unit of its figure.
 
-    Parameters
-    ----------
-    text : str
-        A number, perhaps with a unit: the figure's, or another one of the same kind.
-    measure : Measure
-        The figure.
+    ``text``: a number, perhaps with a unit: the figure's, or another one of the same kind.
 
-    Raises
-    ------
-    ValueError
-        If it is not a finite number, or the unit is of another kind.
+    Raises ValueError if it is not a finite number, or the unit is of another kind.
     """
     example, units = _KINDS.get(measure.unit, (f"100 or '100 {measure.unit}'", {}))
     means = f"{measure.name} is {f'in {measure.unit}' if measure.unit else 'a ratio'}"

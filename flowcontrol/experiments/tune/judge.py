@@ -17,18 +17,10 @@ from flowcontrol.scenario import Scenario
 
 @dataclass(frozen=True)
 class Axis:
-    """A figure of the picture.
+    """A figure of the picture."""
 
-    Attributes
-    ----------
-    measure : Measure
-        Which.
-    sign : int
-        Factor with which less is better: 1 or -1.
-    """
-
-    measure: Measure
-    sign: int
+    measure: Measure  # Which
+    sign: int  # Factor with which less is better: 1 or -1
 
     def cost(self, outcome: Outcome) -> float:
         """Return the figure of a point such that less is better; infinite if it has none."""
@@ -57,21 +49,11 @@ def axes_of(goals: Goals, scenario: Scenario) -> tuple[Axis, Axis]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The points of a search, judged.
+    """The points of a search, judged."""
 
-    Attributes
-    ----------
-    goals : Goals
-        What is good.
-    axes : tuple of Axis
-        The two figures of the picture.
-    outcomes : tuple of Outcome
-        All points, in the order in which they were asked for.
-    """
-
-    goals: Goals
-    axes: tuple[Axis, Axis]
-    outcomes: tuple[Outcome, ...]
+    goals: Goals  # What is good
+    axes: tuple[Axis, Axis]  # The two figures of the picture
+    outcomes: tuple[Outcome, ...]  # All points, in the order in which they were asked for
 
     @cached_property
     def ran(self) -> tuple[Outcome, ...]:

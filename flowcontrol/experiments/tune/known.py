@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 class Known:
     """Figures that a scenario alone decides, and the best so far of the only objective.
 
-    Parameters
-    ----------
-    plan : TunePlan
-        The search.
-
-    Attributes
-    ----------
-    nearest : tuple or None
-        Of the points that were looked at the one that breaks the known limits by least.
+    ``nearest``: of the points that were looked at the one that breaks the known limits by least.
     """
 
     def __init__(self, plan: TunePlan) -> None:

@@ -20,24 +20,12 @@ Figures = Mapping[tuple[str, str], float | None]
 
 @dataclass(frozen=True)
 class Measure:
-    """One figure of a variant.
+    """One figure of a variant."""
 
-    Attributes
-    ----------
-    name : str
-        As the command line has it: ``sink.latency_p99_ms``, ``memory``.
-    column : Column
-        Its column in the table, with type, unit and meaning.
-    is_higher_better : bool
-        Which end is good.
-    metric : Metric or None
-        The figure of a run; None where the scenario alone decides.
-    """
-
-    name: str
-    column: Column
-    is_higher_better: bool
-    metric: Metric | None = None
+    name: str  # As the command line has it: ``sink.latency_p99_ms``, ``memory``
+    column: Column  # Its column in the table, with type, unit and meaning
+    is_higher_better: bool  # Which end is good
+    metric: Metric | None = None  # The figure of a run; None where the scenario alone decides
 
     @property
     def unit(self) -> str:
@@ -82,19 +70,10 @@ _KNOWN: Final = {one.name: one for one in (MEMORY, SLOTS)}
 def read_measure(text: str, place: str, scenario: Scenario) -> Measure:
     """Return the figure of a name.
 
-    Parameters
-    ----------
-    text : str
-        ``memory``, ``slots``, or a metric of a sweep: ``STAGE.COLUMN`` or ``COLUMN``.
-    place : str
-        Where it stands, for a refusal.
-    scenario : Scenario
-        One of the variants: it names the stages.
+    ``text``: ``memory``, ``slots``, or a metric of a sweep: ``STAGE.COLUMN`` or ``COLUMN``.
 
-    Raises
-    ------
-    ScenarioError
-        If there is no such figure, with the nearest one, or the scenario has it not.
+    Raises ScenarioError if there is no such figure, with the nearest one, or the scenario has it
+    not.
     """
     name = text.strip()
     if name in _KNOWN:

@@ -26,13 +26,7 @@ _VALUES: Final = 12
 
 
 def tuning_page(tuning: Tuning) -> str:
-    """Return the page of a search.
-
-    Parameters
-    ----------
-    tuning : Tuning
-        What it found.
-    """
+    """Return the page of a search."""
     charts = [front_chart(tuning), progress_chart(tuning)]
     verdict, goals = tuning.verdict, tuning.plan.goals
     has_front = len(goals.objectives) > 1 and verdict.best is not None

@@ -40,39 +40,17 @@ _COMPANIES: Final = 8
 
 @dataclass(frozen=True)
 class TunePlan:
-    """What a search does.
+    """What a search does."""
 
-    Attributes
-    ----------
-    sweep : Plan
-        The scenario and the varied keys.
-    goals : Goals
-        What is good.
-    runs : int
-        Points to run, at least 1.
-    batch : int
-        Points asked for at a time, at least 1.
-    seed : int
-        Of the search.
-    given : Scenario or None
-        The scenario as given, without a change; None if it is none by itself.
-    given_point : tuple or None
-        The same as a point; None if it is not among them.
-    example : Scenario
-        A point that is not refused.
-    parts : int
-        Parts of the kernel that the points need, as far as each value tells.
-    """
-
-    sweep: Plan
-    goals: Goals
-    runs: int
-    batch: int
-    seed: int
-    given: Scenario | None
-    given_point: Point | None
-    example: Scenario
-    parts: int
+    sweep: Plan  # The scenario and the varied keys
+    goals: Goals  # What is good
+    runs: int  # Points to run, at least 1
+    batch: int  # Points asked for at a time, at least 1
+    seed: int  # Of the search
+    given: Scenario | None  # The scenario as given, without a change; None if it is none by itself
+    given_point: Point | None  # The same as a point; None if it is not among them
+    example: Scenario  # A point that is not refused
+    parts: int  # Parts of the kernel that the points need, as far as each value tells
 
     @property
     def space(self) -> Space:
@@ -97,23 +75,11 @@ def make_tune_plan(
 ) -> TunePlan:
     """Read and check what a search does.
 
-    Parameters
-    ----------
-    base : Base
-        The scenario.
-    vary : mapping of str to values, or sequence of (str, values)
-        Keys with their values: a text as on the command line, or an iterable.
-    objectives : sequence of (direction, text)
-        One or two: ``("minimise", "memory")``.
-    constraints : sequence of str
-        ``sink.latency_p99_ms<=200`` each.
-    runs, batch, seed : int
-        As in :class:`TunePlan`.
+    - ``objectives``: one or two: ``("minimise", "memory")``.
+    - ``runs``, ``batch``, ``seed``: as in :class:`TunePlan`.
 
-    Raises
-    ------
-    ScenarioError
-        With every problem of these arguments, a value that no point can have among them.
+    Raises ScenarioError with every problem of these arguments, a value that no point can have among
+    them.
     """
     problems: list[Problem] = []
     varied, is_whole = read_varied(base, vary, problems, (*FIXED, *RESERVED))

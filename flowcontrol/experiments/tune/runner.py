@@ -28,27 +28,12 @@ from flowcontrol.scenario import Scenario
 class Runner:
     """Runs the points of a search that its table has not yet.
 
-    Parameters
-    ----------
-    plan : TunePlan
-        The search.
-    folder : OwnedFolder
-        Its folder.
-    executor : callable
-        Makes the executor; called once, if there is anything to run.
-    simulate : callable, optional
-        Runs one scenario; None: the virtual clock.
-    warn : callable
-        Called with a message when the search stops.
-
-    Attributes
-    ----------
-    measures : tuple of Measure
-        Figures that are kept of each run.
-    bar : Progress or None
-        Shows how many points are done.
-    done : int
-        Points that were run, or found in the table.
+    - ``executor``: makes the executor; called once, if there is anything to run.
+    - ``simulate``: runs one scenario; None: the virtual clock.
+    - ``warn``: called with a message when the search stops.
+    - ``measures``: figures that are kept of each run.
+    - ``bar``: shows how many points are done.
+    - ``done``: points that were run, or found in the table.
     """
 
     def __init__(

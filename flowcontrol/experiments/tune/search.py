@@ -34,36 +34,19 @@ _WORSE: Final = 1e18
 
 @dataclass(frozen=True)
 class Asked:
-    """A point that is to be run.
+    """A point that is to be run."""
 
-    Attributes
-    ----------
-    point : tuple
-        Value of each varied key.
-    """
-
-    point: Point
+    point: Point  # Value of each varied key
     _trial: Trial
 
 
 class Search:
     """A search of a space.
 
-    Parameters
-    ----------
-    space : Space
-        All points.
-    goals : Goals
-        What is good.
-    seed : int
-        Of all that is random.
-    is_worth : callable
-        Whether a point may be better than what was told; others are left out while there are such.
+    ``is_worth``: whether a point may be better than what was told; others are left out while there
+    are such.
 
-    Raises
-    ------
-    RunError
-        If Optuna is not installed.
+    Raises RunError if Optuna is not installed.
     """
 
     def __init__(
@@ -82,10 +65,7 @@ class Search:
     def ask(self, count: int) -> list[Asked]:
         """Return the next points, each for the first time; fewer where no more are left.
 
-        Parameters
-        ----------
-        count : int
-            How many at most.
+        ``count``: how many at most.
         """
         found = (self._next() for _ in range(count))
         return [one for one in found if one is not None]
@@ -95,15 +75,8 @@ class Search:
     ) -> None:
         """Tell what became of a point.
 
-        Parameters
-        ----------
-        asked : Asked
-            The point.
-        values : tuple of float or None
-            Of each objective.
-        misses : tuple of float
-            By how much each constraint is missed, relative; 0 where it holds. A last one more
-            where the point itself is refused, or an objective has no value.
+        ``misses``: by how much each constraint is missed, relative; 0 where it holds. A last one
+        more where the point itself is refused, or an objective has no value.
         """
         for number, miss in enumerate(misses):
             asked._trial.set_constraint(str(number), miss)

@@ -25,15 +25,9 @@ Places = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Space:
-    """All points of a search.
+    """All points of a search."""
 
-    Attributes
-    ----------
-    varied : tuple of Varied
-        The keys, at least one.
-    """
-
-    varied: tuple[Varied, ...]
+    varied: tuple[Varied, ...]  # The keys, at least one
 
     @cached_property
     def scales(self) -> tuple[tuple[Any, ...], ...]:
@@ -90,13 +84,7 @@ class Space:
 
 
 def in_order(values: Sequence[Any]) -> list[Any] | None:
-    """Return values in rising order; None if they have none.
-
-    Parameters
-    ----------
-    values : sequence
-        Plain JSON values, each once.
-    """
+    """Return values in rising order; None if they have none."""
     readers: tuple[Callable[[Any], float], ...] = (_number, read_memory, read_duration_us)
     for read in readers:
         try:

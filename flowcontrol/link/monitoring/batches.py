@@ -14,23 +14,10 @@ from flowcontrol.link.monitoring.history import Amounts, Key, LedgerHistory, Ste
 class Batches:
     """The recent micro-batches of one member.
 
-    Parameters
-    ----------
-    ledger : LedgerHistory
-        Where they are noted.
-    member : str
-        Application id.
-    now : float
-        Unix time, seconds.
-    window_s : float
-        Length of the window before it, seconds.
-
-    Attributes
-    ----------
-    newest : Step
-        The member's newest commit.
-    running : Step or None
-        A receiver's batch that has not ended.
+    - ``now``: Unix time, seconds.
+    - ``window_s``: length of the window before it, seconds.
+    - ``newest``: the member's newest commit.
+    - ``running``: a receiver's batch that has not ended.
     """
 
     def __init__(self, ledger: LedgerHistory, member: str, now: float, window_s: float) -> None:
@@ -121,14 +108,8 @@ def waiting_share(
 ) -> float:
     """Return the share of the time for which messages of a sender waited for a buffer.
 
-    Parameters
-    ----------
-    steps : sequence of Step
-        The sender's commits. What one says holds until the next.
-    since, now : float
-        The window, Unix time, seconds.
-    channel : int, optional
-        Of this channel; by default of any.
+    - ``since``, ``now``: the window, Unix time, seconds.
+    - ``channel``: of this channel; by default of any.
     """
     intervals = [
         (step.at, now if step.end is None else step.end)
@@ -156,12 +137,7 @@ PATIENCE = 3.0
 def recent(times: Sequence[Time], since: float) -> int:
     """Return how many of the last batches count: those that ended after ``since``, or one.
 
-    Parameters
-    ----------
-    times : sequence of Time
-        Of batches that have ended, in order.
-    since : float
-        Begin of the window, Unix time, s.
+    ``times``: of batches that have ended, in order.
     """
     count = sum(end > since for _, end in times)
     return count or min(1, len(times))
@@ -177,21 +153,11 @@ def mean_length(times: Sequence[Time]) -> float | None:
 def spread_time(times: Sequence[Time], now: float, window_s: float) -> float:
     """Return the time over which recent batches moved their rows, idle time counted.
 
-    Parameters
-    ----------
-    times : sequence of Time
-        Of the recent batches, in order.
-    now : float
-        Unix time, s.
-    window_s : float
-        Length of the window, s.
+    ``times``: of the recent batches, in order.
 
-    Returns
-    -------
-    float
-        Seconds from the start of the first to the end of the last. The time since then counts as
-        far as it is longer than a batch usually takes: only then the next one is late. 0 if there
-        are none, or none for longer than the window and three batches: nothing moves.
+    Returns seconds from the start of the first to the end of the last. The time since then counts
+    as far as it is longer than a batch usually takes: only then the next one is late. 0 if there
+    are none, or none for longer than the window and three batches: nothing moves.
     """
     usual = mean_length(times)
     if usual is None:
@@ -207,18 +173,10 @@ def busy_rate(
 ) -> float | None:
     """Return what is moved per second while a batch runs.
 
-    Parameters
-    ----------
-    amount, length_s : float
-        What the recent batches moved, and how long they took together.
-    running : tuple of (float, float), optional
-        The same of the batch that runs, so far. If it takes longer than the others let expect
-        it lowers the rate, as if it ended now.
+    ``running``: the same of the batch that runs, so far. If it takes longer than the others let
+    expect it lowers the rate, as if it ended now.
 
-    Returns
-    -------
-    float or None
-        None as long as no batch has ended.
+    Returns None as long as no batch has ended.
     """
     if length_s <= 0:
         return None

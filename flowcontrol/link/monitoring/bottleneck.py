@@ -24,15 +24,7 @@ from flowcontrol.report.numbers import percent
 def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
     """Return one sentence on what limits a chain of links.
 
-    Parameters
-    ----------
-    snapshots : sequence of LinkSnapshot
-        In the order in which rows pass.
-
-    Returns
-    -------
-    str
-        A sentence that ends with a full stop.
+    ``snapshots``: in the order in which rows pass.
     """
     if not any(snapshot.senders for snapshot in snapshots):
         return "No sender has written into a link yet."

@@ -36,10 +36,7 @@ FIXED: Final = 0.5
 def limiting_link(snapshots: Sequence[LinkSnapshot]) -> LinkSnapshot | None:
     """Return the last link that blocks its sender most; None if none does.
 
-    Parameters
-    ----------
-    snapshots : sequence of LinkSnapshot
-        In the order in which rows pass.
+    ``snapshots``: in the order in which rows pass.
     """
     for wanted in (Pressure.HIGH, Pressure.LOW):
         blocking = [one for one in snapshots if one.backpressure_level is wanted]
@@ -57,20 +54,11 @@ def may_have_stopped(reader: ReceiverSnapshot) -> bool:
 def link_cause(snapshot: LinkSnapshot) -> Cause | None:
     """Return why the reader of a link holds its sender up.
 
-    Parameters
-    ----------
-    snapshot : LinkSnapshot
-        Of a link that blocks a sender.
-
-    Returns
-    -------
-    Cause or None
-        ``downstream`` (nobody reads, or a receiver that may have stopped), ``key_skew`` (a channel
-        has far more rows than the others), ``buffers`` (the receiver has time left), ``external``
-        (a micro-batch mostly takes what it takes without rows) or ``operator``; its ``stage`` is
-        the receiver.
-        None if no sender is blocked, a receiver has not ended its first batch, or senders wait for
-        one another in event time.
+    Returns ``downstream`` (nobody reads, or a receiver that may have stopped), ``key_skew`` (a
+    channel has far more rows than the others), ``buffers`` (the receiver has time left),
+    ``external`` (a micro-batch mostly takes what it takes without rows) or ``operator``; its
+    ``stage`` is the receiver. None if no sender is blocked, a receiver has not ended its first
+    batch, or senders wait for one another in event time.
     """
     if snapshot.backpressure_level is Pressure.OK or snapshot.starting:
         return None

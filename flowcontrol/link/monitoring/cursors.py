@@ -12,19 +12,7 @@ NOBODY = Receiver("", [], {}, {}, {})
 class Cursors:
     """The newest cursors of all members.
 
-    Parameters
-    ----------
-    settings : LinkSettings
-        The link's.
-    senders : sequence of Sender
-        As the ledger says.
-    receivers : sequence of Receiver
-        As the ledger says.
-
-    Attributes
-    ----------
-    groups : list of str
-        Names of the receivers; one empty name as long as there is none.
+    ``groups``: names of the receivers; one empty name as long as there is none.
     """
 
     def __init__(

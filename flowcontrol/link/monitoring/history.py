@@ -35,36 +35,18 @@ COLUMNS = [
 
 @dataclass
 class Step:
-    """One commit of a member, and how long it was the newest.
+    """One commit of a member, and how long it was the newest."""
 
-    Attributes
-    ----------
-    number : int
-        Of the commit, from 0.
-    at : float
-        When it was made, Unix time, seconds.
-    state : dict
-        What the other side waits for: the cursors.
-    path : str
-        The file with its rows.
-    end : float or None
-        When the next commit was made; None for the newest.
-    is_cut : bool
-        Whether the next commit was made by another start: a batch that was running was killed.
-    begin : float or None
-        Of a source batch: the batch before, or the start of the sender. None if not known.
-    rows : list of dict or None
-        Its rows, once they were read.
-    """
-
-    number: int
-    at: float
-    state: dict[str, Any]
-    path: str
-    end: float | None = None
+    number: int  # Of the commit, from 0
+    at: float  # When it was made, Unix time, seconds
+    state: dict[str, Any]  # What the other side waits for: the cursors
+    path: str  # The file with its rows
+    end: float | None = None  # When the next commit was made; None for the newest
+    # Whether the next commit was made by another start: a batch that was running was killed.
     is_cut: bool = False
+    # Of a source batch: the batch before, or the start of the sender. None if not known.
     begin: float | None = None
-    rows: list[dict[str, Any]] | None = None
+    rows: list[dict[str, Any]] | None = None  # Its rows, once they were read
 
     @cached_property
     def amounts(self) -> Amounts:
@@ -94,19 +76,9 @@ class _Marks:
 class LedgerHistory(LinkLedgerView):
     """What has been committed to a link's ledger lately.
 
-    Parameters
-    ----------
-    storage : Storage
-        The ledger's table.
-    window_s : float
-        How far back packed commits are read at the start, seconds.
-
-    Attributes
-    ----------
-    steps : dict of str to list of Step
-        By application id: the newest commits, oldest first.
-    last_batches : dict of str to Step
-        By application id: the newest micro-batch that is no longer among the steps.
+    - ``window_s``: how far back packed commits are read at the start, seconds.
+    - ``steps``: by application id: the newest commits, oldest first.
+    - ``last_batches``: by application id: the newest micro-batch that is no longer among the steps.
     """
 
     def __init__(self, storage: Storage, window_s: float) -> None:
@@ -237,13 +209,7 @@ def _step_of(number: int, path: str, rows: list[dict[str, Any]]) -> Step:
 
 
 class TimedLog(LinkLog):
-    """An exchange log that knows when its files were written.
-
-    Parameters
-    ----------
-    storage : Storage
-        The exchange log's table.
-    """
+    """An exchange log that knows when its files were written."""
 
     def _forget(self) -> None:
         super()._forget()

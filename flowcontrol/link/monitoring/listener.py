@@ -52,22 +52,13 @@ _log = logging.getLogger("flowcontrol.listener")
 class LinkListener(StreamingQueryListener):
     """Writes each progress of each query of a session into a Delta table.
 
-    Parameters
-    ----------
-    path : str or Path
-        Folder of the table; columns: :data:`flowcontrol.records.QUERY_PROGRESS`.
-    links : sequence of str or Path, optional
-        Links whose backlog is noted beside the progress of the queries that read them. Which
-        query reads which is found out by the offsets that it reports.
-    flush_s : float, default 10
-        Time between two commits, seconds.
-    storage_options : mapping of str to str, optional
-        Passed to delta-rs.
-
-    Notes
-    -----
     It can be pickled, as Spark Connect wants it. Rows that were not written when the process is
     killed are lost; a normal end of Python writes them.
+
+    - ``path``: folder of the table; columns: :data:`flowcontrol.records.QUERY_PROGRESS`.
+    - ``links``: links whose backlog is noted beside the progress of the queries that read them.
+      Which query reads which is found out by the offsets that it reports.
+    - ``flush_s``: time between two commits, seconds.
 
     Examples
     --------
@@ -268,10 +259,7 @@ KEEP_HOURS = 24
 class ProgressTable:
     """Rows on their way into the Delta table.
 
-    Parameters
-    ----------
-    storage : Storage
-        The table; it is created with the first rows.
+    ``storage``: the table; it is created with the first rows.
     """
 
     def __init__(self, storage: Storage) -> None:

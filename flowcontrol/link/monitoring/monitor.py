@@ -33,19 +33,10 @@ WINDOW_S = 10.0
 class LinkMonitor:
     """Follows one link.
 
-    Parameters
-    ----------
-    place : str, Path or Storage
-        Folder of the link.
-    label : str, optional
-        Short name; by default the last part of the path.
-    window_s : float, default 10
-        What rates and shares cover, seconds.
+    - ``label``: short name; by default the last part of the path.
+    - ``window_s``: what rates and shares cover, seconds.
 
-    Raises
-    ------
-    LinkError
-        If there is no link.
+    Raises LinkError if there is no link.
     """
 
     def __init__(
@@ -73,15 +64,9 @@ class LinkMonitor:
     def snapshot(self, now: float | None = None) -> LinkSnapshot:
         """Return the link's figures.
 
-        Parameters
-        ----------
-        now : float, optional
-            Unix time, seconds; by default the present.
+        ``now``: Unix time, seconds; by default the present.
 
-        Raises
-        ------
-        LinkError
-            If the link is gone.
+        Raises LinkError if the link is gone.
         """
         settings = self._read_settings()
         if settings.link_id != self._settings.link_id:  # recreated in the same folder

@@ -42,10 +42,7 @@ METRICS = tuple(PREFIX + gauge["name"] for own in _GAUGES.values() for gauge in 
 class LinkCollector:
     """Exports the newest snapshots.
 
-    Attributes
-    ----------
-    snapshots : sequence of LinkSnapshot
-        One of each link.
+    ``snapshots``: one of each link.
     """
 
     def __init__(self) -> None:
@@ -98,10 +95,7 @@ def _metrics(
 def serve(collector: LinkCollector, port: int, address: str = LOOPBACK) -> Callable[[], None]:
     """Serve a collector's metrics at ``http://address:port/metrics``; return what stops it.
 
-    Raises
-    ------
-    LinkError
-        If prometheus_client is not installed, or the port cannot be opened.
+    Raises LinkError if prometheus_client is not installed, or the port cannot be opened.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server

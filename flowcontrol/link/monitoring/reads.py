@@ -61,10 +61,7 @@ _Reader = tuple[_Link, str]
 class LinkReads:
     """Finds the receiver behind each query.
 
-    Parameters
-    ----------
-    links : sequence of str
-        Their paths. One that does not exist yet is tried again with each progress.
+    ``links``: their paths. One that does not exist yet is tried again with each progress.
     """
 
     def __init__(self, links: Sequence[str]) -> None:
@@ -73,15 +70,7 @@ class LinkReads:
         self._known: dict[tuple[str, int], set[_Reader]] = {}
 
     def backlog(self, run: str, offsets: Sequence[Any]) -> dict[str, Any]:
-        """Return the columns ``links`` and ``backlog_...`` of a progress.
-
-        Parameters
-        ----------
-        run : str
-            Which start of which query.
-        offsets : sequence of object
-            Where each of its sources ended, as read from JSON.
-        """
+        """Return the columns ``links`` and ``backlog_...`` of a progress."""
         cursors = [
             (number, offset["cursors"])
             for number, offset in enumerate(offsets)

@@ -12,87 +12,48 @@ def in_seconds(moment: int | None) -> float | None:
 
 @dataclass(frozen=True)
 class ChannelSnapshot:
-    """One channel from a sender to a receiver.
+    """One channel from a sender to a receiver."""
 
-    Attributes
-    ----------
-    sender : str
-        Name of the sender.
-    receiver : str
-        Name of the receiver; empty as long as the link has none.
-    channel : int
-        Which.
-    written, released, announced, sent, consumed : int
-        Cursors, messages.
-    credit : int
-        Messages that the receiver may take: announced - sent. Buffers.
-    in_flight : int
-        Released and not consumed, buffers.
-    waiting : int
-        Written and not released: outside the buffers. Messages.
-    waiting_bytes : int
-        Size of what waits, bytes.
-    backlog_rows, backlog_bytes : int
-        Written and not consumed by this receiver.
-    age_s : float
-        How long the oldest of the backlog has waited since it was written; 0 without backlog.
-    drain_s : float or None
-        How long the backlog takes at the rate of the last batches if nothing comes after it; 0
-        without backlog, None if nothing of the channel moved in them.
-    rows_in_per_s, bytes_in_per_s : float
-        Written by the sender.
-    rows_out_per_s, bytes_out_per_s : float
-        Consumed by the receiver.
-    blocked_ratio : float
-        Share of the window for which messages of the channel waited for a buffer.
-    is_holding : bool
-        Whether this receiver is the one whose buffers the channel's sender waits for: of several
-        the slowest.
-    written_watermark_ms : int or None
-        Watermark of what the sender has written into the channel, Unix time, ms. This and what
-        follows is None in a link without event time.
-    watermark_ms : int or None
-        Watermark of what the receiver has consumed of it; None before the first.
-    watermark_lag_s : float or None
-        How far that is behind the clock.
-    watermark_behind_s : float or None
-        How far that is behind the most advanced of the receiver's channels.
-    is_idle : bool or None
-        Whether it has had no rows for so long that it holds nobody back.
-    is_paused : bool or None
-        Whether its sender gets no credit, as it is more than ``align_s`` ahead of the others.
-    holds_watermark : bool or None
-        Whether it holds the receiver's watermark back: it counts, and is the slowest.
-    """
-
-    sender: str
-    receiver: str
-    channel: int
-    written: int
+    sender: str  # Name of the sender
+    receiver: str  # Name of the receiver; empty as long as the link has none
+    channel: int  # Which
+    written: int  # written, released, announced, sent, consumed: cursors, messages
     released: int
     announced: int
     sent: int
     consumed: int
-    credit: int
-    in_flight: int
-    waiting: int
-    waiting_bytes: int
-    backlog_rows: int
+    credit: int  # Messages that the receiver may take: announced - sent. Buffers.
+    in_flight: int  # Released and not consumed, buffers
+    waiting: int  # Written and not released: outside the buffers. Messages.
+    waiting_bytes: int  # Size of what waits, bytes
+    backlog_rows: int  # backlog_rows, backlog_bytes: written and not consumed by this receiver
     backlog_bytes: int
+    # How long the oldest of the backlog has waited since it was written; 0 without backlog.
     age_s: float
+    # How long the backlog takes at the rate of the last batches if nothing comes after it; 0
+    # without backlog, None if nothing of the channel moved in them.
     drain_s: float | None
-    rows_in_per_s: float
+    rows_in_per_s: float  # rows_in_per_s, bytes_in_per_s: written by the sender
     bytes_in_per_s: float
-    rows_out_per_s: float
+    rows_out_per_s: float  # rows_out_per_s, bytes_out_per_s: consumed by the receiver
     bytes_out_per_s: float
+    # Share of the window for which messages of the channel waited for a buffer.
     blocked_ratio: float
+    # Whether this receiver is the one whose buffers the channel's sender waits for: of several the
+    # slowest.
     is_holding: bool
+    # Watermark of what the sender has written into the channel, Unix time, ms. This and what
+    # follows is None in a link without event time.
     written_watermark_ms: int | None = None
+    # Watermark of what the receiver has consumed of it; None before the first.
     watermark_ms: int | None = None
-    watermark_lag_s: float | None = None
+    watermark_lag_s: float | None = None  # How far that is behind the clock
+    # How far that is behind the most advanced of the receiver's channels.
     watermark_behind_s: float | None = None
-    is_idle: bool | None = None
+    is_idle: bool | None = None  # Whether it has had no rows for so long that it holds nobody back
+    # Whether its sender gets no credit, as it is more than ``align_s`` ahead of the others.
     is_paused: bool | None = None
+    # Whether it holds the receiver's watermark back: it counts, and is the slowest.
     holds_watermark: bool | None = None
 
     @property
@@ -118,35 +79,17 @@ class ChannelSnapshot:
 
 @dataclass(frozen=True)
 class SenderSnapshot:
-    """One sender.
+    """One sender."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    rows_written : int
-        Rows ever written.
-    rows_per_s, bytes_per_s : float
-        Written.
-    pool_used, pool_size : int
-        Buffers of the output pool in use, and all of them.
-    waiting_bytes : int
-        Written and not released: outside the buffers.
-    blocked_ratio : float
-        Share of the window for which rows of any channel waited for a buffer.
-    silent_s : float
-        Time since its last commit, or its last start if that is later, s.
-    """
-
-    name: str
-    rows_written: int
-    rows_per_s: float
+    name: str  # Its name
+    rows_written: int  # Rows ever written
+    rows_per_s: float  # rows_per_s, bytes_per_s: written
     bytes_per_s: float
-    pool_used: int
+    pool_used: int  # pool_used, pool_size: buffers of the output pool in use, and all of them
     pool_size: int
-    waiting_bytes: int
-    blocked_ratio: float
-    silent_s: float
+    waiting_bytes: int  # Written and not released: outside the buffers
+    blocked_ratio: float  # Share of the window for which rows of any channel waited for a buffer
+    silent_s: float  # Time since its last commit, or its last start if that is later, s
 
     @property
     def backpressure_level(self) -> Pressure:
@@ -156,73 +99,37 @@ class SenderSnapshot:
 
 @dataclass(frozen=True)
 class ReceiverSnapshot:
-    """One receiver; receivers of one name share the channels between them.
+    """One receiver; receivers of one name share the channels between them."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    member : str
-        Its application id in the ledger.
-    channels : tuple of int
-        Those that it reads.
-    rows_read : int
-        Rows ever consumed.
-    rows_per_s, bytes_per_s : float
-        Consumed.
-    batch_s : float or None
-        How long its last micro-batches took on average; None as long as none has ended.
-    running_s : float or None
-        How long the one that runs has taken so far; None if none runs.
-    target_s : float or None
-        How long a micro-batch should take; None: no target.
-    busy_ratio : float
-        Share of the window for which a micro-batch ran.
-    pool_used, pool_size : int
-        Floating buffers of its gate in use, and all of them.
-    is_detached : bool
-        Whether a sender has cut it off.
-    silent_s : float
-        Time since its last commit, or its last start if that is later, s.
-    fixed_s : float or None
-        What a micro-batch takes without any rows; None without a target, or not known yet.
-    keeps_target : bool
-        Whether the target can be met; False if a micro-batch takes longer even without rows.
-    rows_skipped : int
-        Rows that it never reads: all others had consumed them when it came.
-    is_starting : bool
-        Whether it has rows to read and has not ended its first micro-batch: how fast it is, is
-        not known yet.
-    watermark_ms : int or None
-        The least watermark of its channels that are not idle, Unix time, ms; None without event
-        time, or before the first.
-    watermark_lag_s : float or None
-        How far that is behind the clock.
-    paused : tuple of str
-        Senders that got no credit at some time in the window, as they were more than ``align_s``
-        ahead of the others.
-    """
-
-    name: str
-    member: str
-    channels: tuple[int, ...]
-    rows_read: int
-    rows_per_s: float
+    name: str  # Its name
+    member: str  # Its application id in the ledger
+    channels: tuple[int, ...]  # Those that it reads
+    rows_read: int  # Rows ever consumed
+    rows_per_s: float  # rows_per_s, bytes_per_s: consumed
     bytes_per_s: float
+    # How long its last micro-batches took on average; None as long as none has ended.
     batch_s: float | None
-    running_s: float | None
-    target_s: float | None
-    busy_ratio: float
-    pool_used: int
+    running_s: float | None  # How long the one that runs has taken so far; None if none runs
+    target_s: float | None  # How long a micro-batch should take; None: no target
+    busy_ratio: float  # Share of the window for which a micro-batch ran
+    pool_used: int  # pool_used, pool_size: floating buffers of its gate in use, and all of them
     pool_size: int
-    is_detached: bool
-    silent_s: float
+    is_detached: bool  # Whether a sender has cut it off
+    silent_s: float  # Time since its last commit, or its last start if that is later, s
+    # What a micro-batch takes without any rows; None without a target, or not known yet.
     fixed_s: float | None = None
+    # Whether the target can be met; False if a micro-batch takes longer even without rows.
     keeps_target: bool = True
-    rows_skipped: int = 0
+    rows_skipped: int = 0  # Rows that it never reads: all others had consumed them when it came
+    # Whether it has rows to read and has not ended its first micro-batch: how fast it is, is not
+    # known yet.
     is_starting: bool = False
+    # The least watermark of its channels that are not idle, Unix time, ms; None without event time,
+    # or before the first.
     watermark_ms: int | None = None
-    watermark_lag_s: float | None = None
+    watermark_lag_s: float | None = None  # How far that is behind the clock
+    # Senders that got no credit at some time in the window, as they were more than ``align_s``
+    # ahead of the others.
     paused: tuple[str, ...] = ()
 
     @property
@@ -239,41 +146,21 @@ class ReceiverSnapshot:
 
 @dataclass(frozen=True)
 class LinkSnapshot:
-    """A link at one moment.
+    """A link at one moment."""
 
-    Attributes
-    ----------
-    label : str
-        Short name: the last part of its path.
-    path : str
-        Its folder.
-    at : float
-        When, Unix time, seconds.
-    window_s : float
-        What rates and shares cover: the time before ``at``, or since the link's first commit.
-    senders : tuple of SenderSnapshot
-        In the order in which they came.
-    receivers : tuple of ReceiverSnapshot
-        By name and first channel.
-    channels : tuple of ChannelSnapshot
-        By sender, receiver and channel.
-    max_pool_bytes : int or None
-        What a sender's pool may grow to; None if it does not size itself.
-    event_time_column : str or None
-        Column with the event time of a row; None: the link has no watermarks.
-    align_s : float or None
-        How far a sender may be ahead of the slowest in event time; None: as far as it likes.
-    """
-
-    label: str
-    path: str
-    at: float
+    label: str  # Short name: the last part of its path
+    path: str  # Its folder
+    at: float  # When, Unix time, seconds
+    # What rates and shares cover: the time before ``at``, or since the link's first commit.
     window_s: float
-    senders: tuple[SenderSnapshot, ...]
-    receivers: tuple[ReceiverSnapshot, ...]
-    channels: tuple[ChannelSnapshot, ...]
+    senders: tuple[SenderSnapshot, ...]  # In the order in which they came
+    receivers: tuple[ReceiverSnapshot, ...]  # By name and first channel
+    channels: tuple[ChannelSnapshot, ...]  # By sender, receiver and channel
+    # What a sender's pool may grow to; None if it does not size itself.
     max_pool_bytes: int | None = None
+    # Column with the event time of a row; None: the link has no watermarks.
     event_time_column: str | None = None
+    # How far a sender may be ahead of the slowest in event time; None: as far as it likes.
     align_s: float | None = None
 
     @property

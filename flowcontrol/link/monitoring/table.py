@@ -39,12 +39,9 @@ _SUMMED = (
 def render(snapshots: Sequence[LinkSnapshot], most_channels: int | None = None) -> RenderableType:
     """Return the sentence on the bottleneck and all links, for ``rich``.
 
-    Parameters
-    ----------
-    snapshots : sequence of LinkSnapshot
-        In the order in which rows pass.
-    most_channels : int, optional
-        Channels to show of each pair of a sender and a receiver: the worst. By default all.
+    - ``snapshots``: in the order in which rows pass.
+    - ``most_channels``: channels to show of each pair of a sender and a receiver: the worst. By
+      default all.
     """
     parts: list[RenderableType] = [Text(describe_bottleneck(snapshots))]
     limiting = limiting_link(snapshots)

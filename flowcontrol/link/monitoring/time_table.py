@@ -59,14 +59,7 @@ def _paused(snapshot: LinkSnapshot, receiver: ReceiverSnapshot) -> str:
 def time_table(channels: Sequence[ChannelSnapshot], most: int, now: float) -> Table:
     """Return the watermarks of the channels of a sender to a receiver.
 
-    Parameters
-    ----------
-    channels : sequence of ChannelSnapshot
-        All of them.
-    most : int
-        How many to show: the slowest.
-    now : float
-        Unix time, seconds.
+    ``now``: Unix time, seconds.
     """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("ch")

@@ -19,50 +19,23 @@ from flowcontrol.state.tasks import MIN_TIME
 
 
 class ChannelTime(NamedTuple):
-    """Event time of a channel at a receiver.
+    """Event time of a channel at a receiver."""
 
-    Attributes
-    ----------
-    watermark : int or None
-        Of what the receiver has consumed, ms; None before the first.
-    lag_s : float or None
-        How far it is behind the clock.
-    behind_s : float or None
-        How far it is behind the most advanced of the receiver's channels.
-    is_idle : bool
-        Whether it has had no rows for so long that it does not count.
-    is_paused : bool
-        Whether its sender gets no credit, as it is ahead of the others.
-    is_holding : bool
-        Whether it holds the receiver's watermark back.
-    """
-
-    watermark: int | None
-    lag_s: float | None
-    behind_s: float | None
-    is_idle: bool
-    is_paused: bool
-    is_holding: bool
+    watermark: int | None  # Of what the receiver has consumed, ms; None before the first
+    lag_s: float | None  # How far it is behind the clock
+    behind_s: float | None  # How far it is behind the most advanced of the receiver's channels
+    is_idle: bool  # Whether it has had no rows for so long that it does not count
+    is_paused: bool  # Whether its sender gets no credit, as it is ahead of the others
+    is_holding: bool  # Whether it holds the receiver's watermark back
 
 
 class ReceiverTime(NamedTuple):
-    """Event time of a receiver.
+    """Event time of a receiver."""
 
-    Attributes
-    ----------
-    watermark : int or None
-        Of the receiver, ms.
-    lag_s : float or None
-        How far that is behind the clock.
-    channels : dict of (int, int) to ChannelTime
-        By sender and channel.
-    paused : tuple of str
-        Senders that got no credit at some time in the window, as they were ahead of the others.
-    """
-
-    watermark: int | None
-    lag_s: float | None
-    channels: dict[Key, ChannelTime]
+    watermark: int | None  # Of the receiver, ms
+    lag_s: float | None  # How far that is behind the clock
+    channels: dict[Key, ChannelTime]  # By sender and channel
+    # Senders that got no credit at some time in the window, as they were ahead of the others.
     paused: tuple[str, ...] = ()
 
 
@@ -80,18 +53,8 @@ def receiver_time(
 ) -> ReceiverTime:
     """Return the event time of a receiver.
 
-    Parameters
-    ----------
-    settings : LinkSettings
-        The link's, as they are now.
-    log : LinkLog
-        The exchange log.
-    senders : sequence of Sender
-        As the ledger has them.
-    rows : mapping of (int, int) to mapping
-        The receiver's newest rows in the ledger, by sender and channel.
-    now, since : float
-        End and begin of the window, Unix time, seconds.
+    - ``rows``: the receiver's newest rows in the ledger, by sender and channel.
+    - ``now``, ``since``: end and begin of the window, Unix time, seconds.
     """
     if settings.event_time_column is None:
         return NO_TIME

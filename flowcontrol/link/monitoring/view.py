@@ -54,8 +54,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class FiguresSource(DataSource):
     """The data source ``flowcontrol_figures``.
 
-    Notes
-    -----
     Options: ``link``, or the path given to ``load``: folder of the link; ``window_s``, what rates
     and shares cover (10); ``now``, up to when they go, Unix time in seconds (the present);
     ``storage_options``, JSON.
@@ -73,10 +71,8 @@ class FiguresSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader.
 
-        Raises
-        ------
-        LinkError
-            If the options name no link, or are not valid; or if other columns are asked for.
+        Raises LinkError if the options name no link, or are not valid; or if other columns are
+        asked for.
         """
         if [(field.name, field.dataType.simpleString()) for field in schema] != [*COLUMNS.items()]:
             raise LinkError("the figures of a link have their own columns: leave out schema(...)")
@@ -140,23 +136,12 @@ def create_view(
 ) -> None:
     """Create a temporary view of a link's figures.
 
-    Parameters
-    ----------
-    spark : SparkSession
-        Where it is created.
-    name : str
-        Of the view; one of that name is replaced.
-    storage : Storage
-        The link's folder.
-    window_s : float, default 10
-        What rates and shares cover, seconds.
-    now : float, optional
-        Up to when rates, shares and ages go, Unix time, seconds; by default the time of the query.
+    - ``name``: of the view; one of that name is replaced.
+    - ``window_s``: what rates and shares cover, seconds.
+    - ``now``: up to when rates, shares and ages go, Unix time, seconds; by default the time of the
+      query.
 
-    Raises
-    ------
-    LinkError
-        If the name or the window is not valid.
+    Raises LinkError if the name or the window is not valid.
     """
     from flowcontrol.spark.session import register_source
 

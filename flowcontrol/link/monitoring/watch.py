@@ -41,10 +41,7 @@ def labels(paths: Sequence[str]) -> list[str]:
 def open_monitors(paths: Sequence[str], window_s: float = WINDOW_S) -> list[LinkMonitor]:
     """Return a monitor of each link.
 
-    Raises
-    ------
-    LinkError, LedgerError
-        If one of the paths is not a link, or no path.
+    Raises LinkError, LedgerError if one of the paths is not a link, or no path.
     """
     absolute = [read_place(path).root for path in paths]
     named = zip(absolute, labels(absolute), strict=True)
@@ -61,23 +58,11 @@ def watch(
 ) -> None:
     """Print snapshots of links until interrupted.
 
-    Parameters
-    ----------
-    monitors : sequence of LinkMonitor
-        In the order in which rows pass.
-    console : rich.console.Console
-        Where they are printed.
-    every_s : float
-        Time between two snapshots, seconds.
-    once : bool, default False
-        Print one table and return.
-    on_snapshots : callable, optional
-        Called with each round of snapshots.
+    - ``monitors``: in the order in which rows pass.
+    - ``every_s``: time between two snapshots, seconds.
+    - ``on_snapshots``: called with each round of snapshots.
 
-    Raises
-    ------
-    LinkError
-        If a link is gone.
+    Raises LinkError if a link is gone.
     """
     is_live = console.is_terminal and not once
     live = Live(console=console, auto_refresh=False) if is_live else None

@@ -84,33 +84,13 @@ def on_barrier(
 ) -> int:
     """Take a barrier that the task has polled from a channel.
 
-    Parameters
-    ----------
-    alignment : Alignment
-        Of the task.
-    channels : sequence of AlignedChannel
-        Its channels.
-    index : int
-        Channel that delivers.
-    now, created : int
-        Time, and the time of the trigger.
-    checkpoint : int
-        Id.
-    kind : int
-        ALIGNED, TIMEOUTABLE or UNALIGNED. A timeoutable barrier that was pulled to the front
-        still is TIMEOUTABLE: its sender waits until consumption resumes.
-
-    Returns
-    -------
-    int
-        What it did. An obsolete barrier only resumes its channel (RESUME_CHANNEL), if it blocks.
-
-    Notes
-    -----
     ``SingleCheckpointBarrierHandler.processBarrier``. A newer checkpoint aborts the pending one.
     The last barrier of an aligned checkpoint triggers it as aligned however old it is: the age is
     looked at only while others are missing. In an unaligned checkpoint a blocking barrier keeps
     its channel blocked until all have delivered.
+
+    Returns what it did. An obsolete barrier only resumes its channel (RESUME_CHANNEL), if it
+    blocks.
     """
     channel = channels[index]
     if is_obsolete(alignment, checkpoint) == 1:
@@ -142,20 +122,13 @@ def on_announcement(
 ) -> int:
     """Take the announcement of a timeoutable barrier that has arrived behind data.
 
-    Parameters
-    ----------
-    alignment, channels, index, now, checkpoint, created, kind
-        As of :func:`on_barrier`; the kind is TIMEOUTABLE.
-
-    Returns
-    -------
-    int
-        What it did: it may begin the checkpoint, which aborts an older one; OVERTAKE if the
-        checkpoint is unaligned already. It never switches.
-
-    Notes
-    -----
     ``SingleCheckpointBarrierHandler.processBarrierAnnouncement``.
+
+    ``alignment``, ``channels``, ``index``, ``now``, ``checkpoint``, ``created``, ``kind``: as of
+    :func:`on_barrier`; the kind is TIMEOUTABLE.
+
+    Returns what it did: it may begin the checkpoint, which aborts an older one; OVERTAKE if the
+    checkpoint is unaligned already. It never switches.
     """
     if is_obsolete(alignment, checkpoint) == 1:
         return 0
@@ -176,8 +149,6 @@ def on_cancel(alignment: Alignment, channels: Channels, index: int, checkpoint: 
     A newer id than the latest is aborted, and the pending one is dropped without an abort of its
     own; the latest is aborted if at least one channel has delivered.
 
-    Notes
-    -----
     ``SingleCheckpointBarrierHandler.processCancellationBarrier``. Barriers of the id that come
     later are obsolete.
     """
@@ -192,8 +163,6 @@ def on_end_of_partition(alignment: Alignment, channels: Channels, index: int, no
 
     It counts as delivered (FLIP-147), or without ``tasks_finish`` aborts what is pending.
 
-    Notes
-    -----
     ``SingleCheckpointBarrierHandler.processEndOfPartition``.
     """
     channel = channels[index]
@@ -212,11 +181,8 @@ def on_end_of_partition(alignment: Alignment, channels: Channels, index: int, no
 def on_timer(alignment: Alignment, channels: Channels, now: int) -> int:
     """Turn the checkpoint unaligned if its ``deadline`` has come (``alignedCheckpointTimeout``).
 
-    Returns
-    -------
-    int
-        0, or SWITCH with what follows: TRIGGER only if a barrier was delivered; else the first
-        barrier triggers.
+    0, or SWITCH with what follows: TRIGGER only if a barrier was delivered; else the first barrier
+    triggers.
     """
     if alignment.deadline == NEVER or now < alignment.deadline:
         return 0
@@ -316,8 +282,6 @@ def look_at_age(alignment: Alignment, channels: Channels, now: int) -> int:
 def switch(alignment: Alignment, channels: Channels) -> int:
     """Turn the checkpoint unaligned: SWITCH, OVERTAKE, RESUME_ALL.
 
-    Notes
-    -----
     ``AlternatingCollectingBarriers.alignedCheckpointTimeout`` of Flink 1.20.1 resumes no channel;
     ``AlternatingCollectingBarriersUnaligned.finishCheckpoint`` resumes all. The clocks do that
     (``resumes_at_switch`` 0); the reference, and so

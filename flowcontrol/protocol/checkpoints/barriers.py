@@ -77,20 +77,12 @@ _BARRIERS = (
 def outgoing_kind(mode: int, is_savepoint: int, is_forced: int, is_unaligned: int) -> int:
     """Return the kind of the barrier that a task sends on an edge (``CheckpointOptions``).
 
-    Parameters
-    ----------
-    mode : int
-        Of the job: ALIGNED, TIMEOUTABLE, UNALIGNED, AT_LEAST_ONCE or PUTTING_ASIDE.
-    is_savepoint : int
-        1: it is of a savepoint.
-    is_forced : int
-        1: an input of the receiving stage is pointwise or broadcast, so all of them are aligned.
-    is_unaligned : int
-        1: the checkpoint is unaligned at this task.
-
-    Notes
-    -----
     Behind a stage that was forced to align, the barrier is again what the mode makes of it.
+
+    - ``is_savepoint``: 1: it is of a savepoint.
+    - ``is_forced``: 1: an input of the receiving stage is pointwise or broadcast, so all of them
+      are aligned.
+    - ``is_unaligned``: 1: the checkpoint is unaligned at this task.
     """
     if mode == AT_LEAST_ONCE:
         return q.AT_LEAST_ONCE_BARRIER
@@ -137,21 +129,8 @@ def gate_polled_bytes(gate: Gate, channels: Channels, first: int) -> int:
 def begin_cut(gate: Gate, channels: Channels, first: int, record_bytes: int) -> int:
     """Note what a task has processed of a gate as it takes a checkpoint.
 
-    Parameters
-    ----------
-    gate : Gate
-        The gate.
-    channels : sequence of AlignedChannel
-        All of the task's.
-    first : int
-        Place of the gate's first one in it.
-    record_bytes : int
-        Size of the gate's records.
-
-    Returns
-    -------
-    int
-        Bytes to be persisted of the channels that have delivered; the others follow when they do.
+    Returns bytes to be persisted of the channels that have delivered; the others follow when they
+    do.
     """
     persisted = 0
     for i in range(len(gate.channels)):
@@ -255,8 +234,6 @@ def track_barrier(
 ) -> int:
     """Take a barrier: TRIGGER and DONE if it is the last of its checkpoint, else 0.
 
-    Notes
-    -----
     ``CheckpointBarrierTracker.processBarrier``. With one open channel a new id completes at once.
     What completes forgets all that is older, silently.
     """
@@ -288,8 +265,6 @@ def track_cancel(
 
     Older checkpoints are aborted first, one a call.
 
-    Notes
-    -----
     ``CheckpointBarrierTracker.processCancellationBarrier``.
     """
     reason = ON_CANCELLATION_BARRIER
@@ -327,8 +302,6 @@ def track_end_of_partition(
     It counts for every pending checkpoint, the newest first, and completes the newest that
     becomes full; without ``tasks_finish`` all that are pending are aborted, one a call.
 
-    Notes
-    -----
     ``CheckpointBarrierTracker.processEndOfPartition``.
     """
     channel = channels[index]

@@ -29,42 +29,23 @@ NO_ID = -1
 class FailureCounter(Kept):
     """Counts failures since the last success.
 
-    Parameters
-    ----------
-    tolerable : int
-        Failures that the job endures, at least 0.
-
-    Attributes
-    ----------
-    count : int
-        Failures that counted since the last success, or since the job failed for them.
-    last_success : int
-        Highest id that completed, -1 before any.
-    counted : set of int
-        Ids behind ``count``: each counts once.
+    ``tolerable``: failures that the job endures, at least 0.
     """
 
     _kept = ("count", "last_success", "counted")
 
     tolerable: int
-    count: int = 0
-    last_success: int = NO_ID
-    counted: set[int] = field(default_factory=set)
+    count: int = 0  # Failures that counted since the last success, or since the job failed for them
+    last_success: int = NO_ID  # Highest id that completed, -1 before any
+    counted: set[int] = field(default_factory=set)  # Ids behind ``count``: each counts once
 
     def fail(self, id: int, reason: FailureReason) -> bool:
         """Count a failed checkpoint, and tell whether the job fails for it.
 
-        Parameters
-        ----------
-        id : int
-            Of the checkpoint; one that is not above the last success does not count.
-        reason : FailureReason
-            Those in :data:`~flowcontrol.protocol.checkpoints.requests.COUNTED` count.
+        - ``id``: of the checkpoint; one that is not above the last success does not count.
+        - ``reason``: those in :data:`~flowcontrol.protocol.checkpoints.requests.COUNTED` count.
 
-        Returns
-        -------
-        bool
-            True if more than the tolerable ones have failed; the count then starts again.
+        Returns True if more than the tolerable ones have failed; the count then starts again.
         """
         if id <= self.last_success:
             return False
@@ -97,24 +78,15 @@ class FailureCounter(Kept):
 class Ticks(Kept):
     """The ticks of the periodic trigger.
 
-    Parameters
-    ----------
-    interval : int or None
-        Between ticks; None: there are none.
-    min_pause : int
-        Ticks are at least this far apart.
-
-    Attributes
-    ----------
-    next : int or None
-        When the next tick is due; None while they are stopped.
+    - ``interval``: between ticks; None: there are none.
+    - ``min_pause``: ticks are at least this far apart.
     """
 
     _kept = ("next",)
 
     interval: int | None
     min_pause: int
-    next: int | None = None
+    next: int | None = None  # When the next tick is due; None while they are stopped
 
     def start(self, now: int, delay: int | None) -> None:
         """Start ticking after a delay, which is needed if there is an interval."""
@@ -159,29 +131,8 @@ ABORTED = "aborted"
 class Checkpoint:
     """A checkpoint, pending or ended.
 
-    Parameters
-    ----------
-    id : int
-        From 1.
-    request : CheckpointRequest
-        What asked for it; its state follows the checkpoint's.
-    triggered, expires : int
-        Times of the trigger and the timeout.
-    tasks : sequence
-        All tasks that run, in the job's order: they must acknowledge, and are notified.
-    finished : int
-        Tasks that had finished at the trigger: they count as acknowledged.
-
-    Attributes
-    ----------
-    acknowledgements : dict
-        By task what it reported, in the order of arrival, late ones included.
-    waiting : set
-        Tasks that had not acknowledged it when it ended, or have not yet.
-    status : str
-        "in_progress", "completed", "expired", "declined" or "aborted".
-    ended : int or None
-        When it completed or failed.
+    - ``request``: what asked for it; its state follows the checkpoint's.
+    - ``tasks``: all tasks that run, in the job's order: they must acknowledge, and are notified.
     """
 
     id: int
@@ -190,10 +141,12 @@ class Checkpoint:
     expires: int
     tasks: tuple[Hashable, ...]
     finished: int
+    # By task what it reported, in the order of arrival, late ones included.
     acknowledgements: dict[Hashable, s.TaskStatistics] = field(default_factory=dict)
+    # Tasks that had not acknowledged it when it ended, or have not yet.
     waiting: set[Hashable] = field(default_factory=set)
-    status: str = IN_PROGRESS
-    ended: int | None = None
+    status: str = IN_PROGRESS  # "in_progress", "completed", "expired", "declined" or "aborted"
+    ended: int | None = None  # When it completed or failed
 
     @property
     def is_pending(self) -> bool:
@@ -213,13 +166,10 @@ class Checkpoint:
     def acknowledge(self, task: Hashable, report: s.TaskStatistics) -> str:
         """Take an acknowledgement in.
 
-        Returns
-        -------
-        str
-            "success"; "duplicate", the first one stands; "unknown", the task is not one that
-            must acknowledge; "discarded", the checkpoint has ended: the task's state is of no
-            use, its figures are recorded if it has not reported before, but it does not count
-            as acknowledged (``CheckpointStatsTracker.reportIncompleteStats``).
+        Returns "success"; "duplicate", the first one stands; "unknown", the task is not one that
+        must acknowledge; "discarded", the checkpoint has ended: the task's state is of no use, its
+        figures are recorded if it has not reported before, but it does not count as acknowledged
+        (``CheckpointStatsTracker.reportIncompleteStats``).
         """
         expected = task in self.waiting and task not in self.acknowledgements
         if expected:

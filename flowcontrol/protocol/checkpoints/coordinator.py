@@ -20,8 +20,6 @@ class CheckpointCoordinator(Lifecycle):
     Nothing waits: ``now`` is an argument, and what a call caused is fetched by
     :meth:`take_actions`. Times are integers of any unit, milliseconds by the default timeout.
 
-    Notes
-    -----
     A trigger takes no time here, and neither does the clean-up of ended checkpoints: what Flink
     holds back during either starts at once. After ``("fail_job",)`` the owner of the job calls
     :meth:`suspend`, and :meth:`recover` once its tasks run again.
@@ -87,12 +85,9 @@ class CheckpointCoordinator(Lifecycle):
     def take_actions(self) -> list[Action]:
         """Return what the calls since the last one have caused, in order.
 
-        Returns
-        -------
-        list of tuple
-            ``("trigger", task, id)``; ``("complete", task, id, subsumed)``, the id that left the
-            store or -1; ``("abort", task, id, latest_completed)``, an id or -1; and
-            ``("fail_job",)``.
+        Returns ``("trigger", task, id)``; ``("complete", task, id, subsumed)``, the id that left
+        the store or -1; ``("abort", task, id, latest_completed)``, an id or -1; and
+        ``("fail_job",)``.
         """
         actions, self.actions = self.actions, []
         return actions
@@ -104,21 +99,10 @@ class CheckpointCoordinator(Lifecycle):
     ) -> r.CheckpointRequest:
         """Ask for a checkpoint or savepoint, and start what may start.
 
-        Parameters
-        ----------
-        now : int
-            The time.
-        kind : str, default "checkpoint"
-            Or "savepoint", or "stop_savepoint": its completion is notified, its failure fails
-            the job. Flink calls :meth:`suspend` before the latter, so that nothing else runs.
-        periodic : bool, default True
-            False: a user's, which comes before periodic ones and ignores the pause. Savepoints
-            are always users'.
-
-        Returns
-        -------
-        CheckpointRequest
-            Its state, reason and id change as the checkpoint goes on.
+        - ``kind``: or "savepoint", or "stop_savepoint": its completion is notified, its failure
+          fails the job. Flink calls :meth:`suspend` before the latter, so that nothing else runs.
+        - ``periodic``: False: a user's, which comes before periodic ones and ignores the pause.
+          Savepoints are always users'.
         """
         is_savepoint = kind != r.CHECKPOINT
         forced = is_savepoint and not self._unaligned
@@ -146,20 +130,11 @@ class CheckpointCoordinator(Lifecycle):
     def record(self, id: int, task: Hashable, report: TaskStatistics) -> str:
         """Take the acknowledgement of a task; the last one completes the checkpoint.
 
-        Parameters
-        ----------
-        id : int
-            Of the checkpoint.
-        task : hashable
-            The task; one that is not waited for is "unknown".
-        report : TaskStatistics
-            Its figures, and when it arrives.
+        - ``task``: the task; one that is not waited for is "unknown".
+        - ``report``: its figures, and when it arrives.
 
-        Returns
-        -------
-        str
-            "success"; "duplicate", what came first stands; "unknown", the task is not expected;
-            "discarded", the checkpoint is not pending: its figures are recorded all the same.
+        Returns "success"; "duplicate", what came first stands; "unknown", the task is not expected;
+        "discarded", the checkpoint is not pending: its figures are recorded all the same.
         """
         checkpoint = self.checkpoints.get(id)
         if checkpoint is None:
@@ -215,14 +190,7 @@ class CheckpointCoordinator(Lifecycle):
 
         They are restored from the latest completed checkpoint, if there is one.
 
-        Parameters
-        ----------
-        now : int
-            When they run.
-        tasks : iterable of hashable
-            Those that were restarted, also such as had finished.
-        first_delay : int or None
-            From now to the first tick; needed if there is an interval.
+        ``first_delay``: from now to the first tick; needed if there is an interval.
         """
         again = tuple(tasks)
         self.stop(now, FailureReason.JOB_FAILOVER_REGION)
@@ -249,10 +217,8 @@ class CheckpointCoordinator(Lifecycle):
 
         Requests are other objects than before: the queue has them.
 
-        Raises
-        ------
-        ValueError
-            If the state is that of a job with another number of tasks; nothing has changed then.
+        Raises ValueError if the state is that of a job with another number of tasks; nothing has
+        changed then.
         """
         others = {**state}
         if (tasks := others.pop("tasks")) != len(self.tasks):

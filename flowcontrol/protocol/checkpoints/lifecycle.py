@@ -38,50 +38,21 @@ Plan = Callable[[Collection[Hashable]], Iterable[Hashable]]
 class Lifecycle(Kept):
     """The checkpoints of a job and the rules that move them.
 
-    Parameters
-    ----------
-    tasks : iterable of hashable
-        All tasks of the job, each once: they must acknowledge, and are notified in this order.
-    plan : callable
-        Is given the finished tasks and returns the tasks to trigger, as
-        :func:`~flowcontrol.protocol.checkpoints.requests.checkpoint_plan` works them out.
-    interval : int, optional
-        Of periodic checkpoints; None: none.
-    min_pause : int, default 0
-        Least time from a completion to the next periodic trigger.
-    timeout : int, default 600000
-        A pending checkpoint expires this long after its trigger.
-    max_concurrent : int, default 1
-        Checkpoints that may be pending at once.
-    tolerable_failures : int, default 0
-        Failures in a row that the job endures.
-    retained : int, default 1
-        Completed checkpoints in the store.
-    unaligned : bool, default False
-        Unaligned checkpoints are on: savepoints are then not forced.
-    max_queued : int, default 1000
-        Requests that may wait.
-    first_delay : int, optional
-        From the start to the first tick; needed if there is an interval.
-    checkpoints_after_tasks_finish : bool, default True
-        False: once a task has finished, requests are refused.
-
-    Attributes
-    ----------
-    checkpoints : dict
-        By id, pending and ended ones, in the order of their triggers.
-    counts : CheckpointCounts
-        Checkpoints by what became of them.
-    finished, failed : set
-        Tasks that do not run.
-    is_suspended : bool
-        Ticks are stopped, and periodic requests refused.
-    last_id : int
-        Of the checkpoint triggered last, 0 before any.
-    pause_ends : int or None
-        Last completion + min pause.
-    actions : list of tuple
-        What is to be done, in order.
+    - ``tasks``: all tasks of the job, each once: they must acknowledge, and are notified in this
+      order.
+    - ``plan``: is given the finished tasks and returns the tasks to trigger, as
+      :func:`~flowcontrol.protocol.checkpoints.requests.checkpoint_plan` works them out.
+    - ``interval``: of periodic checkpoints; None: none.
+    - ``unaligned``: unaligned checkpoints are on: savepoints are then not forced.
+    - ``first_delay``: from the start to the first tick; needed if there is an interval.
+    - ``checkpoints_after_tasks_finish``: False: once a task has finished, requests are refused.
+    - ``checkpoints``: by id, pending and ended ones, in the order of their triggers.
+    - ``counts``: checkpoints by what became of them.
+    - ``finished``, ``failed``: tasks that do not run.
+    - ``is_suspended``: ticks are stopped, and periodic requests refused.
+    - ``last_id``: of the checkpoint triggered last, 0 before any.
+    - ``pause_ends``: last completion + min pause.
+    - ``actions``: what is to be done, in order.
     """
 
     _kept: ClassVar[tuple[str, ...]] = (

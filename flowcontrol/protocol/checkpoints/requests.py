@@ -82,37 +82,19 @@ FAILED = "failed"
 
 @dataclass
 class CheckpointRequest:
-    """A request for a checkpoint and what has become of it.
+    """A request for a checkpoint and what has become of it."""
 
-    Attributes
-    ----------
-    number : int
-        Requests are numbered in the order in which they were made.
-    time : int
-        When it was made.
-    kind : str
-        "checkpoint", "savepoint" or "stop_savepoint".
-    periodic : bool
-        Made by a tick, or as one; False for whatever a user asks for.
-    forced : bool
-        Starts at the limit of concurrent checkpoints: a savepoint while unaligned checkpoints
-        are off.
-    state : str
-        "queued", "refused" (no checkpoint came of it), "started", "completed" or "failed".
-    reason : FailureReason or None
-        Why it was refused or failed.
-    id : int or None
-        Of the checkpoint, once one was started.
-    """
-
-    number: int
-    time: int
-    kind: str
-    periodic: bool
+    number: int  # Requests are numbered in the order in which they were made
+    time: int  # When it was made
+    kind: str  # "checkpoint", "savepoint" or "stop_savepoint"
+    periodic: bool  # Made by a tick, or as one; False for whatever a user asks for
+    # Starts at the limit of concurrent checkpoints: a savepoint while unaligned checkpoints are
+    # off.
     forced: bool
+    # "queued", "refused" (no checkpoint came of it), "started", "completed" or "failed".
     state: str = QUEUED
-    reason: FailureReason | None = None
-    id: int | None = None
+    reason: FailureReason | None = None  # Why it was refused or failed
+    id: int | None = None  # Of the checkpoint, once one was started
 
     @property
     def is_savepoint(self) -> bool:
@@ -138,10 +120,7 @@ def _place(request: CheckpointRequest) -> tuple[bool, bool, bool, int, int]:
 class RequestQueue(Kept):
     """The requests that wait, in the order in which they will run.
 
-    Parameters
-    ----------
-    most : int
-        Requests that may wait, at least 1.
+    ``most``: requests that may wait, at least 1.
     """
 
     _kept = ("_requests",)
@@ -162,8 +141,6 @@ class RequestQueue(Kept):
     def add(self, request: CheckpointRequest) -> None:
         """Queue a request; one too many refuses the last one, or this one.
 
-        Notes
-        -----
         A full queue whose last request is a user's has none but users': the new one is refused,
         whatever it is.
         """
@@ -177,20 +154,12 @@ class RequestQueue(Kept):
     def poll(self, now: int, is_at_limit: bool, pause_ends: int | None) -> CheckpointRequest | None:
         """Take the request that is next, if it may start.
 
-        Parameters
-        ----------
-        now : int
-            The time.
-        is_at_limit : bool
-            Whether as many checkpoints are pending as may be: only a forced request starts.
-        pause_ends : int or None
-            Last completion + min pause; None before any completion.
+        - ``is_at_limit``: whether as many checkpoints are pending as may be: only a forced request
+          starts.
+        - ``pause_ends``: last completion + min pause; None before any completion.
 
-        Returns
-        -------
-        CheckpointRequest or None
-            To be started; or refused for MINIMUM_TIME_BETWEEN_CHECKPOINTS, a periodic one that
-            came before the end of the pause, which ends the choice. None: nothing may start.
+        To be started; or refused for MINIMUM_TIME_BETWEEN_CHECKPOINTS, a periodic one that came
+        before the end of the pause, which ends the choice. None: nothing may start.
         """
         if not self._requests:
             return None
@@ -221,27 +190,18 @@ NOT_YET = -1
 
 
 class TaskStatistics(NamedTuple):
-    """What a task reported with its acknowledgement; -1 in place of what it does not know.
+    """What a task reported with its acknowledgement; -1 in place of what it does not know."""
 
-    Attributes
-    ----------
-    acknowledged : int
-        When the coordinator received it.
-    start_delay, alignment, sync, async_ : int
-        Durations, in the coordinator's unit.
-    checkpointed_size, full_size : int
-        Bytes written for this checkpoint, bytes that it refers to.
-    processed, persisted : int
-        In-flight bytes read during the alignment, and written with the checkpoint.
-    """
-
-    acknowledged: int
+    acknowledged: int  # When the coordinator received it
+    # Durations, in the coordinator's unit.
     start_delay: int = 0
     alignment: int = 0
     sync: int = 0
     async_: int = 0
+    # Bytes written for this checkpoint, bytes that it refers to.
     checkpointed_size: int = 0
     full_size: int = 0
+    # In-flight bytes read during the alignment, and written with the checkpoint.
     processed: int = 0
     persisted: int = 0
 
@@ -249,49 +209,29 @@ class TaskStatistics(NamedTuple):
 class CheckpointStatistics(NamedTuple):
     """A checkpoint, over all its tasks.
 
-    Attributes
-    ----------
-    id, kind : int, str
-        Kind is "checkpoint", "savepoint" or "stop_savepoint".
-    status : str
-        "in_progress", "completed", "expired", "declined" or "aborted" (subsumed, or the job did
-        not run any more).
-    reason : FailureReason or None
-        Why it failed.
-    triggered, ended : int, int or None
-        Times; ended is None while it is pending.
-    subtasks : int
-        Tasks of the job, those that had finished included.
-    acknowledged : int
-        Tasks that acknowledged before it ended; those that had finished count.
-    end_to_end : int
-        Latest acknowledgement - trigger, of a failed one failure - trigger; -1 before any.
-    start_delay, alignment, sync, async_ : int
-        The longest of a task, late reports included, as in the sizes.
-    checkpointed_size, full_size, processed, persisted : int
-        Bytes of all tasks.
-    unaligned : bool
-        Whether in-flight data was persisted, whatever kind the barriers were.
-
-    Notes
-    -----
     A negative figure of a task is unknown, and left out.
+
+    ``unaligned``: whether in-flight data was persisted, whatever kind the barriers were.
     """
 
-    id: int
+    id: int  # id, kind: kind is "checkpoint", "savepoint" or "stop_savepoint"
     kind: str
+    # "in_progress", "completed", "expired", "declined" or "aborted" (subsumed, or the job did not
+    # run any more).
     status: str
-    reason: str | None
-    triggered: int
+    reason: str | None  # Why it failed
+    triggered: int  # triggered, ended: times; ended is None while it is pending
     ended: int | None
-    subtasks: int
-    acknowledged: int
+    subtasks: int  # Tasks of the job, those that had finished included
+    acknowledged: int  # Tasks that acknowledged before it ended; those that had finished count
+    # Latest acknowledgement - trigger, of a failed one failure - trigger; -1 before any.
     end_to_end: int
+    # The longest of a task, late reports included, as in the sizes.
     start_delay: int
     alignment: int
     sync: int
     async_: int
-    checkpointed_size: int
+    checkpointed_size: int  # checkpointed_size, full_size, processed, persisted: bytes of all tasks
     full_size: int
     processed: int
     persisted: int
@@ -306,8 +246,6 @@ class CheckpointStatistics(NamedTuple):
 class CheckpointCounts:
     """Checkpoints by what became of them; total = in progress + completed + failed.
 
-    Notes
-    -----
     A request that was refused has no checkpoint and does not count. (Flink counts a trigger that
     fails before the checkpoint has an id, as total and failed.)
     """
@@ -369,20 +307,10 @@ def checkpoint_plan(
 ) -> dict[int, list[int]]:
     """Return the subtasks to trigger: those that run and have no input from one that runs.
 
-    Parameters
-    ----------
-    vertices : sequence of (int, collection of int)
-        Parallelism of a vertex, and which of its subtasks have finished, from 0.
-    edges : sequence of (int, int, str)
-        Index of the sending vertex, of the receiving one, and "all" (each subtask reads all) or
-        "pointwise" (rescale and forward).
+    ``vertices``: parallelism of a vertex, and which of its subtasks have finished, from 0.
 
-    Returns
-    -------
-    dict of int to list of int
-        By vertex its subtasks to trigger, ascending; a vertex with none is absent. While nothing
-        has finished these are all subtasks of the sources.
-
+    By vertex its subtasks to trigger, ascending; a vertex with none is absent. While nothing has
+    finished these are all subtasks of the sources.
     """
     running = [set(range(count)).difference(ended) for count, ended in vertices]
     fed: list[set[int]] = [set() for _ in vertices]

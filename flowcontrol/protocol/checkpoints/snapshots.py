@@ -15,14 +15,7 @@ from flowcontrol.state.kept import Kept
 def full_bytes(fixed: int, per_key: Fraction, keys: int, per_record: Fraction, records: int) -> int:
     """Size of a state, bytes, rounded down.
 
-    Parameters
-    ----------
-    fixed : int
-        Bytes whatever the input was.
-    per_key, per_record : Fraction
-        Bytes of each.
-    keys, records : int
-        Distinct keys, and records, seen so far.
+    ``per_key``, ``per_record``: bytes of each.
     """
     return fixed + int(per_key * keys + per_record * records)
 
@@ -30,20 +23,13 @@ def full_bytes(fixed: int, per_key: Fraction, keys: int, per_record: Fraction, r
 def written_bytes(full: int, last_full: int | None, share: Fraction) -> int:
     """Bytes that a checkpoint writes, rounded up.
 
-    Parameters
-    ----------
-    full : int
-        Size of the state, bytes.
-    last_full : int or None
-        Its size at the last *completed* checkpoint, which an incremental one refers to; None:
-        there is none, and all is written.
-    share : Fraction
-        Share of that older state that has changed since, 0 to 1; 1: not incremental.
-
-    Notes
-    -----
     What the state has grown by is new and written whole. A state that has shrunk writes the share
     of what is left.
+
+    - ``full``: size of the state, bytes.
+    - ``last_full``: its size at the last *completed* checkpoint, which an incremental one refers
+      to; None: there is none, and all is written.
+    - ``share``: share of that older state that has changed since, 0 to 1; 1: not incremental.
     """
     if last_full is None:
         return full
@@ -55,15 +41,8 @@ def written_bytes(full: int, last_full: int | None, share: Fraction) -> int:
 class StateSize:
     """Sizes of one subtask's state, as a scenario states them.
 
-    Parameters
-    ----------
-    fixed : int, default 0
-        Bytes (``state.bytes``).
-    per_key, per_record : Fraction, default 0
-        Bytes (``state.bytes_per_key``, ``state.bytes_per_record``).
-    incremental_share : Fraction, default 1
-        As :func:`written_bytes` takes it.
-
+    - ``per_key``, ``per_record``: bytes (``state.bytes_per_key``, ``state.bytes_per_record``).
+    - ``incremental_share``: as :func:`written_bytes` takes it.
     """
 
     fixed: int = 0
@@ -96,20 +75,12 @@ MICROSECONDS = 1_000_000
 class Uploads(Kept):
     """What the tasks of one task manager upload.
 
-    Parameters
-    ----------
-    bytes_per_s : int, float or Fraction
-        Bandwidth of the task manager, positive (``cluster.upload_bytes_per_s``).
-
-    Raises
-    ------
-    ValueError
-        If the bandwidth is not positive.
-
-    Notes
-    -----
     Times are whole microseconds and never go back. A key names an upload: a task, or a task and a
     checkpoint where a task may have several at once.
+
+    ``bytes_per_s``: bandwidth of the task manager, positive (``cluster.upload_bytes_per_s``).
+
+    Raises ValueError if the bandwidth is not positive.
 
     Examples
     --------
@@ -145,20 +116,10 @@ class Uploads(Kept):
     def start(self, now: int, task: Hashable, nbytes: int) -> None:
         """Begin an upload.
 
-        Parameters
-        ----------
-        now : int
-            Microseconds.
-        task : hashable
-            Its key.
-        nbytes : int
-            Its size, at least 0; one of 0 ends at once.
+        ``nbytes``: its size, at least 0; one of 0 ends at once.
 
-        Raises
-        ------
-        ValueError
-            If the task uploads already, or has ended and :meth:`tick` has not returned it yet; if
-            the size is negative or time goes back.
+        Raises ValueError if the task uploads already, or has ended and :meth:`tick` has not
+        returned it yet; if the size is negative or time goes back.
         """
         if nbytes < 0:
             raise ValueError(f"task {task!r} uploads {nbytes} bytes: needs at least 0")
@@ -184,15 +145,7 @@ class Uploads(Kept):
     def tick(self, now: int) -> list[Hashable]:
         """Return the tasks whose uploads have ended since the last call, in order of their ends.
 
-        Parameters
-        ----------
-        now : int
-            Microseconds.
-
-        Raises
-        ------
-        ValueError
-            If time goes back.
+        Raises ValueError if time goes back.
         """
         self._advance(now)
         ended, self._ended = self._ended, []
@@ -201,23 +154,10 @@ class Uploads(Kept):
     def cancel(self, task: Hashable, now: int | None = None) -> bool:
         """Give an upload up; the others share its bandwidth from then on.
 
-        Parameters
-        ----------
-        task : hashable
-            Its key.
-        now : int, optional
-            Microseconds; by default the time of the last call.
+        ``now``: microseconds; by default the time of the last call.
 
-        Returns
-        -------
-        bool
-            False: nothing of that task was there. True also if it has ended, and then
-            :meth:`tick` does not return it any more.
-
-        Raises
-        ------
-        ValueError
-            If time goes back.
+        False: nothing of that task was there. True also if it has ended, and then :meth:`tick` does
+        not return it any more. Raises ValueError if time goes back.
         """
         if now is not None:
             self._advance(now)

@@ -29,34 +29,6 @@ class _Barrier(NamedTuple):
 class Delivery:
     """The account of one sink subtask.
 
-    Parameters
-    ----------
-    guarantee : str
-        "at-most-once", "at-least-once" or "exactly-once".
-    transaction_timeout : int, optional
-        A transaction that is strictly older when it is committed, at a notification or at a
-        restore, is lost; None: never. Only of exactly-once.
-    now : int, default 0
-        Time at which the sink starts, and its first transaction begins.
-    resolution : int, default 1
-        Records of a transaction that are written less than this after the first of a run have its
-        time, so latencies are up to this much too long. A clock whose rounds are short and whose
-        checkpoints are far apart saves memory by it: a run is kept until it is visible.
-    settled : SettledRows, optional
-        What is settled of the subtasks of its sink that restart with it, which share it; by default
-        it restarts alone. Accounts that share it are restored together (:mod:`.together`).
-
-    Attributes
-    ----------
-    guarantee : Guarantee
-        What it promises.
-    written, committed, visible_twice, lost : int
-        The figures so far, as in :class:`~.transactions.DeliverySample`.
-    settled : SettledRows
-        What is settled, of those that restart with it too.
-
-    Notes
-    -----
     Times are whole numbers of one unit, which never fall.
 
     The records that reach a subtask have positions 0, 1, 2 ... A restore puts the position back to
@@ -73,6 +45,18 @@ class Delivery:
 
     ``json.dumps(delivery.state())`` between any two calls, and :meth:`restore_state` of a new
     object with the same settings, go on after a kill as if there had been none.
+
+    - ``transaction_timeout``: a transaction that is strictly older when it is committed, at a
+      notification or at a restore, is lost; None: never. Only of exactly-once.
+    - ``resolution``: records of a transaction that are written less than this after the first of a
+      run have its time, so latencies are up to this much too long. A clock whose rounds are short
+      and whose checkpoints are far apart saves memory by it: a run is kept until it is visible.
+    - ``settled``: what is settled of the subtasks of its sink that restart with it, which share it;
+      by default it restarts alone. Accounts that share it are restored together (:mod:`.together`).
+    - ``guarantee``: what it promises.
+    - ``written``, ``committed``, ``visible_twice``, ``lost``: the figures so far, as in
+      :class:`~.transactions.DeliverySample`.
+    - ``settled``: what is settled, of those that restart with it too.
 
     Examples
     --------
@@ -127,15 +111,8 @@ class Delivery:
     def write(self, now: int, records: int, since: int | None = None) -> None:
         """Note that the sink has written records.
 
-        Parameters
-        ----------
-        now : int
-            Time.
-        records : int
-            How many.
-        since : int, optional
-            When they were written, if that is not now: not before the last barrier, nor before what
-            was written earlier. A clock that looks now and then knows it later.
+        ``since``: when they were written, if that is not now: not before the last barrier, nor
+        before what was written earlier. A clock that looks now and then knows it later.
         """
         if records == 0:
             return
@@ -158,19 +135,7 @@ class Delivery:
             self._show(fresh)
 
     def barrier(self, now: int, checkpoint: int, early: int = 0) -> None:
-        """Note that the sink has snapshotted its state for a checkpoint.
-
-        Parameters
-        ----------
-        now : int
-            Time.
-        checkpoint : int
-            Its number, above those of all barriers before it.
-        early : int, default 0
-            How many of the records written so far came behind the barrier on their channel: with
-            at-least-once barriers a task reads on until the last one has come. A restore brings
-            them again.
-        """
+        """Note that the sink has snapshotted its state for a checkpoint."""
         self._move_to(now)
         state = None if self._sink is None else self._sink.snapshot(now, checkpoint)
         self._barriers[checkpoint] = _Barrier(self._position - early, state)
@@ -201,16 +166,8 @@ class Delivery:
     def go_on(self, checkpoint: int | None, position: int, early: int, lost: int) -> None:
         """End a restore: go on from a position, to which another restore goes back as well.
 
-        Parameters
-        ----------
-        checkpoint : int or None
-            The one that is restored.
-        position : int
-            How far the subtask counts as being: what does not come again is behind it.
-        early : int
-            Records before the checkpoint's barrier that come again.
-        lost : int
-            Records of this subtask that do not come again, and are not visible.
+        - ``position``: how far the subtask counts as being: what does not come again is behind it.
+        - ``lost``: records of this subtask that do not come again, and are not visible.
         """
         self.lost += lost
         self._position = self._shown_to = position
@@ -252,10 +209,7 @@ class Delivery:
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Go on from what :meth:`state` of an account with the same settings returned.
 
-        Raises
-        ------
-        ValueError
-            If it is not such a state; nothing is changed then.
+        Raises ValueError if it is not such a state; nothing is changed then.
         """
         own = self.state()
         if own.keys() != state.keys() or (own["sink"] is None) != (state["sink"] is None):

@@ -22,25 +22,14 @@ from flowcontrol.state.kept import Kept
 
 @dataclass
 class StagedRuns:
-    """The records of one transaction.
+    """The records of one transaction."""
 
-    Attributes
-    ----------
-    began : int
-        When it began.
-    start : int
-        Position of its first record in the input of the subtask.
-    times, counts : list of int
-        When the first record of each run was written, ascending, and how many there are.
-    records : int
-        All of them; they have consecutive positions.
-    """
-
-    began: int
-    start: int = 0
+    began: int  # When it began
+    start: int = 0  # Position of its first record in the input of the subtask
+    # When the first record of each run was written, ascending, and how many there are.
     times: list[int] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
-    records: int = 0
+    records: int = 0  # All of them; they have consecutive positions
 
     def add(self, now: int, start: int, records: int, resolution: int) -> None:
         """Add records that are written now, to the last run if that is less than this long ago."""
@@ -57,20 +46,10 @@ class StagedRuns:
 class RunStore(Kept):
     """A :class:`~.transactions.TransactionStore` of counts instead of rows.
 
-    Parameters
-    ----------
-    timeout : int or None
-        A transaction that is strictly older when it is committed is lost; None: never.
-    resolution : int
-        Records that are written less than this after the first of a run belong to it; 1: runs of
-        one time.
-    show, lose : callable
-        Called with the runs of a transaction that becomes visible, or is lost.
-
-    Attributes
-    ----------
-    now : int
-        The time; whoever calls the sink sets it before.
+    - ``timeout``: a transaction that is strictly older when it is committed is lost; None: never.
+    - ``resolution``: records that are written less than this after the first of a run belong to it;
+      1: runs of one time.
+    - ``now``: the time; whoever calls the sink sets it before.
     """
 
     _kept = ("now", "_begun", "_staged")
@@ -129,38 +108,20 @@ class RunStore(Kept):
 
 
 class Returning(NamedTuple):
-    """Rows of one subtask at a restore, as ``Delivery.restore`` names them.
+    """Rows of one subtask at a restore, as ``Delivery.restore`` names them."""
 
-    Attributes
-    ----------
-    in_flight, early, stored : int
-        Those on their way; before the barrier that come again; that the checkpoint holds in flight.
-    again : int or None
-        The others since the checkpoint that come again; None: all of them.
-    """
-
+    # Those on their way; before the barrier that come again; that the checkpoint holds in flight.
     in_flight: int = 0
     early: int = 0
     stored: int = 0
-    again: int | None = None
+    again: int | None = None  # The others since the checkpoint that come again; None: all of them
 
 
 class Undone(NamedTuple):
-    """Positions of one subtask when it is restored.
+    """Positions of one subtask when it is restored."""
 
-    Attributes
-    ----------
-    resumes_at : int
-        Where the checkpoint's barrier was.
-    shown_to : int
-        Up to where its rows are visible, dropped or expired.
-    position : int
-        Up to where it had written.
-    expired : (int, int)
-        Rows last lost with a transaction: the first, and the one behind the last.
-    """
-
-    resumes_at: int
-    shown_to: int
-    position: int
+    resumes_at: int  # Where the checkpoint's barrier was
+    shown_to: int  # Up to where its rows are visible, dropped or expired
+    position: int  # Up to where it had written
+    # Rows last lost with a transaction: the first, and the one behind the last.
     expired: tuple[int, int]

@@ -12,15 +12,9 @@ def restore_together(
 ) -> None:
     """Have accounts that share what is settled go on from a checkpoint.
 
-    Parameters
-    ----------
-    now : int
-        Time at which the sink runs again.
-    checkpoint : int or None
-        The one that is restored; None: from the start, without a checkpoint.
-    restored : sequence of (Delivery, Returning)
-        The accounts, of one guarantee, and what was and is on the way to each. Subtasks that had
-        finished before are not restored: they are not among them.
+    - ``checkpoint``: the one that is restored; None: from the start, without a checkpoint.
+    - ``restored``: the accounts, of one guarantee, and what was and is on the way to each. Subtasks
+      that had finished before are not restored: they are not among them.
     """
     undone = [account.abort(now, checkpoint) for account, _ in restored]
     flights = [one.in_flight for _, one in restored]

@@ -30,31 +30,18 @@ class Lifecycle(StrEnum):
 
 
 class Transaction(NamedTuple):
-    """A transaction that a sink knows (``TransactionHolder``).
+    """A transaction that a sink knows (``TransactionHolder``)."""
 
-    Attributes
-    ----------
-    name : str
-        As the store gave it.
-    began_ms : int
-        When it began.
-    state : TransactionState
-        Open, or pre-committed.
-    checkpoint : int or None
-        The checkpoint at which it was pre-committed; None while it is open.
-    """
-
-    name: str
-    began_ms: int
-    state: TransactionState
+    name: str  # As the store gave it
+    began_ms: int  # When it began
+    state: TransactionState  # Open, or pre-committed
+    # The checkpoint at which it was pre-committed; None while it is open.
     checkpoint: int | None = None
 
 
 class TransactionStore(Protocol):
     """Where a sink's rows go: staged under a transaction's name, visible once it is committed.
 
-    Notes
-    -----
     A sink may call ``commit``, ``abort`` and ``flush`` again for the same name, after a failure
     even for a transaction that is committed or aborted: each must then do nothing. What ``begin``
     left behind when a task failed is in no state if no checkpoint completed after it; the store
@@ -78,26 +65,16 @@ class TransactionStore(Protocol):
 
 
 class SinkState(NamedTuple):
-    """What a checkpoint keeps of a sink.
+    """What a checkpoint keeps of a sink."""
 
-    Attributes
-    ----------
-    open : str or None
-        Name of the transaction that began after the snapshot; None after
-        ``TwoPhaseCommitSink.finish``.
-    pending : mapping of int to str
-        Pre-committed transactions by the number of their checkpoint, ascending; with that of the
-        snapshot itself.
-    open_began : int or None
-        When the open one began, ms.
-    began : mapping of int to int
-        When each of ``pending`` began, ms.
-    """
-
+    # Name of the transaction that began after the snapshot; None after
+    # ``TwoPhaseCommitSink.finish``.
     open: str | None
+    # Pre-committed transactions by the number of their checkpoint, ascending; with that of the
+    # snapshot itself.
     pending: Mapping[int, str]
-    open_began: int | None
-    began: Mapping[int, int]
+    open_began: int | None  # When the open one began, ms
+    began: Mapping[int, int]  # When each of ``pending`` began, ms
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as plain JSON, whose keys are strings."""
@@ -108,10 +85,7 @@ class SinkState(NamedTuple):
     def from_json(cls, state: Mapping[str, Any]) -> "SinkState":
         """Return the state that :meth:`to_json` returned.
 
-        Raises
-        ------
-        ValueError
-            If it is not such a state.
+        Raises ValueError if it is not such a state.
         """
         wanted = {"open", "open_began", "pending"}
         if set(state) != wanted:
@@ -136,33 +110,17 @@ class Guarantee(StrEnum):
 
 
 class DeliverySample(NamedTuple):
-    """The figures of a subtask; counts since the start, latencies since the last sample.
+    """The figures of a subtask; counts since the start, latencies since the last sample."""
 
-    Attributes
-    ----------
-    written : int
-        Records that the sink wrote, those that were written again included.
-    committed : int
-        Rows that a reader sees; a record that is there three times is three rows.
-    visible_twice : int
-        Rows beyond the first of their record, so ``committed - visible_twice`` records are visible.
-    lost : int
-        Records that a reader will never see.
-    staged : int
-        Records in transactions that are neither committed nor aborted.
-    shown : int
-        Rows that became visible since the last sample.
-    visibility_p50, visibility_max : int or None
-        Nearest-rank median and largest time from a row's writing until it was visible, of those,
-        in the unit of the times; None if there are none.
-    """
-
-    written: int
-    committed: int
+    written: int  # Records that the sink wrote, those that were written again included
+    committed: int  # Rows that a reader sees; a record that is there three times is three rows
+    # Rows beyond the first of their record, so ``committed - visible_twice`` records are visible.
     visible_twice: int
-    lost: int
-    staged: int
-    shown: int
+    lost: int  # Records that a reader will never see
+    staged: int  # Records in transactions that are neither committed nor aborted
+    shown: int  # Rows that became visible since the last sample
+    # Nearest-rank median and largest time from a row's writing until it was visible, of those, in
+    # the unit of the times; None if there are none.
     visibility_p50: int | None
     visibility_max: int | None
 
@@ -170,12 +128,8 @@ class DeliverySample(NamedTuple):
 def percentile(counts: Mapping[int, int], percent: int) -> int | None:
     """Return a nearest-rank percentile of values that occur as often as stated; None of none.
 
-    Parameters
-    ----------
-    counts : mapping of int to int
-        How often each value occurs, at least once.
-    percent : int
-        1 to 100; 100 is the largest.
+    - ``counts``: how often each value occurs, at least once.
+    - ``percent``: 1 to 100; 100 is the largest.
     """
     rank = -(-sum(counts.values()) * percent // 100)
     for value in sorted(counts):
@@ -195,14 +149,11 @@ def percentile(counts: Mapping[int, int], percent: int) -> int | None:
 class SettledRows(Kept):
     """The rows of some subtasks, counted together.
 
-    Attributes
-    ----------
-    settled : int
-        Rows that are visible, or lost for good.
-    passed : int
-        Rows that came since the beginning, in the history that is left after restarts: those that
-        became visible, were dropped, or do not come again. Less than ``settled`` while rows come
-        again. Rows of a transaction that expired are in neither number, since they may come again.
+    - ``settled``: rows that are visible, or lost for good.
+    - ``passed``: rows that came since the beginning, in the history that is left after restarts:
+      those that became visible, were dropped, or do not come again. Less than ``settled`` while
+      rows come again. Rows of a transaction that expired are in neither number, since they may come
+      again.
 
     Examples
     --------
@@ -244,12 +195,9 @@ class SettledRows(Kept):
     def go_back(self, rows: int, lost: int) -> None:
         """Have rows come again.
 
-        Parameters
-        ----------
-        rows : int
-            How many of the passed; less than 0: the others do not come again, but are passed.
-        lost : int
-            Rows that do not come again, and never were visible.
+        - ``rows``: how many of the passed; less than 0: the others do not come again, but are
+          passed.
+        - ``lost``: rows that do not come again, and never were visible.
         """
         self.passed -= rows
         self.settled += lost

@@ -14,13 +14,6 @@ from flowcontrol.state.kept import Kept
 class TwoPhaseCommitSink(Kept):
     """Pre-commits at a checkpoint's barrier, commits when the checkpoint has completed.
 
-    Parameters
-    ----------
-    store : TransactionStore
-        Where transactions are.
-
-    Notes
-    -----
     **After a failure of the job** make a new sink and :meth:`open` it with what :meth:`snapshot`
     returned for the checkpoint that is restored. That commits again what may be committed already,
     so the store's ``commit`` is idempotent. After an exception from the store the task has failed:
@@ -49,17 +42,11 @@ class TwoPhaseCommitSink(Kept):
     def open(self, now: int, state: t.SinkState | None = None) -> None:
         """Begin; with the state of a checkpoint first commit and abort what it says.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        state : SinkState, optional
-            Of the checkpoint that is restored; None: start without one.
-
-        Notes
-        -----
         ``initializeState``. A commit that fails is raised; the sink then is not open, and what was
         committed before it stays so.
+
+        - ``now`` (ms): time.
+        - ``state``: of the checkpoint that is restored; None: start without one.
         """
         if state is not None:
             state = t.SinkState(*state)
@@ -74,10 +61,7 @@ class TwoPhaseCommitSink(Kept):
     def write(self, row: Any) -> None:
         """Write a row into the open transaction.
 
-        Raises
-        ------
-        ValueError
-            If the sink is not open, or has finished.
+        Raises ValueError if the sink is not open, or has finished.
         """
         if self._lifecycle is not t.Lifecycle.RUNNING or self._open is None:
             raise ValueError(
@@ -91,17 +75,9 @@ class TwoPhaseCommitSink(Kept):
 
         After :meth:`finish` the last one is pre-committed and none begins.
 
-        Parameters
-        ----------
-        now : int, ms
-            Time.
-        checkpoint : int
-            Its number.
+        ``now`` (ms): time.
 
-        Returns
-        -------
-        SinkState
-            What the checkpoint keeps; only :meth:`open` reads it.
+        Returns what the checkpoint keeps; only :meth:`open` reads it.
         """
         if self._open is not None:
             opened = self._open
@@ -119,11 +95,6 @@ class TwoPhaseCommitSink(Kept):
 
         So a notification that was lost is made good by the next. All are tried and forgotten;
         then the first error is raised, with the others as notes.
-
-        Parameters
-        ----------
-        checkpoint : int
-            Number of the checkpoint that has completed.
         """
         errors: list[Exception] = []
         for number in [number for number in self._pending if number <= checkpoint]:
@@ -149,10 +120,7 @@ class TwoPhaseCommitSink(Kept):
 
         Nothing is committed or aborted: a failure of the job is :meth:`open`'s business.
 
-        Raises
-        ------
-        ValueError
-            If it is not such a state; nothing is changed then.
+        Raises ValueError if it is not such a state; nothing is changed then.
         """
         rest = dict(state)
         lifecycle = t.Lifecycle(rest.pop("lifecycle"))
@@ -182,11 +150,7 @@ class TwoPhaseCommitSink(Kept):
 def is_expired(now: int, began: int, timeout: int | None) -> bool:
     """Tell whether a transaction is too old to be committed: strictly older than the timeout.
 
-    Parameters
-    ----------
-    now, began : int
-        Time, and when it began, in the same unit.
-    timeout : int or None
-        In that unit; None: never.
+    - ``now``, ``began``: time, and when it began, in the same unit.
+    - ``timeout``: in that unit; None: never.
     """
     return timeout is not None and now - began > timeout

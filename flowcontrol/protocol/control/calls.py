@@ -83,22 +83,14 @@ S = TypeVar("S", TaskStatus, JobStatus)
 def move(before: S, after: S) -> S:
     """Return the state that follows.
 
-    Parameters
-    ----------
-    before, after : TaskStatus or JobStatus
-        Where a task or a job is, and where it is to go.
-
-    Raises
-    ------
-    ProtocolError
-        If Flink knows no such transition, with those that it knows.
-
-    Notes
-    -----
     Javadoc of ``ExecutionState``, and the calls of ``transitionState`` in ``Execution`` and
     ``DefaultExecutionGraph``. A task that was never deployed is cancelled at once, one that was is
     asked to stop (CANCELING). A report of an attempt that has ended is not a transition: its
     receiver passes it over.
+
+    ``before``, ``after``: where a task or a job is, and where it is to go.
+
+    Raises ProtocolError if Flink knows no such transition, with those that it knows.
 
     Examples
     --------
@@ -129,15 +121,9 @@ def endpoint_of(manager: int) -> str:
 
 
 class Name(StrEnum):
-    """What a call is called in Flink, with the least and most bytes that it has.
+    """What a call is called in Flink, with the least and most bytes that it has."""
 
-    Attributes
-    ----------
-    least, most : int
-        Bytes; those to some targets are in :data:`SIZES_TO`.
-    """
-
-    least: int
+    least: int  # least, most: bytes; those to some targets are in :data:`SIZES_TO`
     most: int
 
     def __new__(cls, called: str, least: int, most: int | None = None) -> Self:
@@ -170,75 +156,38 @@ class Name(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a remote procedure.
+    """A call of a remote procedure."""
 
-    Attributes
-    ----------
-    source, target : str
-        Endpoints.
-    name : Name
-        What is called.
-    token : str or None
-        Fencing token of the target's leader, as the caller knows it. A task executor is not
-        fenced: a call to one carries the caller's own leader id. None: from a task executor to
-        itself there is none.
-    nbytes : int
-        Size.
-    args : tuple
-        What it says, by position.
-    """
-
-    source: str
+    source: str  # source, target: endpoints
     target: str
-    name: Name
+    name: Name  # What is called
+    # Fencing token of the target's leader, as the caller knows it. A task executor is not fenced: a
+    # call to one carries the caller's own leader id. None: from a task executor to itself there is
+    # none.
     token: str | None
-    nbytes: int
-    args: tuple[Any, ...] = ()
+    nbytes: int  # Size
+    args: tuple[Any, ...] = ()  # What it says, by position
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A small answer to a call, or a word about a connection: not a message of the trace.
+    """A small answer to a call, or a word about a connection: not a message of the trace."""
 
-    Attributes
-    ----------
-    source, target : str
-        Endpoints.
-    name : str
-        The call that is answered; ``"disconnect"``: the source has given the target up.
-    value : tuple
-        What it says.
-    error : str
-        Why the call was not executed; empty: it was.
-    """
-
-    source: str
+    source: str  # source, target: endpoints
     target: str
-    name: str
-    value: tuple[Any, ...] = ()
-    error: str = ""
+    name: str  # The call that is answered; ``"disconnect"``: the source has given the target up
+    value: tuple[Any, ...] = ()  # What it says
+    error: str = ""  # Why the call was not executed; empty: it was
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """Something that an endpoint does by itself at a moment.
+    """Something that an endpoint does by itself at a moment."""
 
-    Attributes
-    ----------
-    at : int
-        When, microseconds.
-    who : str
-        The endpoint.
-    what : str
-        What it does.
-    value : tuple
-        With what.
-    """
-
-    at: int
-    who: str
-    what: str
-    value: tuple[Any, ...] = ()
+    at: int  # When, microseconds
+    who: str  # The endpoint
+    what: str  # What it does
+    value: tuple[Any, ...] = ()  # With what
 
 
 Effect = Call | Reply | After
@@ -268,34 +217,16 @@ def size_of(name: Name, target: str = "", part: int = 0, whole: int = 0) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ControlTask:
-    """One subtask of a job, as the control plane sees it.
+    """One subtask of a job, as the control plane sees it."""
 
-    Attributes
-    ----------
-    vertex : str
-        Name of its vertex.
-    subtask : int
-        Index.
-    manager, slot : int
-        Where it runs.
-    region : int
-        Pipelined region: tasks of one number start and fail together.
-    is_source : bool
-        Whether checkpoints are triggered at it.
-    channels : int
-        What it reads from and writes to, each of its descriptors naming one.
-    operators : int
-        Operators in its chain, at least 1.
-    """
-
-    vertex: str
-    subtask: int
-    manager: int
+    vertex: str  # Name of its vertex
+    subtask: int  # Index
+    manager: int  # manager, slot: where it runs
     slot: int
-    region: int = 0
-    is_source: bool = False
-    channels: int = 0
-    operators: int = 1
+    region: int = 0  # Pipelined region: tasks of one number start and fail together
+    is_source: bool = False  # Whether checkpoints are triggered at it
+    channels: int = 0  # What it reads from and writes to, each of its descriptors naming one
+    operators: int = 1  # Operators in its chain, at least 1
 
     @property
     def executor(self) -> str:

@@ -27,15 +27,6 @@ HEARTBEAT = "heartbeat"
 def new_token(endpoint: str, term: int) -> str:
     """Return the token of a leader: 16 bytes, in hexadecimal digits.
 
-    Parameters
-    ----------
-    endpoint : str
-        Name of the endpoint.
-    term : int
-        How often somebody has become its leader so far.
-
-    Notes
-    -----
     Flink draws a UUID at each gain of leadership; ours is a function of both, so that two runs of
     a scenario are equal.
     """
@@ -45,23 +36,11 @@ def new_token(endpoint: str, term: int) -> str:
 def check_token(endpoint: str, name: str, carried: str | None, own: str | None) -> None:
     """Refuse a call whose token is not that of the endpoint.
 
-    Parameters
-    ----------
-    endpoint, name : str
-        Who is called, and what.
-    carried : str or None
-        Token of the call.
-    own : str or None
-        Token of the endpoint; None: it leads nothing.
-
-    Raises
-    ------
-    FencingTokenError
-        If none is set, or they differ.
-
-    Notes
-    -----
     ``FencedPekkoRpcActor.handleRpcMessage``.
+
+    ``own``: token of the endpoint; None: it leads nothing.
+
+    Raises FencingTokenError if none is set, or they differ.
     """
     if own is None:
         raise FencingTokenError(
@@ -82,19 +61,6 @@ class Registration:
     Each method returns when the next call is due; an answer to an earlier try than the last one
     comes too late and is passed over, so the target must not mind being asked again.
 
-    Attributes
-    ----------
-    tries : int
-        Calls so far.
-    timeout : int
-        How long the answer to the last call may take, microseconds.
-    is_done : bool
-        Whether it is registered.
-    target, name : str, Name
-        Whom with, and by which call.
-    leader : str or None
-        The target's leader id.
-
     Examples
     --------
     >>> own = Registration()
@@ -102,12 +68,12 @@ class Registration:
     (100000, 100000, 300000)
     """
 
-    target: str = ""
+    target: str = ""  # target, name: whom with, and by which call
     name: Name = Name.REGISTER_TASK_EXECUTOR
-    leader: str | None = None
-    tries: int = 0
-    timeout: int = FIRST_TIMEOUT
-    is_done: bool = False
+    leader: str | None = None  # The target's leader id
+    tries: int = 0  # Calls so far
+    timeout: int = FIRST_TIMEOUT  # How long the answer to the last call may take, microseconds
+    is_done: bool = False  # Whether it is registered
     _next_timeout: int = field(default=FIRST_TIMEOUT, init=False)
 
     def call(self, now: int) -> int:
@@ -143,27 +109,14 @@ class Registration:
 class HeartbeatMonitor:
     """What somebody who asks another knows of it (``HeartbeatMonitorImpl``).
 
-    Parameters
-    ----------
-    start : int
-        When it began, microseconds: that counts as an answer.
-    interval : int, default 10000000
-        ``heartbeat.interval``, microseconds.
-    timeout : int, default 50000000
-        ``heartbeat.timeout``, microseconds.
-    threshold : int or None, default 2
-        Failed calls in a row after which the other is dead
-        (``heartbeat.rpc-failure-threshold``); None: they do not count.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of range.
-
-    Notes
-    -----
     A call fails at once when the other's host refuses the connection; a call that is only not
     answered is not a failure, and runs into the timeout. An answer sets both back.
+
+    - ``start``: when it began, microseconds: that counts as an answer.
+    - ``threshold``: failed calls in a row after which the other is dead
+      (``heartbeat.rpc-failure-threshold``); None: they do not count.
+
+    Raises ValueError if a number is out of range.
     """
 
     start: int
@@ -204,19 +157,11 @@ class HeartbeatMonitor:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeats:
-    """How often somebody is asked for heartbeats, and when it counts as dead.
+    """How often somebody is asked for heartbeats, and when it counts as dead."""
 
-    Attributes
-    ----------
-    interval, timeout : int
-        Microseconds.
-    threshold : int or None
-        Failed calls in a row; None: they do not count.
-    """
-
-    interval: int = 10_000_000
+    interval: int = 10_000_000  # interval, timeout: microseconds
     timeout: int = 50_000_000
-    threshold: int | None = 2
+    threshold: int | None = 2  # Failed calls in a row; None: they do not count
 
     def monitor(self, now: int) -> HeartbeatMonitor:
         """Return a monitor that begins now."""
@@ -226,14 +171,9 @@ class Heartbeats:
 class Endpoint:
     """Somebody who is called: by the method that has the call's name, which yields what it causes.
 
-    Attributes
-    ----------
-    name : str
-        Of the endpoint.
-    leaders : dict of Name to Registration
-        Whom it registers with, by the call that does so.
-    monitors : dict of str to HeartbeatMonitor
-        By endpoint that it asks for heartbeats.
+    - ``name``: of the endpoint.
+    - ``leaders``: whom it registers with, by the call that does so.
+    - ``monitors``: by endpoint that it asks for heartbeats.
     """
 
     beat: ClassVar[Name]
@@ -253,10 +193,7 @@ class Endpoint:
     def hear(self, now: int, call: Call) -> Iterator[Effect]:
         """Execute a call.
 
-        Raises
-        ------
-        ProtocolError
-            If it is not executed, with the reason; nothing has changed then.
+        Raises ProtocolError if it is not executed, with the reason; nothing has changed then.
         """
         self._check(call)
         method = getattr(self, call.name.name.lower(), None)

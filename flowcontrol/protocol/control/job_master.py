@@ -16,38 +16,16 @@ _RUNNING = (JobStatus.RUNNING, JobStatus.RESTARTING)
 class JobMaster(Endpoint):
     """The master of one job while it is its leader.
 
-    Parameters
-    ----------
-    tasks : sequence of ControlTask
-        All tasks of the job.
-    token : str
-        Its fencing token, which is its leader id.
-    before : JobMaster, optional
-        The one whose place it takes: attempts are numbered on, and checkpoints known.
-    heartbeats : Heartbeats, optional
-        How it asks for them.
-
-    Attributes
-    ----------
-    token : str or None
-        None: it was suspended.
-    status : JobStatus
-        State of the job.
-    tasks : list of TaskStatus
-        State of the latest attempt of each task.
-    attempts : list of int
-        Its number, from 0.
-    slots : set of (str, int)
-        Slots that it was given.
-    executors : dict of str to int
-        Registered task executors, and the start of the process.
-    completed : int
-        The latest completed checkpoint; -1: none.
-
-    Notes
-    -----
     ``JobMaster``, ``DefaultScheduler``, ``DeclarativeSlotPool``. A region's tasks are sent when all
     its slots are there, in the order of the tasks; Flink has none.
+
+    - ``token``: None: it was suspended.
+    - ``status``: state of the job.
+    - ``tasks``: state of the latest attempt of each task.
+    - ``attempts``: its number, from 0.
+    - ``slots``: slots that it was given.
+    - ``executors``: registered task executors, and the start of the process.
+    - ``completed``: the latest completed checkpoint; -1: none.
     """
 
     beat = c.Name.HEARTBEAT_FROM_JOB_MANAGER
@@ -255,17 +233,7 @@ class JobMaster(Endpoint):
     def restart(self, now: int, numbers: Sequence[int]) -> Iterator[c.Effect]:
         """Have tasks begin anew; where slots are missing they are asked for.
 
-        Parameters
-        ----------
-        now : int
-            Microseconds.
-        numbers : sequence of int
-            Whole regions whose tasks have all ended.
-
-        Raises
-        ------
-        ProtocolError
-            If one of them has not ended.
+        Raises ProtocolError if one of them has not ended.
         """
         for number in numbers:
             if self.tasks[number] not in TASK_ENDS:

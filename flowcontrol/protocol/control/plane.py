@@ -26,31 +26,14 @@ Item = c.Effect | Callable[[], None]
 class ControlPlane:
     """Delivers the calls of a job's endpoints, each a latency after it was made.
 
-    Parameters
-    ----------
-    tasks : sequence of ControlTask
-        All tasks of the job.
-    latency : int, default 0
-        Of a call and of its answer, microseconds.
-    check_delay : int, optional
-        Of the resource manager, as :class:`ResourceManager` takes it.
-    heartbeats : Heartbeats, optional
-        How resource manager and JobMaster ask for them.
-
-    Attributes
-    ----------
-    now : int
-        Microseconds.
-    log : list of (int, Call)
-        What was called when, in order of time.
-    refused : list of (int, Call, ProtocolError)
-        What was not executed, and why.
-    resources : ResourceManager
-        The resource manager.
-    job : JobMaster or None
-        The JobMaster; None: the job was not submitted yet.
-    executors : dict of str to TaskExecutor
-        Those that live, by endpoint.
+    - ``latency``: of a call and of its answer, microseconds.
+    - ``check_delay``: of the resource manager, as :class:`ResourceManager` takes it.
+    - ``now``: microseconds.
+    - ``log``: what was called when, in order of time.
+    - ``refused``: what was not executed, and why.
+    - ``resources``: the resource manager.
+    - ``job``: the JobMaster; None: the job was not submitted yet.
+    - ``executors``: those that live, by endpoint.
     """
 
     def __init__(
@@ -165,10 +148,7 @@ class ControlPlane:
     def master(self) -> JobMaster:
         """The JobMaster.
 
-        Raises
-        ------
-        ProtocolError
-            If the job was not submitted yet.
+        Raises ProtocolError if the job was not submitted yet.
         """
         if self.job is None:
             raise ProtocolError("there is no JobMaster: submit the job first")
@@ -239,23 +219,13 @@ MOST_LATENCY = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """What a latency of every call costs, microseconds.
+    """What a latency of every call costs, microseconds."""
 
-    Attributes
-    ----------
-    start : int
-        From the start of task managers and job until all tasks run.
-    with_slots : int
-        From a restart until tasks run whose slots the JobMaster still has.
-    without_slots : int
-        The same where slots have to be asked for: their process died, another one has registered.
-    new_master : int
-        From the leadership of a new JobMaster until tasks run in the slots that wait for it.
-    """
-
-    start: int = 0
-    with_slots: int = 0
+    start: int = 0  # From the start of task managers and job until all tasks run
+    with_slots: int = 0  # From a restart until tasks run whose slots the JobMaster still has
+    # The same where slots have to be asked for: their process died, another one has registered.
     without_slots: int = 0
+    # From the leadership of a new JobMaster until tasks run in the slots that wait for it.
     new_master: int = 0
 
 
@@ -263,21 +233,11 @@ class Durations:
 def durations(latency: int) -> Durations:
     """Return what a latency of every call costs a job.
 
-    Parameters
-    ----------
-    latency : int
-        Of a call, and of its answer, microseconds. 0: nothing takes any time.
+    ``latency``: of a call, and of its answer, microseconds. 0: nothing takes any time.
 
-    Returns
-    -------
-    Durations
-        The same for jobs of any size, since calls to many at once take no longer than one.
-
-    Raises
-    ------
-    ValueError
-        If it is out of range: far above a second no JobMaster confirms a slot in time, which then
-        is given up and asked for again, for ever.
+    Returns the same for jobs of any size, since calls to many at once take no longer than one.
+    Raises ValueError if it is out of range: far above a second no JobMaster confirms a slot in
+    time, which then is given up and asked for again, for ever.
     """
     if not 0 <= latency <= MOST_LATENCY:
         raise ValueError(f"latency is {latency} us: needs 0 to {MOST_LATENCY}")

@@ -18,33 +18,17 @@ Place = tuple[str, int]
 class ResourceManager(Endpoint):
     """A resource manager with its slot manager.
 
-    Parameters
-    ----------
-    places : sequence of (str, int)
-        The slots that it takes for the job, in this order: who decides that is
-        :func:`flowcontrol.deployment.assign_slots`.
-    check_delay : int, optional
-        From a change of requirements to what follows, microseconds.
-    heartbeats : Heartbeats, optional
-        How it asks for them.
-
-    Attributes
-    ----------
-    token : str or None
-        Fencing token; None: it is not the leader.
-    executors : dict of str to int
-        Registered task executors, and the start of the process that has registered.
-    slots : dict of (str, int) to bool
-        Slots that were reported, and whether somebody has them.
-    required : int
-        Slots that the job has declared.
-    job_leader : str or None
-        Leader id of the JobMaster that is registered.
-
-    Notes
-    -----
     ``ResourceManager``, ``DeclarativeSlotManager``. It registers a process once, however often
     that asks.
+
+    - ``places``: the slots that it takes for the job, in this order: who decides that is
+      :func:`flowcontrol.deployment.assign_slots`.
+    - ``check_delay``: from a change of requirements to what follows, microseconds.
+    - ``token``: fencing token; None: it is not the leader.
+    - ``executors``: registered task executors, and the start of the process that has registered.
+    - ``slots``: slots that were reported, and whether somebody has them.
+    - ``required``: slots that the job has declared.
+    - ``job_leader``: leader id of the JobMaster that is registered.
     """
 
     beat = c.Name.HEARTBEAT_FROM_RESOURCE_MANAGER

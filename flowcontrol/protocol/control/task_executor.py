@@ -28,49 +28,25 @@ class SlotStatus(StrEnum):
 
 @dataclass(slots=True)
 class Slot:
-    """One slot.
+    """One slot."""
 
-    Attributes
-    ----------
-    status : SlotStatus
-        ALLOCATED: asked for by the resource manager, and not confirmed by a JobMaster, or no more.
-    until : int
-        When an ALLOCATED slot is freed, microseconds.
-    """
-
+    # ALLOCATED: asked for by the resource manager, and not confirmed by a JobMaster, or no more.
     status: SlotStatus = SlotStatus.FREE
-    until: int = 0
+    until: int = 0  # When an ALLOCATED slot is freed, microseconds
 
 
 class TaskExecutor(Endpoint):
     """One process of a task manager.
 
-    Parameters
-    ----------
-    name : str
-        Its endpoint.
-    start : int
-        When the process began: a new one is not the old one.
-    slots : sequence of int
-        Its slots.
-    tasks : sequence of ControlTask
-        All tasks of the job, by number.
-
-    Attributes
-    ----------
-    slots : dict of int to Slot
-        By index.
-    tasks : dict of (int, int) to TaskStatus
-        Attempts that it was given and that have not ended.
-    resource_leader, job_leader : str or None
-        Leader ids that it knows.
-    is_held : bool
-        A task that was submitted waits, INITIALIZING, until :meth:`run`.
-
-    Notes
-    -----
     ``TaskExecutor``, ``TaskSlotTableImpl``, ``JobLeaderService``. It is not fenced: it looks at the
     leader id that a call carries.
+
+    - ``start``: when the process began: a new one is not the old one.
+    - ``tasks``: all tasks of the job, by number.
+    - ``slots``: by index.
+    - ``tasks``: attempts that it was given and that have not ended.
+    - ``resource_leader``, ``job_leader``: leader ids that it knows.
+    - ``is_held``: a task that was submitted waits, INITIALIZING, until :meth:`run`.
     """
 
     def __init__(
@@ -194,10 +170,7 @@ class TaskExecutor(Endpoint):
     def end(self, attempt: Attempt, status: TaskStatus) -> Iterator[c.Effect]:
         """Have a task end: FINISHED, or FAILED by itself.
 
-        Raises
-        ------
-        ProtocolError
-            If it cannot end like that.
+        Raises ProtocolError if it cannot end like that.
         """
         yield self._report(attempt, status)
 

@@ -21,21 +21,9 @@ ValveChannels: TypeAlias = Sequence[ValveChannel]
 def on_watermark(valve: Valve, channels: ValveChannels, index: int, watermark: int) -> int:
     """Take a watermark from a channel (``inputWatermark``).
 
-    Parameters
-    ----------
-    valve : Valve
-        Of the task.
-    channels : sequence of ValveChannel
-        Its channels.
-    index : int
-        Which one.
-    watermark : int
-        Ms. Ignored from an idle channel, and if it is not later than the channel's last.
+    ``watermark``: ms. Ignored from an idle channel, and if it is not later than the channel's last.
 
-    Returns
-    -------
-    int
-        0 or WATERMARK.
+    Returns 0 or WATERMARK.
     """
     channel = channels[index]
     if channel.is_idle == 1 or watermark <= channel.watermark:
@@ -51,15 +39,10 @@ def on_watermark(valve: Valve, channels: ValveChannels, index: int, watermark: i
 def on_status(valve: Valve, channels: ValveChannels, index: int, is_idle: int) -> int:
     """Take a status from a channel, IDLE (1) or ACTIVE (0), if it is news.
 
-    Returns
-    -------
-    int
-        What is given out. The last channel that turns idle flushes the valve: the latest watermark
-        of all channels is given out before IDLE if this one held the valve back.
-
-    Notes
-    -----
     ``inputWatermarkStatus``. ACTIVE alone moves no watermark: the channel's next one does.
+
+    Returns what is given out. The last channel that turns idle flushes the valve: the latest
+    watermark of all channels is given out before IDLE if this one held the valve back.
     """
     channel = channels[index]
     if channel.is_idle == is_idle:

@@ -34,10 +34,7 @@ IDLE = 4
 def advance(output: WatermarkOutput, watermark: int) -> int:
     """Give a watermark out if it is later than the last one; what was idle is active then.
 
-    Returns
-    -------
-    int
-        0, WATERMARK, or ACTIVE and WATERMARK. One that is not later leaves what is idle idle.
+    0, WATERMARK, or ACTIVE and WATERMARK. One that is not later leaves what is idle idle.
     """
     if watermark <= output.watermark:
         return 0
@@ -74,10 +71,7 @@ def become_idle(output: WatermarkOutput) -> int:
 def on_event(generator: Generator, timestamp: int) -> int:
     """Take an event with its time, ms; or several that no probe divides, with the latest time.
 
-    Returns
-    -------
-    int
-        What is given out: a punctuated generator's own watermark, the event's time; else 0.
+    Returns what is given out: a punctuated generator's own watermark, the event's time; else 0.
     """
     generator.has_events = 1
     generator.is_quiet = 0
@@ -88,17 +82,9 @@ def on_event(generator: Generator, timestamp: int) -> int:
 def on_probe(generator: Generator, now: int) -> int:
     """Probe a generator (``onPeriodicEmit``).
 
-    Parameters
-    ----------
-    generator : Generator
-        A source's, or a split's.
-    now : int
-        Time of its clock of idleness (:func:`activity_time`), in any unit.
+    ``now``: time of its clock of idleness (:func:`activity_time`), in any unit.
 
-    Returns
-    -------
-    int
-        What is given out. The probe that finds it idle gives no watermark.
+    Returns what is given out. The probe that finds it idle gives no watermark.
     """
     if is_quiet_too_long(generator, now) == 1:
         generator.is_quiet = 1
@@ -111,8 +97,6 @@ def on_probe(generator: Generator, now: int) -> int:
 def bounded_watermark(latest: int, out_of_orderness: int) -> int:
     """Watermark below which no event comes: latest - out_of_orderness - 1, at least MIN_TIME, ms.
 
-    Notes
-    -----
     Flink starts from MIN_TIME + out_of_orderness + 1 to the same effect.
     """
     return earlier(earlier(latest, out_of_orderness), 1)
@@ -121,8 +105,6 @@ def bounded_watermark(latest: int, out_of_orderness: int) -> int:
 def is_quiet_too_long(generator: Generator, now: int) -> int:
     """Look at the timer of idleness: 1 if it is over (``IdlenessTimer.checkIfIdle``).
 
-    Notes
-    -----
     The first probe without new events starts the timer, also at the very beginning; it is over at
     the first one that is *more* than ``idle_after`` later.
     """
@@ -167,12 +149,9 @@ RESUME = 2
 def report_of(watermark: int, is_idle: int, is_finished: int) -> int:
     """Watermark that a subtask reports, ms; MIN_TIME: it reports nothing.
 
-    Parameters
-    ----------
-    watermark : int
-        Its last one, ms, which never falls; MIN_TIME: none so far, and it says nothing.
-    is_idle, is_finished : int
-        1: it is, and holds nobody back (MAX_TIME).
+    - ``watermark``: its last one, ms, which never falls; MIN_TIME: none so far, and it says
+      nothing.
+    - ``is_idle``, ``is_finished``: 1: it is, and holds nobody back (MAX_TIME).
     """
     if is_finished == 0 and (is_idle == 0 or is_first(watermark) == 1):
         return watermark
@@ -188,17 +167,9 @@ def note_report(source: AlignedSource, watermark: int) -> None:
 def allowed_watermark(sources: Sources, drift: int) -> int:
     """Watermark that a group allows, ms.
 
-    Parameters
-    ----------
-    sources : sequence of AlignedSource
-        All subtasks of all sources of the group.
-    drift : int
-        How far a subtask may be ahead of the last, ms, at least 0.
+    ``drift``: how far a subtask may be ahead of the last, ms, at least 0.
 
-    Returns
-    -------
-    int
-        The least one reported + drift, at most MAX_TIME; MAX_TIME before the first report.
+    Returns the least one reported + drift, at most MAX_TIME; MAX_TIME before the first report.
     """
     least = MAX_TIME
     for i in range(len(sources)):
@@ -221,10 +192,7 @@ def on_allowed(source: AlignedSource, watermark: int, allowed: int) -> int:
 def check_watermark(source: AlignedSource, watermark: int) -> int:
     """Compare a subtask's watermark, ms, when it has a new one or is told what is allowed.
 
-    Returns
-    -------
-    int
-        PAUSE, RESUME, or 0 if nothing changes.
+    Returns PAUSE, RESUME, or 0 if nothing changes.
     """
     pauses = must_pause(watermark, source.allowed)
     if pauses == source.is_paused:

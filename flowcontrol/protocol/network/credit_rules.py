@@ -19,8 +19,6 @@ def reported_backlog(
 ) -> int:
     """Buffers that a subpartition announces as its backlog; a message's own was removed before.
 
-    Notes
-    -----
     ``PipelinedSubpartition.getBuffersInBacklogUnsafe``, section 2.5: the last buffer counts only
     while a flush is pending, after the end, or when an event stands behind it. A full one is no
     exception, for that it is finished shows when something is added. Plain arithmetic, so that
@@ -62,8 +60,6 @@ def flush_pending_after(size: int, flush_pending: int, has_unread: int) -> int:
 def is_slice_sent(nbytes: int, is_finished: int, initial_credit: int) -> int:
     """Tell whether the slice read from the head becomes a message: 1 if so.
 
-    Notes
-    -----
     ``PipelinedSubpartition.pollBuffer``, section 2.5: empty slices are skipped, except of a
     finished buffer when the receiver has no exclusive buffers: its credit must come back.
     """
@@ -80,8 +76,6 @@ def needs_backlog_announcement(
 ) -> int:
     """Tell whether a BacklogAnnouncement is due: 1 if so.
 
-    Notes
-    -----
     ``PartitionRequestQueue.enqueueAvailableReader``, section 2.2 (since 1.14): not
     serviceable, a backlog, and both the configured initial credit and the credit are 0.
     """
@@ -118,15 +112,10 @@ def available_buffers(channel: InputChannel) -> int:
 def request_floating(gate: Gate, index: int) -> int:
     """Ask the gate's pool until the channel has what it requires, or wait at the tail.
 
-    Returns
-    -------
-    int
-        Buffers obtained. They are not yet in the unannounced credit.
-
-    Notes
-    -----
     ``BufferManager.tryRequestBuffers``, section 1.3 step 2. A destroyed pool gives nothing
     and lets nobody wait.
+
+    Returns buffers obtained. They are not yet in the unannounced credit.
     """
     channel = gate.channels[index]
     gained = 0
@@ -145,8 +134,6 @@ def request_floating(gate: Gate, index: int) -> int:
 def on_backlog(gate: Gate, index: int, backlog: int) -> int:
     """Take note of the sender's backlog; return the credit gained, now also unannounced.
 
-    Notes
-    -----
     ``RemoteInputChannel.onSenderBacklog``, section 1.3. A smaller backlog gives nothing back;
     a channel that waits only raises what it requires; a released one ignores it.
     """
@@ -162,8 +149,6 @@ def on_backlog(gate: Gate, index: int, backlog: int) -> int:
 def request_buffer(channel: InputChannel) -> int:
     """Take a buffer for an arriving data message: which kind, ``TAKEN_NONE`` if there is none.
 
-    Notes
-    -----
     ``BufferManager.requestBuffer``, section 1.4 (since 1.14): what the channel requires falls
     by one first, below zero if need be; then floating before exclusive.
     """
@@ -182,15 +167,10 @@ def request_buffer(channel: InputChannel) -> int:
 def offer_floating(gate: Gate, index: int) -> int:
     """Offer a recycled floating buffer to a channel that was waiting.
 
-    Returns
-    -------
-    int
-        Credit: 0 if refused, else 1 for this buffer and 1 for each more that it fetched.
-
-    Notes
-    -----
     ``BufferManager.notifyBufferAvailable``, section 1.5 (since 1.14): the accepting channel
     asks for more at once and, if still short, waits again at the tail.
+
+    Returns credit: 0 if refused, else 1 for this buffer and 1 for each more that it fetched.
     """
     channel = gate.channels[index]
     channel.is_waiting = 0
@@ -203,16 +183,11 @@ def offer_floating(gate: Gate, index: int) -> int:
 def recycle_floating(gate: Gate) -> int:
     """Give a floating buffer back to the gate's pool, which offers it to the waiting channels.
 
-    Returns
-    -------
-    int
-        Index of the channel that accepted it (its unannounced credit has grown), or -1.
-
-    Notes
-    -----
     ``LocalBufferPool.recycle``, sections 1.5 and 4.3: to the global pool when destroyed or over the
     quota (then :func:`flowcontrol.protocol.network.pool_rules.serve_pools` is due), else to the
     first that accepts, first come first served, else it stays free in the pool.
+
+    Returns index of the channel that accepted it (its unannounced credit has grown), or -1.
     """
     pool = gate.pool
     while True:
@@ -235,8 +210,6 @@ def recycle_floating(gate: Gate) -> int:
 def recycle_exclusive(gate: Gate, index: int) -> int:
     """Give an exclusive buffer back to its channel; return the credit the channel gained.
 
-    Notes
-    -----
     ``BufferManager.recycle``, section 1.5: if the channel then has more than it requires and
     a floating buffer free, that one goes back to the pool (and on to whoever waits) and there
     is no credit; else credit 1, also above what is required. Of a released channel it goes to

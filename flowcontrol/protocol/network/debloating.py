@@ -18,24 +18,14 @@ LARGEST = float(MOST)
 def throughput(received_bytes: int, active_us: int, previous: int) -> int:
     """Bytes a second that a gate received while it had something to read.
 
-    Parameters
-    ----------
-    received_bytes : int
-        Size of all buffers received since the last measurement, bytes.
-    active_us : int
-        Time since then, less that in which the gate was empty, microseconds.
-    previous : int
-        The last measurement, bytes/s; returned if no active time passed.
-
-    Returns
-    -------
-    int
-        Whole bytes/s, the fraction cut off.
-
-    Notes
-    -----
     ``ThroughputCalculator.calculateThroughput``. Flink's clock counts milliseconds, ours is
     finer; in whole milliseconds both give the same number, operation by operation.
+
+    - ``received_bytes``: size of all buffers received since the last measurement, bytes.
+    - ``active_us``: time since then, less that in which the gate was empty, microseconds.
+    - ``previous``: the last measurement, bytes/s; returned if no active time passed.
+
+    Returns whole bytes/s, the fraction cut off.
     """
     if active_us == 0:
         return previous
@@ -45,16 +35,10 @@ def throughput(received_bytes: int, active_us: int, previous: int) -> int:
 def buffers_in_use(queued: int, required: int, initial_credit: int) -> int:
     """Buffers of a remote channel that hold data, or will as soon as they are there.
 
-    Parameters
-    ----------
-    queued : int
-        Received and not read. For a local channel only this counts, in its subpartition.
-    required, initial_credit : int
-        Of the channel; their difference is its sender's backlog.
-
-    Notes
-    -----
     ``RemoteInputChannel.getBuffersInUseCount``, section 1.7.
+
+    - ``queued``: received and not read. For a local channel only this counts, in its subpartition.
+    - ``required``, ``initial_credit``: of the channel; their difference is its sender's backlog.
     """
     return queued + max(0, required - initial_credit)
 
@@ -70,31 +54,19 @@ def debloat(
 ) -> float:
     """Size of a buffer, by a moving average.
 
-    Parameters
-    ----------
-    last_size : float
-        Result of the last call, bytes, fraction and all; at the start the largest size.
-    bytes_per_s : int
-        The gate's throughput, at least 0.
-    in_use : int
-        Buffers in use in all channels of the gate; 0 counts as 1.
-    target_us : int
-        Time to consume all of them, microseconds, in whole milliseconds.
-    samples : int
-        Of the moving average, at least 1; 1 takes the new size at once.
-    smallest, largest : int
-        Limits of the result, bytes.
-
-    Returns
-    -------
-    float
-        The new size, bytes; what is announced is :func:`rounded` from it.
-
-    Notes
-    -----
     ``BufferDebloater.recalculateBufferSize`` with ``BufferSizeEMA.calculateBufferSize``. A
     size at most doubles: growing and shrinking are equally fast, and from 1 KiB to 32 KiB it
     takes at least 5 calls.
+
+    - ``last_size``: result of the last call, bytes, fraction and all; at the start the largest
+      size.
+    - ``bytes_per_s``: the gate's throughput, at least 0.
+    - ``in_use``: buffers in use in all channels of the gate; 0 counts as 1.
+    - ``target_us``: time to consume all of them, microseconds, in whole milliseconds.
+    - ``samples``: of the moving average, at least 1; 1 takes the new size at once.
+    - ``smallest``, ``largest``: limits of the result, bytes.
+
+    Returns the new size, bytes; what is announced is :func:`rounded` from it.
     """
     desired_total = capped(bytes_per_s, target_us // 1000, 1000)
     instant = min(desired_total / max(1, in_use), 2.0 * last_size)
@@ -113,20 +85,12 @@ def is_announced(
 ) -> int:
     """Tell whether a new size is announced to the senders: 1 or 0.
 
-    Parameters
-    ----------
-    new_size : int
-        Rounded, bytes.
-    announced : int
-        The last announced size, at the start the largest, bytes.
-    threshold_percent : int
-        Least change, percent of the announced size, cut off to whole bytes.
-    smallest, largest : int
-        Limits, bytes; a size that reaches one is announced however small the change.
-
-    Notes
-    -----
     ``BufferDebloater.skipUpdate``, negated.
+
+    - ``announced``: the last announced size, at the start the largest, bytes.
+    - ``threshold_percent``: least change, percent of the announced size, cut off to whole bytes.
+    - ``smallest``, ``largest``: limits, bytes; a size that reaches one is announced however small
+      the change.
     """
     if new_size == announced:
         return 0
@@ -139,19 +103,13 @@ def is_announced(
 def usable_bytes(desired: int, first_bytes: int, segment_bytes: int) -> int:
     """Return how much of a new buffer its sender may fill.
 
-    Parameters
-    ----------
-    desired : int
-        Size that the receiver announced last, bytes; 0: none yet, the whole segment.
-    first_bytes : int
-        What is left to write of the record for which the buffer was requested, bytes.
-    segment_bytes : int
-        Size of a segment, bytes.
-
-    Notes
-    -----
     ``BufferWritingResultPartition.resizeBuffer``, section 2.6. A buffer that is open already
     keeps its size.
+
+    - ``desired``: size that the receiver announced last, bytes; 0: none yet, the whole segment.
+    - ``first_bytes``: what is left to write of the record for which the buffer was requested,
+      bytes.
+    - ``segment_bytes``: size of a segment, bytes.
     """
     if desired <= 0:
         return segment_bytes

@@ -37,15 +37,9 @@ FRAME_BYTES: Final = 9
 
 
 class Frame(StrEnum):
-    """A message of the network stack, by its class in ``NettyMessage``.
+    """A message of the network stack, by its class in ``NettyMessage``."""
 
-    Attributes
-    ----------
-    fields : int
-        Bytes of its fields.
-    """
-
-    fields: int
+    fields: int  # Bytes of its fields
 
     def __new__(cls, called: str, fields: int) -> Self:
         """Make a message with the size of its fields."""
@@ -89,15 +83,7 @@ it carries as a serialised exception, is not among them."""
 class ExpectedSequence:
     """What a receiver expects of a channel's sequence numbers.
 
-    Parameters
-    ----------
-    expected : int, default 0
-        Number of the next data or event.
-
-    Attributes
-    ----------
-    expected : int
-        Number of the next data or event.
+    ``expected``: number of the next data or event.
     """
 
     def __init__(self, expected: int = 0) -> None:
@@ -106,16 +92,8 @@ class ExpectedSequence:
     def receive(self, number: int) -> None:
         """Take note of data or an event.
 
-        Parameters
-        ----------
-        number : int
-            Its sequence number.
-
-        Raises
-        ------
-        ProtocolError
-            If it is not the one expected: something was lost, doubled or overtaken. Nothing has
-            changed then.
+        Raises ProtocolError if it is not the one expected: something was lost, doubled or
+        overtaken. Nothing has changed then.
         """
         if number != self.expected:
             raise ProtocolError(
@@ -136,18 +114,9 @@ def follow_alignment(
 ) -> None:
     """Leave the channels unread that an alignment has blocked; read those again that it resumed.
 
-    Parameters
-    ----------
-    task : Task
-        Of the subtask.
-    gates : sequence of Gate
-        Its gates, ``count`` of them.
-    count : int
-        How many.
-    union : row
-        Gates with data, in the order in which they are polled.
-    channels : sequence of AlignedChannel
-        The channels of all gates, in order.
+    - ``gates``: its gates, ``count`` of them.
+    - ``union``: gates with data, in the order in which they are polled.
+    - ``channels``: the channels of all gates, in order.
     """
     index = 0
     for number in range(count):
@@ -216,8 +185,6 @@ def finish_task(task: Task) -> int:
 def finish_partition(partition: Partition) -> None:
     """Queue the end of the partition behind the data of each subpartition.
 
-    Notes
-    -----
     ``BufferWritingResultPartition.finish`` and ``PipelinedSubpartition.finish``: the open buffers
     are closed, and nothing may be added behind the event.
     """
@@ -229,24 +196,12 @@ def broadcast_event(
 ) -> int:
     """Queue an event in every subpartition.
 
-    Parameters
-    ----------
-    partition : Partition
-        Whose open buffers are closed.
-    kind, nbytes : int
-        Of the event: a number of :data:`~flowcontrol.state.queues.KINDS`, and its size.
-    checkpoint, created : int
-        Of a barrier or of a marker that cancels one; else 0.
-
-    Returns
-    -------
-    int
-        Bytes that it overtakes, which its checkpoint has to persist.
-
-    Notes
-    -----
     ``BufferWritingResultPartition.broadcastEvent`` (section 2.6). It needs no segment, so a task
     sends it whether or not its output is available.
+
+    - ``kind``, ``nbytes``: of the event: a number of :data:`~flowcontrol.state.queues.KINDS`, and
+      its size.
+    - ``checkpoint``, ``created``: of a barrier or of a marker that cancels one; else 0.
     """
     overtaken = 0
     for channel in range(len(partition.channels)):
@@ -263,13 +218,7 @@ def broadcast_event(
 
 
 def overtake_partition(partition: Partition, checkpoint: int) -> int:
-    """Have every timeoutable barrier of a checkpoint that has not been sent overtake.
-
-    Returns
-    -------
-    int
-        Bytes overtaken, which the checkpoint has to persist.
-    """
+    """Have every timeoutable barrier of a checkpoint that has not been sent overtake."""
     overtaken = 0
     for channel in range(len(partition.channels)):
         own = partition.channels[channel]
@@ -300,16 +249,8 @@ def polled_event(task: Task, gates: Sequence[Gate]) -> Message:
 def remove_event(gate: Gate, union: Row, number: int, channel: int, place: int) -> None:
     """Take an event out of a channel's queue before its turn.
 
-    Parameters
-    ----------
-    gate : Gate
-        The gate, ``number`` of its task.
-    union : row
-        Gates with data, in the order in which they are polled.
-    channel : int
-        Channel of the gate.
-    place : int
-        Messages before it.
+    - ``gate``: the gate, ``number`` of its task.
+    - ``union``: gates with data, in the order in which they are polled.
     """
     remove_received(gate.queues[channel], place)
     if gate.queues[channel].ends.count > 0:
@@ -323,16 +264,11 @@ def remove_event(gate: Gate, union: Row, number: int, channel: int, place: int) 
 def lose_turn(gate: Gate, union: Row, number: int, channel: int) -> None:
     """Put a channel with data, and its gate, behind all others: an event has overtaken in it.
 
-    Parameters
-    ----------
-    gate, union, number, channel
-        As of :func:`remove_event`.
-
-    Notes
-    -----
     ``PrioritizedDeque.prioritize`` takes a channel with a priority event, an announcement too, out
     of its place; once that is polled, ``SingleInputGate`` and ``UnionInputGate`` add the channel
     and the gate at the end.
+
+    ``gate``, ``union``, ``number``, ``channel``: as of :func:`remove_event`.
     """
     fifo_remove(gate.order, channel)
     fifo_push(gate.order, channel)

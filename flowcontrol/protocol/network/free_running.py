@@ -46,20 +46,13 @@ def _pool(size: int, in_use: int = 0) -> LocalPool:
 class OutputPool:
     """The output pool of one sender of a link.
 
-    Parameters
-    ----------
-    exclusive : int, buffers
-        Each channel's own, at least 1.
-    floating : int, buffers
-        Shared by all channels, first come first served.
-    used : sequence of int, shape (channels,)
-        Buffers in use: messages released and not consumed.
-
-    Notes
-    -----
     The size is that of a result partition, channels x exclusive + floating. A channel that
     is not consumed takes its own buffers and the floating ones, never those of another: so a
     slow channel leaves the others their exclusive buffers.
+
+    - ``exclusive`` (buffers): each channel's own, at least 1.
+    - ``floating`` (buffers): shared by all channels, first come first served.
+    - ``used`` (shape (channels,)): buffers in use: messages released and not consumed.
     """
 
     def __init__(self, exclusive: int, floating: int, used: Sequence[int]) -> None:
@@ -91,10 +84,7 @@ class OutputPool:
     def recycle(self, channel: int, count: int) -> None:
         """Take back the buffers of ``count`` consumed messages.
 
-        Raises
-        ------
-        ProtocolError
-            If the channel has fewer in use.
+        Raises ProtocolError if the channel has fewer in use.
         """
         if count > self.used[channel]:
             raise ProtocolError(
@@ -109,16 +99,10 @@ class OutputPool:
 class LinkGate:
     """The input gate of one receiver of a link.
 
-    Parameters
-    ----------
-    exclusive : int, buffers
-        Of each channel, at least 1.
-    floating : int, buffers
-        Of the gate.
-
-    Notes
-    -----
     Channels are added as senders appear and numbered in that order.
+
+    - ``exclusive`` (buffers): of each channel, at least 1.
+    - ``floating`` (buffers): of the gate.
     """
 
     def __init__(self, exclusive: int, floating: int) -> None:
@@ -153,10 +137,7 @@ class LinkGate:
     def consume(self, channel: int, count: int) -> None:
         """Recycle the buffers of the ``count`` oldest messages of a channel.
 
-        Raises
-        ------
-        ProtocolError
-            If fewer have been taken and not consumed.
+        Raises ProtocolError if fewer have been taken and not consumed.
         """
         for _ in range(count):
             is_surplus = self.exclusive_held(channel) > self.exclusive
@@ -171,14 +152,11 @@ class LinkGate:
     def resize(self, exclusive: int, floating: int) -> None:
         """Change the gate's buffers while it is in use.
 
-        Parameters
-        ----------
-        exclusive : int
-            Of each channel, at least 1. More are announced as credit; of fewer the surplus goes
-            when it is recycled, since credit is never taken back.
-        floating : int
-            Of the gate. More are offered to the channels that wait; fewer, as Flink resizes a pool
-            (``LocalBufferPool.setNumBuffers``): free ones go at once, used ones when recycled.
+        - ``exclusive``: of each channel, at least 1. More are announced as credit; of fewer the
+          surplus goes when it is recycled, since credit is never taken back.
+        - ``floating``: of the gate. More are offered to the channels that wait; fewer, as Flink
+          resizes a pool (``LocalBufferPool.setNumBuffers``): free ones go at once, used ones when
+          recycled.
         """
         self.exclusive, self.floating = exclusive, floating
         for number, state in enumerate(self._channels):
@@ -211,10 +189,8 @@ class LinkGate:
     def announce(self, paused: Container[int] = ()) -> None:
         """Announce the credit that any channel has gained.
 
-        Parameters
-        ----------
-        paused : container of int
-            Channels that get none for now; what they have gained is announced when they go on.
+        ``paused``: channels that get none for now; what they have gained is announced when they go
+        on.
         """
         for channel in range(len(self._channels)):
             if channel not in paused:
@@ -227,15 +203,7 @@ class LinkGate:
     def take(self, channel: int, backlog: int) -> bool:
         """Take a buffer for a message of a channel; False if it has no credit.
 
-        Parameters
-        ----------
-        backlog : int
-            Messages that the sender has released beyond this one.
-
-        Raises
-        ------
-        ProtocolError
-            If there is credit and no buffer for it: the state is damaged.
+        Raises ProtocolError if there is credit and no buffer for it: the state is damaged.
         """
         if self.credit(channel) == 0:
             return False

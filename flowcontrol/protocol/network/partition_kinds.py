@@ -57,20 +57,11 @@ _RATIO_TENTHS = 4  # both strategies: share of the pool that they spill or evict
 def kind_of(partition_type: str, subpartitions: int, sort_parallelism: int) -> int:
     """Return the kind that a partition type means.
 
-    Parameters
-    ----------
-    partition_type : str
-        As a scenario states it.
-    subpartitions : int
-        Of the partition, at least 1.
-    sort_parallelism : int
-        ``taskmanager.network.sort-shuffle.min-parallelism``: subpartitions from which on
-        ``sort_merge`` sorts; fewer are written by hash (``ResultPartitionFactory``).
+    - ``subpartitions``: of the partition, at least 1.
+    - ``sort_parallelism``: ``taskmanager.network.sort-shuffle.min-parallelism``: subpartitions from
+      which on ``sort_merge`` sorts; fewer are written by hash (``ResultPartitionFactory``).
 
-    Raises
-    ------
-    ValueError
-        If there is no such type.
+    Raises ValueError if there is no such type.
     """
     if partition_type not in KIND_OF_TYPE:
         known = ", ".join(KIND_OF_TYPE)
@@ -82,8 +73,6 @@ def kind_of(partition_type: str, subpartitions: int, sort_parallelism: int) -> i
 def has_overdraft(kind: int) -> int:
     """Tell whether a partition may overdraw its pool: 1 for the pipelined kinds.
 
-    Notes
-    -----
     ``ResultPartitionFactory.isOverdraftBufferNeeded``.
     """
     return 1 if kind <= PIPELINED else 0
@@ -92,8 +81,6 @@ def has_overdraft(kind: int) -> int:
 def has_quota(kind: int) -> int:
     """Tell whether ``max-buffers-per-channel`` counts a partition's buffers: 1 if so.
 
-    Notes
-    -----
     A sort-merge and a hybrid partition request buffers for no subpartition in particular
     (``LocalBufferPool.requestMemorySegmentBlocking`` without one).
     """
@@ -108,15 +95,6 @@ def waits_for_producers(kind: int) -> int:
 def memory_is_short(in_use: int, size: int) -> int:
     """Tell whether a hybrid partition gives memory back: 1 if so.
 
-    Parameters
-    ----------
-    in_use : int
-        Buffers of the pool in use.
-    size : int
-        The pool's size, buffers.
-
-    Notes
-    -----
     ``HsSelectiveSpillingStrategy.onMemoryUsageChanged`` and that of the full strategy: from
     70 % of the pool on. In tenths, exactly, where Flink has floats.
     """
@@ -126,13 +104,6 @@ def memory_is_short(in_use: int, size: int) -> int:
 def buffers_to_evict(size: int) -> int:
     """Buffers that a hybrid partition gives back when memory is short.
 
-    Parameters
-    ----------
-    size : int
-        The pool's size, buffers.
-
-    Notes
-    -----
     40 % of the pool. A selective strategy spills and evicts the buffers that are consumed last;
     a full one evicts consumed buffers and, up to that number, spilled ones that are consumed
     last (``decideActionWithGlobalInfo``, ``checkRelease``).
@@ -143,16 +114,9 @@ def buffers_to_evict(size: int) -> int:
 def full_spill_is_due(kept: int, size: int) -> int:
     """Tell whether a full strategy spills all that is not yet spilled: 1 if so.
 
-    Parameters
-    ----------
-    kept : int
-        Finished buffers that have not been spilled.
-    size : int
-        The pool's size, buffers.
-
-    Notes
-    -----
     ``HsFullSpillingStrategy``: from half the pool on.
+
+    ``kept``: finished buffers that have not been spilled.
     """
     return 1 if kept > 0 and 2 * kept >= size else 0
 
@@ -160,18 +124,10 @@ def full_spill_is_due(kept: int, size: int) -> int:
 def frees_segment(spill: int, is_gone: int, is_held: int) -> int:
     """Tell whether a buffer's segment returns to its pool: 1 if so.
 
-    Parameters
-    ----------
-    spill : int
-        KEPT, WRITING or ON_DISK.
-    is_gone : int
-        1: nobody reads it from memory any more.
-    is_held : int
-        1: the segment has not been returned.
-
-    Notes
-    -----
     ``HsBufferContext.release``: a buffer that is being written returns when it is written.
+
+    - ``is_gone``: 1: nobody reads it from memory any more.
+    - ``is_held``: 1: the segment has not been returned.
     """
     return 1 if is_held == 1 and is_gone == 1 and spill != WRITING else 0
 
@@ -184,18 +140,9 @@ def is_readable(is_gone: int, is_loaded: int) -> int:
 def may_load(index: int, consumed: int, most: int) -> int:
     """Tell whether a buffer may be read from disk ahead of its turn: 1 if so.
 
-    Parameters
-    ----------
-    index : int
-        Its number in the subpartition, from 0.
-    consumed : int
-        Buffers of the subpartition whose read buffer is free again.
-    most : int
-        Read buffers of the subpartition.
-
-    Notes
-    -----
     ``HsSubpartitionFileReaderImpl``: up to ``most`` after the last one consumed.
+
+    ``index``: its number in the subpartition, from 0.
     """
     return 1 if index < consumed + most else 0
 
@@ -203,17 +150,6 @@ def may_load(index: int, consumed: int, most: int) -> int:
 def backlog_of(kind: int, unsent: int, readable: int) -> int:
     """Backlog that goes with a message of a spilling partition, buffers.
 
-    Parameters
-    ----------
-    kind : int
-        Of the partition.
-    unsent : int
-        All buffers of the subpartition that are still to be sent.
-    readable : int
-        Those of them that could be sent now.
-
-    Notes
-    -----
     ``BoundedBlockingSubpartitionReader`` reports all that remains, ``SortMergeSubpartitionReader``
     and the views of a hybrid partition what is in memory.
     """
@@ -223,12 +159,7 @@ def backlog_of(kind: int, unsent: int, readable: int) -> int:
 def disk_ns(nbytes: int, cost_ns: int, per_bytes: int) -> int:
     """Return the time that a disk takes for some bytes, nanoseconds, rounded up, at most ``MOST``.
 
-    Parameters
-    ----------
-    nbytes : int
-        Bytes read or written.
-    cost_ns, per_bytes : int
-        A ratio: ``per_bytes`` bytes take ``cost_ns`` nanoseconds.
+    ``cost_ns``, ``per_bytes``: a ratio: ``per_bytes`` bytes take ``cost_ns`` nanoseconds.
     """
     down = capped(nbytes, cost_ns, per_bytes)
     rest = nbytes - nbytes // per_bytes * per_bytes
@@ -240,24 +171,11 @@ def read_ahead(
 ) -> int:
     """Read buffers of each subpartition.
 
-    Parameters
-    ----------
-    kind : int
-        Of the partition.
-    subpartitions : int
-        Of the partition.
-    partitions : int
-        Sort-merge partitions of the task manager, which share its read buffers equally.
-    pool_bytes : int
-        ``taskmanager.memory.framework.off-heap.batch-shuffle.size``.
-    segment_bytes : int
-        Size of a buffer.
-
-    Notes
-    -----
     ``SortMergeResultPartitionReadScheduler`` gives a partition at most
     max(2 x request, subpartitions) buffers of the pool, to whichever subpartition is next in
     the file. Here each subpartition has an equal part of them, at least one.
+
+    ``partitions``: sort-merge partitions of the task manager, which share its read buffers equally.
     """
     if kind == HASH:
         return HASH_READ_BUFFERS
@@ -279,27 +197,15 @@ def partition_sizes(
 ) -> tuple[int, int]:
     """Return the smallest and largest pool of a result partition.
 
-    Parameters
-    ----------
-    subpartitions : int
-        Consumers, at least 1.
-    kind : int
-        Of :mod:`flowcontrol.protocol.network.partition_kinds`.
-    exclusive, floating : int
-        ``buffers-per-channel`` and ``floating-buffers-per-gate``, buffers.
-    sort_buffers : int
-        Minimum of a sorting partition, buffers.
-
-    Returns
-    -------
-    tuple of int
-        Minimum and maximum in buffers; the maximum may be :data:`UNLIMITED`.
-
-    Notes
-    -----
     ``NettyShuffleUtils.getMinMaxNetworkBuffersPerResultPartition``, reference section 6.2.
     The spare buffer of the minimum makes "available" reachable while every channel holds an
     open one. The maximum is never below the minimum, which matters with 0 exclusive.
+
+    - ``subpartitions``: consumers, at least 1.
+    - ``exclusive``, ``floating``: ``buffers-per-channel`` and ``floating-buffers-per-gate``,
+      buffers.
+
+    Returns minimum and maximum in buffers; the maximum may be :data:`UNLIMITED`.
     """
     smallest = subpartitions + 1
     largest = UNLIMITED
@@ -316,24 +222,16 @@ def gate_sizes(
 ) -> tuple[int, int, int]:
     """Floating pool and exclusive buffers of an input gate.
 
-    Parameters
-    ----------
-    channels : int
-        Input channels, at least 1.
-    exclusive, floating : int
-        ``buffers-per-channel`` and ``floating-buffers-per-gate``, buffers.
-    threshold : int
-        Most buffers that may be required per gate, at least 1; :data:`UNLIMITED` for none.
-
-    Returns
-    -------
-    tuple of int
-        Minimum and maximum of the floating pool, exclusive buffers per channel.
-
-    Notes
-    -----
     ``InputGateSpecUtils.createGateBuffersSpec``, reference section 6.1. What the threshold
     takes from the exclusive buffers, the floating pool may hold instead.
+
+    - ``channels``: input channels, at least 1.
+    - ``exclusive``, ``floating``: ``buffers-per-channel`` and ``floating-buffers-per-gate``,
+      buffers.
+    - ``threshold``: most buffers that may be required per gate, at least 1; :data:`UNLIMITED` for
+      none.
+
+    Returns minimum and maximum of the floating pool, exclusive buffers per channel.
     """
     required = channels * exclusive + 1
     if threshold != UNLIMITED:
@@ -346,24 +244,12 @@ def gate_sizes(
 def unreserved_sizes(channels: int, each: int, extra: int) -> tuple[int, int]:
     """Return the smallest and largest pool of a gate or bounded partition up to Flink 1.4.
 
-    Parameters
-    ----------
-    channels : int
-        Input channels, or subpartitions, at least 1.
-    each : int
-        ``taskmanager.network.memory.buffers-per-channel``, buffers.
-    extra : int
-        ``taskmanager.network.memory.floating-buffers-per-gate``, buffers.
-
-    Returns
-    -------
-    tuple of int
-        Minimum and maximum in buffers. All of them are shared: no channel has its own.
-
-    Notes
-    -----
     ``NetworkEnvironment.registerTask`` of 1.4, reference section 3. There is no spare buffer: a
     task did not check whether its output is available, it waited for a buffer when it needed one.
+
+    ``channels``: input channels, or subpartitions, at least 1.
+
+    Returns minimum and maximum in buffers. All of them are shared: no channel has its own.
     """
     return channels, max(channels, channels * each + extra)
 
@@ -377,27 +263,16 @@ def redistribute(
 ) -> int:
     """Set the size of every resizable pool from what nobody requires.
 
-    Parameters
-    ----------
-    total : int
-        Segments of the global pool.
-    unpooled : int
-        Segments taken as exclusive buffers.
-    required, maximum : sequence of int, shape (pools,)
-        Minimum and maximum of each pool in order of creation, buffers.
-    size : mutable sequence of int, shape (pools,)
-        Current sizes; those of resizable pools are overwritten.
-
-    Returns
-    -------
-    int
-        Segments shared out on top of the minima.
-
-    Notes
-    -----
     ``NetworkBufferPool.redistributeBuffers``, reference section 5.1: shares are proportional
     to capacity, by running sums, so that no remainder is lost. Flink walks a hash set; we
     walk in order of creation. A pool whose minimum is its maximum keeps its size.
+
+    - ``unpooled``: segments taken as exclusive buffers.
+    - ``required``, ``maximum`` (shape (pools,)): minimum and maximum of each pool in order of
+      creation, buffers.
+    - ``size`` (shape (pools,)): current sizes; those of resizable pools are overwritten.
+
+    Returns segments shared out on top of the minima.
     """
     pools = len(required)
     excess = total - unpooled

@@ -22,21 +22,13 @@ MAX_MAX_PARALLELISM = 1 << 15
 def murmur(code: int) -> int:
     """Mix a 32-bit integer; never negative.
 
-    Parameters
-    ----------
-    code : int
-        Its lowest 32 bits are used, so that signed and unsigned forms are the same.
-
-    Returns
-    -------
-    int
-        0 to 2147483647.
-
-    Notes
-    -----
     ``MathUtils.murmurHash``: MurmurHash3 of one block, 32-bit arithmetic throughout; a
     negative result is negated, the smallest becomes 0. Without a branch, so that an array of
     64-bit integers is mixed element by element.
+
+    ``code``: its lowest 32 bits are used, so that signed and unsigned forms are the same.
+
+    Returns 0 to 2147483647.
     """
     code = (code & MASK) * 0xCC9E2D51 & MASK
     code = (code << 15 | code >> 17) & MASK
@@ -54,10 +46,7 @@ def murmur(code: int) -> int:
 def java_hash(text: str) -> int:
     """Hash text as ``java.lang.String.hashCode`` does, over UTF-16 code units.
 
-    Returns
-    -------
-    int
-        A signed 32-bit integer; 0 for the empty text.
+    Returns a signed 32-bit integer; 0 for the empty text.
     """
     code = 0
     units = text.encode("utf-16-be", "surrogatepass")
@@ -69,17 +58,9 @@ def java_hash(text: str) -> int:
 def key_group(key_hash: int, max_parallelism: int) -> int:
     """Return the key group of a key.
 
-    Parameters
-    ----------
-    key_hash : int
-        The key's Java hash code.
-    max_parallelism : int
-        Number of key groups, at least 1.
+    ``max_parallelism``: number of key groups, at least 1.
 
-    Raises
-    ------
-    ValueError
-        If ``max_parallelism`` is below 1.
+    Raises ValueError if ``max_parallelism`` is below 1.
     """
     if max_parallelism < 1:
         raise ValueError(f"max_parallelism is {max_parallelism}, must be at least 1")
@@ -94,10 +75,7 @@ def channel_of_group(group: int, parallelism: int, max_parallelism: int) -> int:
 def channel_of_key(key: str, parallelism: int, max_parallelism: int) -> int:
     """Return the subtask that a text key is routed to (``KeyGroupStreamPartitioner``).
 
-    Raises
-    ------
-    ValueError
-        If ``parallelism`` is below 1 or above ``max_parallelism``.
+    Raises ValueError if ``parallelism`` is below 1 or above ``max_parallelism``.
     """
     check_parallelism(parallelism, max_parallelism)
     group = key_group(java_hash(key), max_parallelism)
@@ -107,10 +85,7 @@ def channel_of_key(key: str, parallelism: int, max_parallelism: int) -> int:
 def default_max_parallelism(parallelism: int) -> int:
     """Return the default number of key groups: 128 to 32768, a power of two.
 
-    Raises
-    ------
-    ValueError
-        If ``parallelism`` is below 1 or above 32768.
+    Raises ValueError if ``parallelism`` is below 1 or above 32768.
     """
     check_parallelism(parallelism, MAX_MAX_PARALLELISM)
     wanted = parallelism + parallelism // 2
@@ -121,26 +96,12 @@ def default_max_parallelism(parallelism: int) -> int:
 def pointwise_channels(sender: int, senders: int, receivers: int) -> list[int]:
     """Receivers of a sender on a pointwise edge (forward, rescale), in order.
 
-    Parameters
-    ----------
-    sender : int
-        Subtask that sends.
-    senders, receivers : int
-        Parallelism of both stages, at least 1.
-
-    Returns
-    -------
-    list of int
-        At least one receiver; every receiver has at least one sender.
-
-    Raises
-    ------
-    ValueError
-        If a parallelism is below 1 or there is no such sender.
-
-    Notes
-    -----
     ``VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise``.
+
+    ``senders``, ``receivers``: parallelism of both stages, at least 1.
+
+    At least one receiver; every receiver has at least one sender. Raises ValueError if a
+    parallelism is below 1 or there is no such sender.
     """
     if senders < 1 or receivers < 1:
         raise ValueError(f"parallelism must be at least 1, but is {senders} to {receivers}")
@@ -156,26 +117,12 @@ def pointwise_channels(sender: int, senders: int, receivers: int) -> list[int]:
 def pointwise_senders(receiver: int, senders: int, receivers: int) -> range:
     """Senders of a receiver on a pointwise edge: the inverse of :func:`pointwise_channels`.
 
-    Parameters
-    ----------
-    receiver : int
-        Subtask that receives.
-    senders, receivers : int
-        Parallelism of both stages, at least 1.
-
-    Returns
-    -------
-    range
-        At least one sender, in order.
-
-    Raises
-    ------
-    ValueError
-        If a parallelism is below 1 or there is no such receiver.
-
-    Notes
-    -----
     ``VertexInputInfoComputationUtils.computeVertexInputInfoForPointwise``.
+
+    ``senders``, ``receivers``: parallelism of both stages, at least 1.
+
+    At least one sender, in order. Raises ValueError if a parallelism is below 1 or there is no such
+    receiver.
     """
     if senders < 1 or receivers < 1:
         raise ValueError(f"parallelism must be at least 1, but is {senders} to {receivers}")
@@ -188,22 +135,11 @@ def pointwise_senders(receiver: int, senders: int, receivers: int) -> range:
 def pointwise_subpartition(receiver: int, senders: int, receivers: int) -> int:
     """Return which subpartition of its senders a receiver reads on a pointwise edge.
 
-    Parameters
-    ----------
-    receiver, senders, receivers : int
-        As of :func:`pointwise_senders`.
+    ``receiver``, ``senders``, ``receivers``: as of :func:`pointwise_senders`.
 
-    Returns
-    -------
-    int
-        0 of senders with one receiver each. Of a sender with n receivers it is the receiver's
-        index modulo n, and not its place among them: 3 and 4, the receivers of the second of two
-        senders to five, read 1 and 0.
-
-    Raises
-    ------
-    ValueError
-        As :func:`pointwise_senders`.
+    Returns 0 of senders with one receiver each. Of a sender with n receivers it is the receiver's
+    index modulo n, and not its place among them: 3 and 4, the receivers of the second of two
+    senders to five, read 1 and 0. Raises ValueError as :func:`pointwise_senders`.
     """
     sender = pointwise_senders(receiver, senders, receivers).start
     return receiver % len(pointwise_channels(sender, senders, receivers))
@@ -212,22 +148,13 @@ def pointwise_subpartition(receiver: int, senders: int, receivers: int) -> int:
 def next_by_share(behind: Sequence[int], weights: Sequence[int]) -> int:
     """Return the channel whose share of the records is furthest behind; changes nothing.
 
-    Parameters
-    ----------
-    behind : sequence of int, shape (channels,)
-        How far each channel is behind its share, in parts of a record: weight x records so far -
-        its own x sum of weights, as :func:`count_share` keeps it.
-    weights : sequence of int, shape (channels,)
-        Its share of the whole; not all 0, none negative.
-
-    Returns
-    -------
-    int
-        Channel of the next record; the lowest of those equally far behind.
-
-    Notes
-    -----
     No channel is ever a whole record ahead of its share, and a channel of weight 0 gets none.
+
+    - ``behind`` (shape (channels,)): how far each channel is behind its share, in parts of a
+      record: weight x records so far - its own x sum of weights, as :func:`count_share` keeps it.
+    - ``weights`` (shape (channels,)): its share of the whole; not all 0, none negative.
+
+    Returns channel of the next record; the lowest of those equally far behind.
     """
     best = 0
     furthest = behind[0] + weights[0]
@@ -247,14 +174,7 @@ def count_share(
     All shares grow, and the channel has had one more. The next one is that of
     :func:`next_by_share`, which is found on the way.
 
-    Parameters
-    ----------
-    behind, weights : sequence of int, shape (channels,)
-        As of :func:`next_by_share`.
-    total : int
-        Sum of the weights.
-    channel : int
-        Which.
+    ``behind``, ``weights`` (shape (channels,)): as of :func:`next_by_share`.
     """
     behind[channel] -= total
     best = 0
@@ -271,17 +191,10 @@ def count_share(
 def smooth_round_robin(records: int, weights: Sequence[int]) -> list[int]:
     """Return the channels of the first records, with shares spread evenly over time.
 
-    Parameters
-    ----------
-    records : int
-        How many; 0 gives an empty list.
-    weights : sequence of int, shape (channels,)
-        Share of each channel.
+    - ``records``: how many; 0 gives an empty list.
+    - ``weights`` (shape (channels,)): share of each channel.
 
-    Raises
-    ------
-    ValueError
-        If ``records`` or a weight is negative, or no weight is positive.
+    Raises ValueError if ``records`` or a weight is negative, or no weight is positive.
     """
     if records < 0:
         raise ValueError(f"records is {records}, must not be negative")
@@ -298,15 +211,9 @@ def smooth_round_robin(records: int, weights: Sequence[int]) -> list[int]:
 def integer_weights(weights: Iterable[Fraction | float]) -> list[int]:
     """Return the smallest integers in the same proportion as some weights.
 
-    Parameters
-    ----------
-    weights : iterable of Fraction or float
-        A float means the shortest decimal that reads back as it (0.1 is a tenth).
+    ``weights``: a float means the shortest decimal that reads back as it (0.1 is a tenth).
 
-    Raises
-    ------
-    ValueError
-        If there is none, one is negative or not finite, or none is positive.
+    Raises ValueError if there is none, one is negative or not finite, or none is positive.
     """
     exact = [Fraction(str(weight)) for weight in weights]
     if not any(exact) or min(exact) < 0:
@@ -321,10 +228,7 @@ def integer_weights(weights: Iterable[Fraction | float]) -> list[int]:
 def check_parallelism(parallelism: int, max_parallelism: int) -> None:
     """Refuse a parallelism below 1 or above the number of key groups.
 
-    Raises
-    ------
-    ValueError
-        If it is one.
+    Raises ValueError if it is one.
     """
     if not 1 <= parallelism <= max_parallelism:
         raise ValueError(

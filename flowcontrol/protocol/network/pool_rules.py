@@ -23,8 +23,6 @@ def can_request(in_use: int, free: int, size: int, max_overdraft: int, global_fr
 def fetch_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """Fetch the one segment that makes a pool's availability observable; return how many.
 
-    Notes
-    -----
     ``LocalBufferPool.checkAvailability`` (since 1.12): only with none free, below the quota,
     and if the global pool has one. Run after every request, resize and creation, and, by
     :func:`serve_pools`, when an empty global pool gets segments back.
@@ -41,8 +39,6 @@ def fetch_segment(pool: LocalPool, segments: GlobalPool) -> int:
 def request_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """Take a segment out of a pool: 1, or 0 (nothing changed) when it cannot be served.
 
-    Notes
-    -----
     ``LocalBufferPool.requestMemorySegment``, section 4.2: a free one first; none and the
     quota reached: overdraft, straight from the global pool; then the eager fetch of one.
     """
@@ -62,15 +58,10 @@ def request_segment(pool: LocalPool, segments: GlobalPool) -> int:
 def recycle_segment(pool: LocalPool, segments: GlobalPool) -> int:
     """Give a used segment back to a pool without listeners.
 
-    Returns
-    -------
-    int
-        1 if it went on to the global pool (destroyed, or more requested than the quota), so
-        that :func:`serve_pools` is due; 0 if the pool keeps it free.
-
-    Notes
-    -----
     ``LocalBufferPool.recycle``, section 4.3.
+
+    Returns 1 if it went on to the global pool (destroyed, or more requested than the quota), so
+    that :func:`serve_pools` is due; 0 if the pool keeps it free.
     """
     pool.in_use -= 1
     requested = pool.in_use + 1 + pool.free
@@ -84,8 +75,6 @@ def recycle_segment(pool: LocalPool, segments: GlobalPool) -> int:
 def pool_is_available(pool: LocalPool) -> int:
     """Tell whether a task may write another record: 1 if so.
 
-    Notes
-    -----
     Section 4.4: at least one free segment and no subpartition at its quota.
     """
     if pool.is_destroyed == 0 and pool.free > 0 and pool.at_quota == 0:
@@ -96,28 +85,12 @@ def pool_is_available(pool: LocalPool) -> int:
 def note_quota(pool: LocalPool, counts: Row, subpartition: int, change: int, limit: int) -> int:
     """Count a subpartition's buffers and keep the number of those at their quota.
 
-    Parameters
-    ----------
-    pool : row of int
-        The local pool.
-    counts : row of int, shape (subpartitions,)
-        Buffers of the pool in use by each subpartition.
-    subpartition : int
-        Its index.
-    change : int
-        1 after a request, -1 at a recycle.
-    limit : int
-        ``max-buffers-per-channel``; :data:`UNLIMITED` for none.
-
-    Returns
-    -------
-    int
-        The subpartition's buffers now.
-
-    Notes
-    -----
     ``LocalBufferPool``: the quota is soft. Reaching it makes the pool unavailable, leaving it
     downwards makes it available again; requests are served all the same.
+
+    - ``counts`` (shape (subpartitions,)): buffers of the pool in use by each subpartition.
+    - ``change``: 1 after a request, -1 at a recycle.
+    - ``limit``: ``max-buffers-per-channel``; :data:`UNLIMITED` for none.
     """
     before = counts[subpartition]
     counts[subpartition] = before + change
@@ -131,8 +104,6 @@ def note_quota(pool: LocalPool, counts: Row, subpartition: int, change: int, lim
 def resize_pool(pool: LocalPool, size: int, segments: GlobalPool) -> int:
     """Set a pool's quota, at most its maximum; return the free segments given back.
 
-    Notes
-    -----
     ``LocalBufferPool.setNumBuffers``: free excess returns at once, used excess counts as
     overdraft until it is recycled; growing absorbs overdraft. :func:`serve_pools` is due
     when something was given back.
@@ -151,8 +122,6 @@ def resize_pool(pool: LocalPool, size: int, segments: GlobalPool) -> int:
 def reserve_segments(pool: LocalPool, count: int, segments: GlobalPool) -> int:
     """Make sure that a pool has requested ``count`` segments: 1, or 0 (nothing changed).
 
-    Notes
-    -----
     ``LocalBufferPool.reserveSegments`` (FLINK-24035): a gate reserves one floating buffer
     before its channels take exclusive ones, so that it always makes progress.
     """
@@ -178,8 +147,6 @@ def destroy_pool(pool: LocalPool, segments: GlobalPool) -> int:
 def serve_pools(pools: Sequence[LocalPool], segments: GlobalPool) -> int:
     """Let the pools that wait for the global pool fetch their segment; return how many did.
 
-    Notes
-    -----
     ``LocalBufferPool.onGlobalPoolAvailable``. A pool waits exactly while it has none free
     and is below its quota, so that no registration need be kept. In order of creation.
     """

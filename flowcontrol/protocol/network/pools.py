@@ -19,14 +19,9 @@ class LocalBufferPool:
 
     Made by :meth:`NetworkBufferPool.create_local_pool`.
 
-    Attributes
-    ----------
-    state : LocalPool
-        The state, as the rules see it; read only.
-
-    Notes
-    -----
     ``LocalBufferPool`` (reference section 4).
+
+    ``state``: the state, as the rules see it; read only.
     """
 
     def __init__(self, network: NetworkBufferPool, state: LocalPool) -> None:
@@ -50,8 +45,6 @@ class LocalBufferPool:
     def resize(self, size: int) -> None:
         """Set the quota, at most the maximum; it lasts until the next redistribution.
 
-        Notes
-        -----
         ``setNumBuffers``. In-use excess becomes overdraft and returns as it is recycled.
         """
         if pool_rules.resize_pool(self.state, size, self.network.state) > 0:
@@ -66,22 +59,12 @@ class LocalBufferPool:
 class NetworkBufferPool:
     """All network buffers of one task manager.
 
-    Parameters
-    ----------
-    total_buffers : int
-        Segments, at least 1.
-    buffer_bytes : int, default 32768
-        Size of a segment, at least 1 byte (``taskmanager.memory.segment-size``).
-
-    Attributes
-    ----------
-    state : GlobalPool
-        The state, as the rules see it; read only.
-
-    Notes
-    -----
     ``NetworkBufferPool`` (reference section 5). Where Flink walks a hash set, and where it
     completes futures, the order here is that in which the local pools were created.
+
+    - ``total_buffers``: segments, at least 1.
+    - ``buffer_bytes``: size of a segment, at least 1 byte (``taskmanager.memory.segment-size``).
+    - ``state``: the state, as the rules see it; read only.
     """
 
     def __init__(self, total_buffers: int, buffer_bytes: int = 32768) -> None:
@@ -111,19 +94,11 @@ class NetworkBufferPool:
     ) -> LocalBufferPool:
         """Create a local pool and share the excess out anew.
 
-        Parameters
-        ----------
-        required : int, default 1
-            Minimum, at least 1 buffer.
-        maximum : int, optional
-            Largest quota, at least ``required``; None is no maximum.
-        max_overdraft : int, default 0
-            Most buffers above the quota (``max-overdraft-buffers-per-gate``).
+        - ``required``: minimum, at least 1 buffer.
+        - ``maximum``: largest quota, at least ``required``; None is no maximum.
+        - ``max_overdraft``: most buffers above the quota (``max-overdraft-buffers-per-gate``).
 
-        Raises
-        ------
-        InsufficientBuffersError
-            If ``required`` is more than is not yet promised.
+        Raises InsufficientBuffersError if ``required`` is more than is not yet promised.
         """
         self._check_unpromised(required)
         most = UNLIMITED if maximum is None else maximum
@@ -152,24 +127,15 @@ class NetworkBufferPool:
     def promise_unpooled(self, buffers: int, channels: int = 1) -> None:
         """Promise exclusive segments on paper, so that the other pools shrink to make room.
 
-        Parameters
-        ----------
-        buffers : int
-            Segments of each channel.
-        channels : int, default 1
-            How many channels ask, one after the other.
-
-        Raises
-        ------
-        InsufficientBuffersError
-            If a channel asks for more than is not yet promised; no channel is promised any then.
-
-        Notes
-        -----
         What ``requestUnpooledMemorySegments`` does before it waits for the segments, for each
         channel of a gate (``SingleInputGate.setupChannels``); the figures of the error are those
         of the request that failed (section 5.2). :meth:`fetch_unpooled` takes the segments that
         have come back.
+
+        ``buffers``: segments of each channel.
+
+        Raises InsufficientBuffersError if a channel asks for more than is not yet promised; no
+        channel is promised any then.
         """
         served = min(channels - 1, self.unpromised // max(1, buffers))
         self._check_unpromised(buffers, served * buffers)

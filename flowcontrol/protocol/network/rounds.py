@@ -27,29 +27,14 @@ from flowcontrol.state.rows import KIND_LOCAL, KIND_RECORDS, Gate, Partition, Ro
 def receive(task: Task, gate: Gate, union: Row, number: int, channel: int, message: Message) -> int:
     """Store an arriving message and act on its backlog.
 
-    Parameters
-    ----------
-    task : Task
-        Of the subtask.
-    union : row
-        Gates with data, in the order in which they are polled.
-    number : int
-        Index of this gate in the subtask.
-    channel : int
-        Channel of the gate.
-    message : Message
-        What arrives; it is copied.
-
-    Returns
-    -------
-    int
-        1, or 0 if there was no buffer for it: the sender broke the protocol.
-
-    Notes
-    -----
     ``RemoteInputChannel.onBuffer``: allocate, append, wake the gate, then the backlog
     (reference section 1.4). A local channel takes no buffer and knows no backlog (1.10); an event
     takes none either, and the cursors do not count it.
+
+    - ``union``: gates with data, in the order in which they are polled.
+    - ``message``: what arrives; it is copied.
+
+    1, or 0 if there was no buffer for it: the sender broke the protocol.
     """
     if message.kind == q.BACKLOG_ANNOUNCEMENT:
         _receive_backlog(gate, channel, message.backlog)
@@ -129,16 +114,11 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
 
     The beginning of a record behind the last one of the buffer in hand is read first.
 
-    Returns
-    -------
-    int
-        RECORD or NO_INPUT; where there are checkpoints, EVENT_POLLED at each event.
-
-    Notes
-    -----
     Strict round robin over the gates with data and, within one, over its channels with data,
     a buffer a turn (``UnionInputGate``, ``SingleInputGate``; section 1.9). A buffer in which
     no record ends is copied out and recycled as soon as it is polled.
+
+    Returns RECORD or NO_INPUT; where there are checkpoints, EVENT_POLLED at each event.
     """
     while task.left + task.marks == 0:
         read_to_end(task, gates)
@@ -174,8 +154,6 @@ def next_input(task: Task, gates: Sequence[Gate], union: Row) -> int:
 def read_to_end(task: Task, gates: Sequence[Gate]) -> None:
     """Recycle the buffer in hand once the beginning of the record behind its last one is read.
 
-    Notes
-    -----
     ``SpillingAdaptiveSpanningRecordDeserializer.getNextRecord`` (section 1.5): asked for the next
     record it copies out what is there of it. A task asks when it has processed the last whole one.
     """
@@ -187,17 +165,10 @@ def read_to_end(task: Task, gates: Sequence[Gate]) -> None:
 def poll_channel(gate: Gate, union: Row) -> int:
     """Return the channel of a gate whose turn it is; more in it, or in the gate, waits its turn.
 
-    Parameters
-    ----------
-    gate : Gate
-        The oldest in ``union``.
-    union : row
-        Gates with data, in the order in which they are polled.
+    - ``gate``: the oldest in ``union``.
+    - ``union``: gates with data, in the order in which they are polled.
 
-    Returns
-    -------
-    int
-        The channel; its oldest message is the caller's to drop.
+    Returns the channel; its oldest message is the caller's to drop.
     """
     channel = r.fifo_first(gate.order)
     if gate.queues[channel].ends.count > 1:
@@ -242,8 +213,6 @@ def read_mark(task: Task, gates: Sequence[Gate]) -> None:
 def stays_blocked(pool: LocalPool, left: int) -> int:
     """Tell whether a task with ``left`` bytes of a record to write goes on waiting: 1 if so.
 
-    Notes
-    -----
     ``LocalBufferPool.requestMemorySegmentBlocking`` (section 4.2): overdraft serves a request at
     once or not at all. One that failed is made again when the pool is available.
     """
@@ -257,17 +226,12 @@ def write_bytes(
 
     ``is_mark`` 1: it is not a record but a watermark or a status, which is serialised like one.
 
-    Returns
-    -------
-    int
-        Bytes left over because the pool gave no buffer: the task is blocked inside the
-        record (hard back-pressure). 0: the record is written whole.
-
-    Notes
-    -----
     ``BufferWritingResultPartition.emitRecord`` (section 2.6): the buffer is requested when
     the first byte needs it and finished when it is full. A record of several buffers asks for
     them one by one, and overdraft serves those that the pool does not (section 4.4).
+
+    Returns bytes left over because the pool gave no buffer: the task is blocked inside the record
+    (hard back-pressure). 0: the record is written whole.
     """
     own = partition.channels[channel]
     while nbytes > 0:
@@ -289,15 +253,10 @@ def write_broadcast(
 ) -> int:
     """Append bytes of one record to the buffer that all subpartitions share.
 
-    Returns
-    -------
-    int
-        Bytes left over, as :func:`write_bytes` does.
-
-    Notes
-    -----
     ``BufferWritingResultPartition.broadcastRecord``: the record is written once; its buffer is
     requested for subpartition 0 and returns when the last subpartition lets go of it.
+
+    Returns bytes left over, as :func:`write_bytes` does.
     """
     first = partition.channels[0]
     while nbytes > 0:
@@ -359,31 +318,13 @@ def send_message(
 ) -> int:
     """Send a subpartition's next message, if its reader is available.
 
-    Parameters
-    ----------
-    partition : Partition
-        The sender's.
-    channel : int
-        Its subpartition.
-    quota : int
-        ``max-buffers-per-channel``.
-    is_local : int
-        1: the consumer reads the very buffer, and the pool gets it back later.
-    message : Message
-        Filled.
-
-    Returns
-    -------
-    int
-        What was polled, or NOTHING.
-
-    Notes
-    -----
     ``PartitionRequestQueue.writeAndFlushNextMessageIfPossible`` (section 2.3). The segment of a
     finished buffer returns to the pool, at once on a remote channel, when it is consumed on a local
     one. A local consumer is handed as many messages as it has places, but the open buffer only when
     it has read all before it: ``LocalInputChannel`` polls the subpartition when its turn comes, so
     that what is written meanwhile fills the buffer up.
+
+    ``is_local``: 1: the consumer reads the very buffer, and the pool gets it back later.
     """
     own, held = partition.channels[channel], partition.held[channel]
     credit = credit_of(own.announced, own.sent)

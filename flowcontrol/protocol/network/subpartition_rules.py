@@ -82,22 +82,13 @@ def add_event(
 ) -> None:
     """Queue an event: behind the data, or if it has priority before all but others that have it.
 
-    Parameters
-    ----------
-    own, queue : Subpartition, Queue
-        The subpartition.
-    kind : int
-        Of the event, a number of :data:`~flowcontrol.state.queues.KINDS`.
-    nbytes : int
-        Its size, bytes.
-    checkpoint, created : int, optional
-        Of a barrier, or of a marker that cancels one: its checkpoint, and when that was triggered,
-        microseconds.
-
-    Notes
-    -----
     ``PipelinedSubpartition.add``. What stands before an event is countable and available. Without
     priority it stands behind a buffer that is closed.
+
+    - ``kind``: of the event, a number of :data:`~flowcontrol.state.queues.KINDS`.
+    - ``nbytes``: its size, bytes.
+    - ``checkpoint``, ``created``: of a barrier, or of a marker that cancels one: its checkpoint,
+      and when that was triggered, microseconds.
     """
     if q.has_priority(kind) == 0 or own.buffers + own.events == 0:
         own.ends_in_event = 1
@@ -119,14 +110,9 @@ def add_event(
 def overtake_data(own: Subpartition, queue: q.Queue[Message], checkpoint: int) -> int:
     """Have a timeoutable barrier that has not been sent overtake what is before it.
 
-    Returns
-    -------
-    int
-        Bytes overtaken, which the checkpoint has to persist; -1: the barrier has been sent.
-
-    Notes
-    -----
     ``PipelinedSubpartition.alignedBarrierTimeout`` (since 1.16): it becomes an unaligned barrier.
+
+    Returns bytes overtaken, which the checkpoint has to persist; -1: the barrier has been sent.
     """
     place = q.find_kind(queue, q.TIMEOUTABLE_BARRIER)
     if place < 0 or q.message_at(queue, place).checkpoint != checkpoint:
@@ -179,22 +165,10 @@ def is_available(own: Subpartition, queue: q.Queue[Message], credit: int) -> int
 def poll_queue(own: Subpartition, queue: q.Queue[Message], message: Message) -> int:
     """Poll a subpartition, whose reader may be served.
 
-    Parameters
-    ----------
-    own, queue : Subpartition, Queue
-        The subpartition.
-    message : Message
-        Filled with what was polled, if it is a message.
-
-    Returns
-    -------
-    int
-        NOTHING, SLICE, BUFFER, EVENT or EMPTY: the caller polls again.
-
-    Notes
-    -----
     ``PipelinedSubpartition.pollBuffer``. A finished buffer leaves the queue; of an open one the
     unread slice goes, the buffer stays. An event costs no credit, and no cursor counts it.
+
+    ``message``: filled with what was polled, if it is a message.
     """
     if own.is_blocked == 1:
         return NOTHING
@@ -244,27 +218,13 @@ def ready_messages(own: Subpartition) -> int:
 def announce_backlog(own: Subpartition, backlog: int, event: int, message: Message) -> int:
     """Announce a backlog in a message of its own, before a round's messages, if there is need.
 
-    Parameters
-    ----------
-    own : Subpartition
-        Of the sender.
-    backlog : int
-        Of it now, buffers.
-    event : int
-        1: its oldest is an event, which goes without credit.
-    message : Message
-        Filled.
-
-    Returns
-    -------
-    int
-        1, or 0 if there is nothing to announce.
-
-    Notes
-    -----
     ``PartitionRequestQueue.enqueueAvailableReader`` (section 2.2), which a subpartition calls when
     data becomes available (2.5). It is available exactly while there is a backlog to report, and
     what is left after a message goes with that: so data is new when the receiver knows of none.
+
+    ``event``: 1: its oldest is an event, which goes without credit.
+
+    1, or 0 if there is nothing to announce.
     """
     credit = s.credit_of(own.announced, own.sent)
     available = s.is_reader_available(credit, 1 if backlog > 0 else 0, event)

@@ -27,16 +27,9 @@ def pipelined_regions(
 
     Regions that need each other's stored results in a cycle are one.
 
-    Parameters
-    ----------
-    edges : iterable of (from, to, kind)
-        Between tasks.
-    tasks : iterable of hashable
-        More tasks; one without a pipelined edge is a region of its own.
-
-    Notes
-    -----
     ``SchedulingPipelinedRegionComputeUtil``, with its merge of regions in a cycle.
+
+    ``tasks``: more tasks; one without a pipelined edge is a region of its own.
     """
     edges = list(edges)
     joined: dict[Hashable, set[Hashable]] = {task: set() for task in tasks}
@@ -122,25 +115,13 @@ def failover_tasks(
 ) -> set[Hashable]:
     """Return the tasks that a failure restarts.
 
-    Parameters
-    ----------
-    edges : iterable of (from, to, kind)
-        Between tasks; kind "pipelined" or "blocking".
-    failed : hashable
-        The failed task.
-    lost : iterable of hashable
-        Producers whose stored results are gone, on a failed task manager for example.
-
-    Returns
-    -------
-    set of hashable
-        The failed region; for each region that restarts also every region that it reads a lost
-        result from, and every region downstream of it.
-
-    Notes
-    -----
     ``getRegionsToRestart``. A lost result that no restarting region reads restarts nobody: its
     readers have it already, or their failure will ask for it.
+
+    ``edges``: between tasks; kind "pipelined" or "blocking".
+
+    Returns the failed region; for each region that restarts also every region that it reads a lost
+    result from, and every region downstream of it.
 
     Examples
     --------
@@ -181,19 +162,8 @@ def silent_death_seen_us(
 ) -> int:
     """When a process that died without a trace is given up: a timeout after its last heartbeat.
 
-    Parameters
-    ----------
-    failed_us : int
-        When it died; a heartbeat at that very moment is still answered.
-    interval_us, timeout_us : int
-        ``heartbeat.interval`` and ``heartbeat.timeout``.
-    first_us : int, default 0
-        When its first heartbeat was, or it registered.
-
-    Returns
-    -------
-    int
-        In (timeout - interval, timeout] after the failure.
+    - ``failed_us``: when it died; a heartbeat at that very moment is still answered.
+    - ``interval_us``, ``timeout_us``: ``heartbeat.interval`` and ``heartbeat.timeout``.
     """
     since_last = (failed_us - first_us) % interval_us
     return failed_us - since_last + timeout_us
@@ -204,18 +174,11 @@ def refused_death_seen_us(
 ) -> int:
     """When a process is given up whose host refuses connections: after some failed heartbeats.
 
-    Parameters
-    ----------
-    failed_us, interval_us, first_us : int
-        As for :func:`silent_death_seen_us`.
-    threshold : int, default 2
-        Failed heartbeats in a row, at least 1 (``heartbeat.rpc-failure-threshold``; Flink's -1
-        switches this off: then only the timeout holds).
+    - ``failed_us``, ``interval_us``, ``first_us``: as for :func:`silent_death_seen_us`.
+    - ``threshold``: failed heartbeats in a row, at least 1 (``heartbeat.rpc-failure-threshold``;
+      Flink's -1 switches this off: then only the timeout holds).
 
-    Returns
-    -------
-    int
-        In (threshold - 1, threshold] intervals after the failure.
+    In (threshold - 1, threshold] intervals after the failure.
     """
     since_last = (failed_us - first_us) % interval_us
     return failed_us - since_last + threshold * interval_us
@@ -229,19 +192,9 @@ def restored_us(
     They begin together and share the bandwidth evenly: while a task reads its b-th byte each
     other one has read min(b, its size), so it is there when the sum of these is read.
 
-    Parameters
-    ----------
-    start_us : int
-        When they are deployed.
-    nbytes : mapping of task to (int, int)
-        In-flight data of an unaligned checkpoint, which is read first, and state; bytes.
-    bytes_per_s : int or Fraction
-        ``cluster.restore_bytes_per_s``, positive.
+    ``nbytes``: in-flight data of an unaligned checkpoint, which is read first, and state; bytes.
 
-    Returns
-    -------
-    dict of task to (int, int)
-        Rounded up to microseconds.
+    Rounded up to microseconds.
     """
     totals = [sum(sizes) for sizes in nbytes.values()]
 

@@ -24,21 +24,12 @@ def fixed_allows(failures: int, attempts: int) -> bool:
 def rate_allows(failed_at: Sequence[int], failures: int, interval: int, now: int) -> bool:
     """Tell whether a failure-rate strategy restarts.
 
-    Parameters
-    ----------
-    failed_at : sequence of int
-        When the latest failures were, oldest first, at most ``failures`` + 1 of them, ms.
-    failures : int
-        Most failures in an interval.
-    interval : int
-        Its length, ms.
-    now : int
-        Milliseconds.
-
-    Notes
-    -----
     One failure more than allowed is kept: if it is there, the oldest must be *more* than an
     interval ago.
+
+    - ``failed_at``: when the latest failures were, oldest first, at most ``failures`` + 1 of them,
+      ms.
+    - ``interval``: its length, ms.
     """
     return len(failed_at) <= failures or now - failed_at[0] > interval
 
@@ -48,23 +39,14 @@ def exponential_delay(
 ) -> int:
     """Delay before a restart of an exponential-delay strategy, ms.
 
-    Parameters
-    ----------
-    initial, maximum : int
-        Bounds of the delay, ms.
-    multiplier : float
-        Growth from one attempt to the next.
-    jitter : float
-        Largest deviation, as a share of the delay.
-    attempt : int
-        Restarts since the delay was reset, from 0.
-    seed, draw : int
-        Of the deviation, and its number: one that is not drawn again after a reset.
-
-    Notes
-    -----
     ``calculateActualBackoffTime``: the deviation belongs to the delay before it is cut to the
     maximum, so a delay far above the maximum has none.
+
+    - ``initial``, ``maximum``: bounds of the delay, ms.
+    - ``jitter``: largest deviation, as a share of the delay.
+    - ``attempt``: restarts since the delay was reset, from 0.
+    - ``seed``, ``draw``: of the deviation, and its number: one that is not drawn again after a
+      reset.
     """
     try:
         delay = int(min(initial * multiplier**attempt, float(LONGEST)))
@@ -92,31 +74,19 @@ Kind = str | tuple[str, int, int] | tuple[str, int, int, int]
 class RestartStrategy(Kept):
     """A job's restart strategy (``RestartBackoffTimeStrategy``).
 
-    Parameters
-    ----------
-    kind : str or tuple
-        ``"exponential"``; ``"none"``; ``("fixed", attempts, delay)``;
-        ``("rate", failures, interval, delay)``. Delays and the interval in ms.
-    initial, maximum : int, default 1000, 60000
-        Bounds of an exponential delay, ms
-        (``restart-strategy.exponential-delay.initial-backoff``, ``.max-backoff``).
-    multiplier : float, default 1.5
-        More than 1 (``.backoff-multiplier``).
-    reset : int, default 3600000
-        Time without a failure after a restart that resets the delay, ms
-        (``.reset-backoff-threshold``).
-    jitter : float, default 0.1
-        0 to 1 (``.jitter-factor``).
-    attempts : int, optional
-        Most restarts until a reset, at least 1; by default no limit
-        (``.attempts-before-reset-backoff``).
-    seed : int, default 0
-        Of the jitter.
-
-    Notes
-    -----
     Source: Flink 1.20, ``reference/checkpoints-and-time.md`` section 4. The caller asks in Flink's
     order: :meth:`fail`, :meth:`can_restart`, :meth:`delay`.
+
+    - ``kind``: ``"exponential"``; ``"none"``; ``("fixed", attempts, delay)``; ``("rate", failures,
+      interval, delay)``. Delays and the interval in ms.
+    - ``initial``, ``maximum``: bounds of an exponential delay, ms
+      (``restart-strategy.exponential-delay.initial-backoff``, ``.max-backoff``).
+    - ``multiplier``: more than 1 (``.backoff-multiplier``).
+    - ``reset``: time without a failure after a restart that resets the delay, ms
+      (``.reset-backoff-threshold``).
+    - ``jitter``: 0 to 1 (``.jitter-factor``).
+    - ``attempts``: most restarts until a reset, at least 1; by default no limit
+      (``.attempts-before-reset-backoff``).
 
     Examples
     --------
@@ -155,15 +125,7 @@ class RestartStrategy(Kept):
     def fail(self, now: int) -> bool:
         """Count a failure.
 
-        Parameters
-        ----------
-        now : int
-            Milliseconds.
-
-        Returns
-        -------
-        bool
-            False: merged with the failure before, whose restart is still to come (exponential).
+        False: merged with the failure before, whose restart is still to come (exponential).
         """
         if self._name == EXPONENTIAL:
             return self._fail_exponential(now)
@@ -173,13 +135,7 @@ class RestartStrategy(Kept):
         return True
 
     def can_restart(self, now: int) -> bool:
-        """Tell whether the job restarts; if not it fails for good.
-
-        Parameters
-        ----------
-        now : int
-            Milliseconds.
-        """
+        """Tell whether the job restarts; if not it fails for good."""
         if self._name == FIXED:
             return fixed_allows(self._failures, self._numbers[0])
         if self._name == RATE:
@@ -191,16 +147,10 @@ class RestartStrategy(Kept):
     def delay(self, now: int) -> int:
         """Time from now to the restart, ms.
 
-        Parameters
-        ----------
-        now : int
-            Milliseconds. Only an exponential delay looks at it: the others are Flink's constant,
-            whenever they are asked for.
+        ``now``: milliseconds. Only an exponential delay looks at it: the others are Flink's
+        constant, whenever they are asked for.
 
-        Raises
-        ------
-        ValueError
-            If an exponential strategy has seen no failure.
+        Raises ValueError if an exponential strategy has seen no failure.
         """
         if self._name != EXPONENTIAL:
             return self._numbers[-1] if self._numbers else 0

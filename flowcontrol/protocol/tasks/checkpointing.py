@@ -27,14 +27,7 @@ from flowcontrol.state.tasks import READER, StreamTask, Worker
 def process_mail(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Act on what has arrived and does not wait for its turn, if the task is between two records.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask.
-    task : StreamTask
-        Its state.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     if has_mail(worker, task) == 0 or is_between_records(worker, task, start, end) == 0:
         return
@@ -127,8 +120,6 @@ def may_finish(worker: Worker, task: StreamTask) -> int:
 
     A source whose last record is written says first that its data has ended.
 
-    Notes
-    -----
     FLIP-147, ``StreamTask.afterInvoke``. So the last transaction of a sink is committed before the
     sink is gone.
     """
@@ -213,8 +204,6 @@ def _trigger_source(worker: Worker, task: StreamTask, message: CoordinatorMessag
 def _stop_source(state: TaskCheckpoint, task: StreamTask, checkpoint: int) -> None:
     """Emit nothing behind a savepoint with which the job stops; finish when it is complete.
 
-    Notes
-    -----
     ``stop-with-savepoint`` without ``--drain``: the data does not end, it is cut off. So nothing
     is said of its end, and a task whose inputs end so finishes at once. A log goes on growing.
     """
@@ -391,8 +380,6 @@ def _perform_checkpoint(
 ) -> None:
     """Take a checkpoint: the barrier to all outputs, then the synchronous part of the snapshot.
 
-    Notes
-    -----
     ``SubtaskCheckpointCoordinatorImpl.checkpointState``. One that the coordinator has aborted is
     not taken: a marker goes out in place of its barrier.
     """

@@ -114,18 +114,9 @@ def end_event(worker: Worker, task: StreamTask) -> None:
 def probe_generator(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Probe the generator of a source if it is due, and the task between two records.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask.
-    task : StreamTask
-        Its state.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
-
-    Notes
-    -----
     Probes fall due at the multiples of the interval; one that is missed is left out.
+
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     time, now = worker.task_time(), worker.now_us()
     if time.next_probe < 0 or time.next_probe > now or is_between(worker, task, start, end) == 0:
@@ -152,8 +143,6 @@ def _emit_own(worker: Worker, task: StreamTask, time: TaskTime, done: int) -> No
 def end_time(worker: Worker, task: StreamTask) -> None:
     """Have a source whose last record is written give out MAX_TIME, once.
 
-    Notes
-    -----
     ``StreamTask.endData``: the generator is probed once more, then comes ``Watermark.MAX``, from
     a source without a generator too. Spark has no last watermark.
     """
@@ -175,8 +164,6 @@ def end_time(worker: Worker, task: StreamTask) -> None:
 def stop_time(worker: Worker) -> None:
     """Have a source give out no watermark any more, MAX_TIME neither.
 
-    Notes
-    -----
     ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
     """
     time = worker.task_time()

@@ -47,8 +47,6 @@ def of_ratio(value: Fraction) -> Selectivity | None:
 def on_selected(state: Selectivity, count: int) -> int:
     """Take ``count`` records; return how many outputs are due now.
 
-    Notes
-    -----
     The outputs of n records are floor(n x ratio), however the n come. Whole multiples of the
     denominator come first, so that no product is more than what is returned.
     """
@@ -115,12 +113,9 @@ OPERATORS: dict[int, type[AnyOperator]] = {SELECTIVITY: Selectivity, WINDOW: Win
 def operators_of(ratio: Fraction, window_ratio: Fraction | None = None) -> list[AnyOperator]:
     """Return the operators of a stage, in order; those that pass every record on are left out.
 
-    Parameters
-    ----------
-    ratio : Fraction
-        Records that it puts out per record in.
-    window_ratio : Fraction, optional
-        Results per record of its window in the long run; by default it has no window.
+    - ``ratio``: records that it puts out per record in.
+    - ``window_ratio``: results per record of its window in the long run; by default it has no
+      window.
     """
     first = None if window_ratio is None else windows_of_ratio(window_ratio)
     found = [first, of_ratio(ratio)]

@@ -90,14 +90,7 @@ def is_between(worker: Worker, task: StreamTask, start: int, end: int) -> int:
     It writes what is pending, which is the first thing that a round does in any case. A task that
     waits inside a record for a buffer is not, nor is one whose record is not done by the end.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask.
-    task : StreamTask
-        Its state.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     is_rated = 1 if task.kind == SERVER or task.kind == READER else 0
     if is_rated == 1 and task.is_pending == 1 and task.ready > end:

@@ -51,12 +51,9 @@ class Processors:
 def cpu_at(shares: Rows, us: int) -> int:
     """Return which part of a task's time needs a processor at a moment, parts of a whole.
 
-    Parameters
-    ----------
-    shares : rows of int, shape (phases, 2)
-        First microsecond of each phase, and the part, of WHOLE_ROUND; the first starts at 0.
-    us : int
-        Microseconds since the start.
+    - ``shares`` (shape (phases, 2)): first microsecond of each phase, and the part, of WHOLE_ROUND;
+      the first starts at 0.
+    - ``us``: microseconds since the start.
     """
     index = len(shares) - 1
     while shares[index][0] > us:
@@ -67,12 +64,7 @@ def cpu_at(shares: Rows, us: int) -> int:
 def computes_until(state: TaskProcessor, start: int, end: int) -> int:
     """Return the work that a task may do by the end of a round, as it waits for a processor first.
 
-    Parameters
-    ----------
-    state : TaskProcessor
-        Of the task.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     if state.behind == 0:
         return end
@@ -84,12 +76,8 @@ def waiting_us(state: TaskProcessor, start: int, end: int, whole: int) -> int:
 
     One that stands still, as in a stall, asks for none.
 
-    Parameters
-    ----------
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
-    whole : int
-        Length of the round, microseconds.
+    - ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
+    - ``whole``: length of the round, microseconds.
     """
     if state.behind == 0 or start == end:
         return 0
@@ -99,16 +87,10 @@ def waiting_us(state: TaskProcessor, start: int, end: int, whole: int) -> int:
 def claim_processor(state: TaskProcessor, cpu: int, work: int, allowed: int) -> None:
     """Have a task claim what its work of a round takes of a processor, and what it is behind.
 
-    Parameters
-    ----------
-    state : TaskProcessor
-        Of the task; ``claim`` is set.
-    cpu : int
-        Part of its time that needs a processor, of WHOLE_ROUND.
-    work : int
-        What it has done, units, from 0 to ``allowed``.
-    allowed : int
-        What its rate allows in the whole round, units; 0: it stands still, and claims nothing.
+    - ``state``: of the task; ``claim`` is set.
+    - ``work``: what it has done, units, from 0 to ``allowed``.
+    - ``allowed``: what its rate allows in the whole round, units; 0: it stands still, and claims
+      nothing.
     """
     state.claim = 0
     if allowed == 0:
@@ -130,12 +112,8 @@ def _parts(cpu: int, work: int, allowed: int) -> int:
 def share_processors(own: Processors, tasks: Sequence[TaskProcessor]) -> None:
     """Share a round's processors out over the tasks of a task manager, max-min fair.
 
-    Parameters
-    ----------
-    own : Processors
-        Of the task manager.
-    tasks : sequence of TaskProcessor
-        All its tasks; a claim of 0 is nobody's. Afterwards each is behind by what it did not get.
+    ``tasks``: all its tasks; a claim of 0 is nobody's. Afterwards each is behind by what it did not
+    get.
     """
     claimed = 0
     for i in range(len(tasks)):
@@ -158,16 +136,9 @@ def share_processors(own: Processors, tasks: Sequence[TaskProcessor]) -> None:
 def fair_level(tasks: Sequence[TaskProcessor], most: int) -> int:
     """Return what a task may get at most, so that all together get at most so much.
 
-    Parameters
-    ----------
-    tasks : sequence of TaskProcessor
-        They claim more than ``most`` together.
-    most : int
-        What there is, parts.
-
-    Notes
-    -----
     Water filling: whoever claims less than an even part leaves the rest to the others.
+
+    ``tasks``: they claim more than ``most`` together.
     """
     level = 0
     while True:

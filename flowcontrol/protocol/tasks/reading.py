@@ -29,14 +29,10 @@ from flowcontrol.state.tasks import SourceLog, StreamTask, Worker
 def written_by(arrivals: Rows, unit: int, us: int) -> int:
     """Return how many records a rate has written by a moment.
 
-    Parameters
-    ----------
-    arrivals : rows of int, shape (phases, PHASE_WIDTH)
-        The rate, as :func:`flowcontrol.protocol.service.work_by` takes it.
-    unit : int
-        Its units a record.
-    us : int
-        Microseconds since the start of the run.
+    - ``arrivals`` (shape (phases, PHASE_WIDTH)): the rate, as
+      :func:`flowcontrol.protocol.service.work_by` takes it.
+    - ``unit``: its units a record.
+    - ``us``: microseconds since the start of the run.
     """
     return work_by(arrivals, us) // unit
 
@@ -54,14 +50,7 @@ def written_round(arrivals: Rows, unit: int, offset: int, round_us: int) -> int:
 def append_up_to(log: SourceLog, end: int, limit: int) -> None:
     """Have a log hold all records before an offset; of a replay no more than it has.
 
-    Parameters
-    ----------
-    log : SourceLog
-        Grows, and never shrinks.
-    end : int
-        The offset.
-    limit : int
-        Records that a replaying source has; -1: no end.
+    ``limit``: records that a replaying source has; -1: no end.
     """
     if limit >= 0:
         end = min(end, limit)
@@ -93,24 +82,12 @@ NO_LIMIT = MOST
 def read_log(worker: Worker, task: StreamTask, log: SourceLog, end: int, most: int) -> int:
     """Read records and emit them when they are read, until something stops.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask, a READER.
-    task : StreamTask
-        Its state.
-    log : SourceLog
-        What is written by the end of the round; the position moves past what is emitted.
-    end : int
-        Work that its rate allows by the end of the round, units.
-    most : int
-        Records that a throttle lets it begin in the round.
+    - ``log``: what is written by the end of the round; the position moves past what is emitted.
+    - ``end``: work that its rate allows by the end of the round, units.
+    - ``most``: records that a throttle lets it begin in the round.
 
-    Returns
-    -------
-    int
-        CAPACITY; STARVED if nothing waits in the log, or it is paused (:mod:`.event_time`); BLOCKED
-        if an output is unavailable or the throttle allows no more.
+    Returns CAPACITY; STARVED if nothing waits in the log, or it is paused (:mod:`.event_time`);
+    BLOCKED if an output is unavailable or the throttle allows no more.
     """
     reason = STARVED
     if task.open_inputs == 0:  # stopped with a savepoint: a record that was begun stays in the log

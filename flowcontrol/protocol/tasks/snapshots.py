@@ -20,16 +20,10 @@ WHOLE_SERVICE: Final = 1_000_000_000
 def begin_sync(state: TaskCheckpoint, task: StreamTask, phases: Rows, now: int) -> None:
     """Have a task stand still for the synchronous part of a snapshot, from where it is on.
 
-    Parameters
-    ----------
-    state : TaskCheckpoint
-        Of the task; says how long that is.
-    task : StreamTask
-        Between two records.
-    phases : rows of int
-        Its rate, as :func:`~flowcontrol.protocol.service.work_by` takes it; none of a RELAY.
-    now : int
-        Start of the round, microseconds.
+    - ``state``: of the task; says how long that is.
+    - ``phases``: its rate, as :func:`~flowcontrol.protocol.service.work_by` takes it; none of a
+      RELAY.
+    - ``now``: start of the round, microseconds.
     """
     state.synced_at = now + state.sync
     if state.sync == 0 or task.kind == RELAY:
@@ -58,14 +52,8 @@ def syncing_us(state: TaskCheckpoint, task: StreamTask, now: int, whole: int) ->
 def slowed_end(state: TaskCheckpoint, task: StreamTask, start: int, end: int) -> int:
     """Return the work that a task may do by the end of a round while its manager uploads.
 
-    Parameters
-    ----------
-    state : TaskCheckpoint
-        Of the task.
-    task : StreamTask
-        A server or a source that reads a log; others lose nothing.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
+    - ``task``: a server or a source that reads a log; others lose nothing.
+    - ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     if state.is_slowed == 0 or task.kind == SOURCE or task.kind == RELAY:
         return end

@@ -91,19 +91,7 @@ def emit(worker: Worker, task: StreamTask, end: int) -> int:
     So is what falls due while the source is paused (:mod:`.event_time`). One record that falls due
     inside another one is kept (:func:`~flowcontrol.protocol.tasks.task.let_pass`).
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask, a source.
-    task : StreamTask
-        Its state.
-    end : int
-        Work that its rate allows by the end of the round, units.
-
-    Returns
-    -------
-    int
-        CAPACITY or BLOCKED.
+    ``end``: work that its rate allows by the end of the round, units.
     """
     task.due = 0
     most = _may_emit(task, end)  # one division for all of them
@@ -179,23 +167,9 @@ def put_out_event(worker: Worker, task: StreamTask) -> None:
 def serve(worker: Worker, task: StreamTask, gates: Sequence[Gate], union: Row, end: int) -> int:
     """Take records up, and write what they yield when they are done, until something stops.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask, no source.
-    task : StreamTask
-        Its state.
-    gates : sequence of Gate
-        Its gates.
-    union : row
-        Gates with data, in the order in which they are polled.
-    end : int
-        Work that the rate of a SERVER allows by the end of the round, units.
-
-    Returns
-    -------
-    int
-        CAPACITY, STARVED or BLOCKED.
+    - ``worker``: the subtask, no source.
+    - ``union``: gates with data, in the order in which they are polled.
+    - ``end``: work that the rate of a SERVER allows by the end of the round, units.
     """
     is_server = task.kind == SERVER
     while True:
@@ -249,10 +223,7 @@ def pass_on(worker: Worker, task: StreamTask, gates: Sequence[Gate], end: int) -
     It is what :func:`serve` does once for each that is done by the end, and fits into the open
     buffer of its channel without filling it.
 
-    Returns
-    -------
-    int
-        How many; 0 if the next one is to be looked at.
+    Returns how many; 0 if the next one is to be looked at.
     """
     most = task.left
     if task.kind == SERVER:
@@ -283,22 +254,12 @@ def account(
 ) -> None:
     """Share a round out over busy, idle and back-pressured (reference section 9).
 
-    Parameters
-    ----------
-    task : StreamTask
-        Its times grow.
-    whole : int
-        Length of the round, microseconds.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
-    done : int
-        Records taken up, or emitted, in the round.
-    reason : int
-        Why it stopped.
-    available : int
-        1: its outputs are available at the end of the round.
-    syncing : int
-        Of a source or a relay: time for which a snapshot held it up, microseconds; it is busy.
+    - ``whole``: length of the round, microseconds.
+    - ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
+    - ``done``: records taken up, or emitted, in the round.
+    - ``available``: 1: its outputs are available at the end of the round.
+    - ``syncing``: of a source or a relay: time for which a snapshot held it up, microseconds; it is
+      busy.
     """
     blocked, waiting = 1 if reason == BLOCKED else 0, task.queued - task.withheld + task.is_firing
     busy = lost = 0

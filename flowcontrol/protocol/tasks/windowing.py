@@ -67,8 +67,6 @@ def emit_marks(worker: Worker, task: StreamTask, done: int, watermark: int) -> N
 def _broadcast(worker: Worker, task: StreamTask, kind: int, watermark: int) -> None:
     """Write a mark to every channel, or leave it pending where there is no buffer for it.
 
-    Notes
-    -----
     ``RecordWriter.broadcastEmit`` of one output after the other: what blocks in one channel has not
     been written to those behind it.
     """
@@ -82,19 +80,10 @@ def _broadcast(worker: Worker, task: StreamTask, kind: int, watermark: int) -> N
 def emit_latency_marker(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Have a source mark the time if that is due, and the task between two records.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask.
-    task : StreamTask
-        Its state.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
-
-    Notes
-    -----
     The first one is due at the start of the run, the others at the multiples of the interval; one
     that is missed is left out.
+
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     time, now = worker.task_time(), worker.now_us()
     if time.next_marker < 0 or time.next_marker > now or is_between(worker, task, start, end) == 0:
@@ -106,8 +95,6 @@ def emit_latency_marker(worker: Worker, task: StreamTask, start: int, end: int) 
 def pass_marker(worker: Worker, task: StreamTask, marked_us: int) -> None:
     """Take note of a marker, and write it to one random channel of each output.
 
-    Notes
-    -----
     The channels of a broadcast share their buffers, so there it goes to all of them; Flink's writer
     closes the buffer for it, and writes it into one of its own.
     """
@@ -131,14 +118,8 @@ MS = 1000
 def take_element(worker: Worker, task: StreamTask, may_write: int) -> None:
     """Put the record that has been taken up into its windows; put out the first result of it.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask.
-    task : StreamTask
-        Its state.
-    may_write : int
-        1: what the record causes can be written now; 0: it is pending until the record is done.
+    ``may_write``: 1: what the record causes can be written now; 0: it is pending until the record
+    is done.
     """
     windows, held, number = worker.windows(), worker.window_task(), id_of(task.stamp)
     gate, values = task.gate, worker.values_of_ids()
@@ -220,8 +201,6 @@ def end_burst(worker: Worker, task: StreamTask) -> int:
 def process_watermark(worker: Worker, task: StreamTask, done: int) -> None:
     """Take what the valve has given out: a watermark goes on when all that is due has fired.
 
-    Notes
-    -----
     ``AbstractStreamOperator.processWatermark``: timers first, then the output. An ACTIVE comes
     before its watermark and does not wait. With interruptible timers
     (``MailboxWatermarkProcessor``) mail comes between two timers of event time; those of the clock
@@ -240,19 +219,10 @@ def process_watermark(worker: Worker, task: StreamTask, done: int) -> None:
 def on_processing_time(worker: Worker, task: StreamTask, start: int, end: int) -> None:
     """Begin a burst if timers of processing time are due, and the task between two records.
 
-    Parameters
-    ----------
-    worker : Worker
-        The subtask.
-    task : StreamTask
-        Its state.
-    start, end : int
-        Work that its rate allows by the start and by the end of the round, units.
-
-    Notes
-    -----
     Processing time is the start of the round. Timers that are due when a task ends do not fire
     (``StreamTask.endData`` quiesces the timer service).
+
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     now = worker.now_us() // MS
     if task.is_firing == 1 or task.open_inputs == 0 or next_timer_ms(worker) > now:

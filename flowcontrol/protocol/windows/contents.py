@@ -31,14 +31,7 @@ GLOBAL = 2
 def start_of(ms: int, offset: int, size: int) -> int:
     """Return the start of the last window that begins at or before a time.
 
-    Parameters
-    ----------
-    ms : int
-        The time.
-    offset : int
-        Of the starts.
-    size : int
-        From one start to the next, above 0.
+    ``size``: from one start to the next, above 0.
     """
     return earlier(ms, (ms % size - offset % size) % size)
 
@@ -51,8 +44,6 @@ def last_ms(settings: WindowSettings, end: int) -> int:
 def cleanup_ms(settings: WindowSettings, end: int) -> int:
     """Return when a window is removed; MAX_TIME: never.
 
-    Notes
-    -----
     ``WindowOperator.cleanupTime``: only event time has a lateness.
     """
     last = last_ms(settings, end)
@@ -69,8 +60,6 @@ def is_window_late(settings: WindowSettings, store: WindowStore, end: int) -> in
 def is_element_late(settings: WindowSettings, store: WindowStore, ms: int) -> int:
     """Tell whether an element that is in no window counts as late: 1 if so.
 
-    Notes
-    -----
     ``WindowOperator.isElementLate``. An element between windows whose slide exceeds their size may
     be in none of them and not be late.
     """
@@ -218,18 +207,11 @@ BLOCK_BITS = 7
 def key_of(number: int, keys: int, firsts: Row, guide: Row) -> int:
     """Return the key of a record.
 
-    Parameters
-    ----------
-    number : int
-        Id of its stamp.
-    keys : int
-        How many keys there are, 1 to IDS.
-    firsts : Row
-        First id of each key, not decreasing; empty: all keys are alike. A key that begins where
-        the next one does has no record.
-    guide : Row
-        Key of the first id of each block of ids, and at its end the last key; empty: there is none,
-        and the whole table is searched.
+    - ``keys``: how many keys there are, 1 to IDS.
+    - ``firsts``: first id of each key, not decreasing; empty: all keys are alike. A key that begins
+      where the next one does has no record.
+    - ``guide``: key of the first id of each block of ids, and at its end the last key; empty: there
+      is none, and the whole table is searched.
     """
     if len(firsts) == 0:
         return (number * keys) >> ID_BITS
@@ -247,16 +229,9 @@ def key_of(number: int, keys: int, firsts: Row, guide: Row) -> int:
 def key_by_table(number: int, keys: int, firsts: Row, guide: Row, numbers: Row) -> int:
     """Return the key of a record, made or replayed.
 
-    Parameters
-    ----------
-    number : int
-        Id of its stamp.
-    keys : int
-        How many keys there are.
-    firsts, guide : Row
-        First id of each key, of made records as :func:`key_of` wants it, and the guide to that.
-    numbers : Row
-        Key of each id, of replayed rows; empty: records are made.
+    - ``firsts``, ``guide``: first id of each key, of made records as :func:`key_of` wants it, and
+      the guide to that.
+    - ``numbers``: key of each id, of replayed rows; empty: records are made.
     """
     return numbers[number] if len(numbers) > 0 else key_of(number, keys, firsts, guide)
 

@@ -50,14 +50,8 @@ number of a window has a bucket of its own."""
 def bucket_of(settings: WindowSettings, key: int, start: int, buckets: int) -> int:
     """Return the bucket of a window.
 
-    Parameters
-    ----------
-    settings : WindowSettings
-        Of the operator. Windows of sessions are found by their key alone.
-    key, start : int
-        Of the window.
-    buckets : int
-        A power of two, at most 2**32.
+    - ``settings``: of the operator. Windows of sessions are found by their key alone.
+    - ``buckets``: a power of two, at most 2**32.
     """
     mask = buckets - 1
     if settings.kind != PANES:
@@ -147,16 +141,11 @@ def oldest_touching(windows: Windows, key: int, start: int, end: int) -> int:
 def join(windows: Windows, key: int, start: int, end: int) -> int:
     """Merge a window with the sessions that it touches.
 
-    Returns
-    -------
-    int
-        Place of the session that it is in now, NONE if it touches none. That is the oldest one;
-        the others are removed.
-
-    Notes
-    -----
     A window inside of a session merges nothing, so that session's timers stay. Sessions do not
     touch each other, so one that touches what became of the others touches the new window.
+
+    Returns place of the session that it is in now, NONE if it touches none. That is the oldest one;
+    the others are removed.
     """
     kept = oldest_touching(windows, key, start, end)
     if kept == NONE:
@@ -212,29 +201,16 @@ FULL = 3
 def on_element(windows: Windows, key: int, ms: int, value: int, now: int) -> int:
     """Take an element.
 
-    Parameters
-    ----------
-    windows : Windows
-        The operator.
-    key : int
-        Of the element.
-    ms : int
-        Its timestamp, milliseconds; does not count where windows follow the clock.
-    value : int
-        What is aggregated. Its values of further columns are those of ``store.element_id``.
-    now : int
-        Processing time, milliseconds. Timers that are due by then wait for :func:`on_clock`.
-
-    Returns
-    -------
-    int
-        TAKEN: :func:`next_result` puts it into its windows, one after the other, and returns 1
-        whenever one fires. LATE, BETWEEN: it is in none. FULL: more entries are needed.
-
-    Notes
-    -----
     ``WindowOperator.processElement``. Of sliding windows the last one that begins comes first, so
     once a window is late, the others are too. Sessions merge before the late rule.
+
+    - ``ms``: its timestamp, milliseconds; does not count where windows follow the clock.
+    - ``value``: what is aggregated. Its values of further columns are those of
+      ``store.element_id``.
+    - ``now``: processing time, milliseconds. Timers that are due by then wait for :func:`on_clock`.
+
+    Returns TAKEN: :func:`next_result` puts it into its windows, one after the other, and returns 1
+    whenever one fires. LATE, BETWEEN: it is in none. FULL: more entries are needed.
     """
     settings, store = windows.settings, windows.store
     if store.open + settings.overlap > len(windows.entries):

@@ -75,16 +75,9 @@ class QueryWatermark:
 def observe(operator: WatermarkOperator, latest: int) -> None:
     """Take in the latest event time of a batch that has rows for this operator.
 
-    Parameters
-    ----------
-    operator : WatermarkOperator
-        Any of the query's.
-    latest : int
-        Milliseconds. Late rows count too.
-
-    Notes
-    -----
     Spark may keep a watermark below 0 here; the query's is never below 0, so 0 does as well.
+
+    ``latest``: milliseconds. Late rows count too.
     """
     operator.watermark = max(operator.watermark, latest - operator.delay)
 
@@ -92,12 +85,7 @@ def observe(operator: WatermarkOperator, latest: int) -> None:
 def end_batch(query: QueryWatermark, operators: Sequence[WatermarkOperator]) -> None:
     """Work out the watermark of the next batch, when a batch is done.
 
-    Parameters
-    ----------
-    query : QueryWatermark
-        Of the query.
-    operators : sequence of WatermarkOperator
-        All of them, also those without a row so far; at least one.
+    ``operators``: all of them, also those without a row so far; at least one.
     """
     query.used = query.current
     query.has_plan = 1
@@ -136,12 +124,7 @@ def evicts(mode: int) -> int:
 def needs_no_data_batch(query: QueryWatermark, mode: int) -> int:
     """Tell whether a batch follows though no data came: 1 if so.
 
-    Parameters
-    ----------
-    query : QueryWatermark
-        After :func:`end_batch`.
-    mode : int
-        Only a batch that evicts has anything to do without data (``shouldRunAnotherBatch``).
+    ``mode``: only a batch that evicts has anything to do without data (``shouldRunAnotherBatch``).
     """
     return 1 if query.has_plan == 1 and evicts(mode) == 1 and query.current > query.used else 0
 
@@ -169,29 +152,13 @@ def take_row(
 ) -> int:
     """Take a row up: the ``withWatermark`` of its input sees it, and it goes into its groups.
 
-    Parameters
-    ----------
-    windows : Windows
-        The groups.
-    batch : TaskBatch
-        The batch that takes it up.
-    operators : sequence of WatermarkOperator
-        One of each input.
-    number : int
-        Which input it comes from.
-    key : int
-        Of the row, from 0.
-    ms : int
-        Its event time.
-    value : int
-        What is aggregated; NO_VALUE: the row has none. Its values of further columns are those of
-        ``store.element_id``.
+    - ``operators``: one of each input.
+    - ``key``: of the row, from 0.
+    - ``value``: what is aggregated; NO_VALUE: the row has none. Its values of further columns are
+      those of ``store.element_id``.
 
-    Returns
-    -------
-    int
-        TAKEN, also if all its groups are late; FULL: nothing has changed, for they may not find
-        room.
+    Returns TAKEN, also if all its groups are late; FULL: nothing has changed, for they may not find
+    room.
     """
     settings, store = windows.settings, windows.store
     if store.open + settings.overlap > len(windows.entries):
@@ -239,8 +206,6 @@ def _put(
 def _drop(windows: Windows, batch: TaskBatch, mark: int, start: int, end: int) -> None:
     """Count a group that comes too late, once a batch.
 
-    Notes
-    -----
     Spark drops behind the partial aggregation: rows of a window and key are one group there; of
     sessions, those of one input, key and time.
     """
@@ -270,14 +235,7 @@ EVICTING = 6
 def begin_answer(store: WindowStore, batch: TaskBatch, watermark: int) -> None:
     """End a batch: have what its output mode asks for go out.
 
-    Parameters
-    ----------
-    store : WindowStore
-        Of the groups.
-    batch : TaskBatch
-        The batch.
-    watermark : int
-        Its own, ms, by which it evicts; the next batch drops late rows by it.
+    ``watermark``: its own, ms, by which it evicts; the next batch drops late rows by it.
     """
     store.watermark = watermark
     batch.rows = 0

@@ -197,8 +197,6 @@ NEVER = 5
 def fires_on_element(settings: WindowSettings, store: WindowStore, entry: WindowEntry) -> int:
     """Show a window's trigger the store's element, which is in the window now: 1 if it fires.
 
-    Notes
-    -----
     A timeout begins with the first element, or anew with each; a window that fires has none.
     """
     fires = _plain_on_element(settings, store, entry)
@@ -221,8 +219,6 @@ def fires_at_event_time(
 ) -> int:
     """Tell a window's trigger that the watermark has passed a time of its timers: 1 if it fires.
 
-    Notes
-    -----
     A trigger with a timeout fires at each timer, the clean-up's too.
     """
     fires = 0
@@ -254,8 +250,6 @@ def fires_at_clock(
 def remember_both(entry: WindowEntry, other: WindowEntry) -> None:
     """Give a window what the trigger of another one remembers, which merges into it.
 
-    Notes
-    -----
     Counts add, of two times to fire at the earlier one counts. A trigger with a timeout merges no
     windows.
     """

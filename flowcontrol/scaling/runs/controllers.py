@@ -20,18 +20,10 @@ GAUGE_S: Final = 60.0
 
 @dataclass(frozen=True)
 class Decision:
-    """What a controller wants.
+    """What a controller wants."""
 
-    Attributes
-    ----------
-    changes : dict of str to int
-        New parallelism by vertex.
-    reason : dict of str to str
-        Why, by vertex.
-    """
-
-    changes: dict[str, int]
-    reason: dict[str, str]
+    changes: dict[str, int]  # New parallelism by vertex
+    reason: dict[str, str]  # Why, by vertex
 
 
 class Controller(Protocol):

@@ -56,21 +56,11 @@ def moved(
 
 @dataclass(frozen=True)
 class Derived:
-    """The scenario of an epoch.
+    """The scenario of an epoch."""
 
-    Attributes
-    ----------
-    scenario : Scenario
-        Without a controller; its time 0 is ``origin_us``.
-    origin_us : int
-        When that is, microseconds since the start of the run: a sample.
-    offsets : dict of str to list of Fraction
-        By source with a log: what its subtasks have had before.
-    """
-
-    scenario: Scenario
-    origin_us: int
-    offsets: dict[str, list[Fraction]]
+    scenario: Scenario  # Without a controller; its time 0 is ``origin_us``
+    origin_us: int  # When that is, microseconds since the start of the run: a sample
+    offsets: dict[str, list[Fraction]]  # By source with a log: what its subtasks have had before
 
 
 def derive(
@@ -78,23 +68,7 @@ def derive(
 ) -> Derived:
     """Return the scenario of an epoch.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        Of the whole run.
-    widths : mapping of str to int
-        Parallelism of every stage.
-    offsets : mapping of str to sequence of Fraction
-        By source with a log: how far the subtasks of the epoch before come to be.
-    begins_us : int
-        When the epoch begins: at a sample.
-    running_us : int
-        When its job runs.
-
-    Raises
-    ------
-    ScenarioError
-        If the job does not fit the cluster at these parallelisms.
+    Raises ScenarioError if the job does not fit the cluster at these parallelisms.
     """
     partitions = {} if scenario.scaling is None else scenario.scaling.partitions
     logs = {stage.name: stage for stage in scenario.sources if stage.reads_log}

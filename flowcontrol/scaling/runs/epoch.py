@@ -24,59 +24,33 @@ COMPLETED = "completed"
 
 @dataclass(frozen=True)
 class Span:
-    """When an epoch is, by the clock of the whole run, microseconds.
+    """When an epoch is, by the clock of the whole run, microseconds."""
 
-    Attributes
-    ----------
-    origin_us : int
-        Time 0 of its scenario.
-    begins_us : int
-        When it begins: at a sample, up to which the tables are those of the epoch before.
-    running_us : int
-        When its job runs.
-    """
-
-    origin_us: int
+    origin_us: int  # Time 0 of its scenario
+    # When it begins: at a sample, up to which the tables are those of the epoch before.
     begins_us: int
-    running_us: int
+    running_us: int  # When its job runs
 
 
 @dataclass(frozen=True)
 class Ended:
-    """What is left of an epoch.
+    """What is left of an epoch."""
 
-    Attributes
-    ----------
-    job : Job
-        What ran.
-    tables : dict of str to pyarrow.Table
-        By the epoch's own clock.
-    rounds, arrived, transfers, control_messages : int
-        Rounds that were run, records that reached the sinks, and messages.
-    decision : Decision or None
-        Why it ended; None: with the run.
-    decided_us, stopped_us : int
-        When that was decided, and when the job had stopped; by the clock of the run.
-    read : dict of str to list of int
-        By source: records that each subtask had had from its log, or emitted.
-    restored : dict of str to list of int
-        The same where the next epoch goes on.
-    in_flight : int
-        Records that were on their way as it ended, and are lost.
-    """
-
-    job: Job
-    tables: dict[str, pa.Table]
+    job: Job  # What ran
+    tables: dict[str, pa.Table]  # By the epoch's own clock
+    # Rounds that were run, records that reached the sinks, and messages.
     rounds: int
     arrived: int
     transfers: int
     control_messages: int
-    decision: Decision | None
+    decision: Decision | None  # Why it ended; None: with the run
+    # When that was decided, and when the job had stopped; by the clock of the run.
     decided_us: int
     stopped_us: int
+    # By source: records that each subtask had had from its log, or emitted.
     read: dict[str, list[int]]
-    restored: dict[str, list[int]]
-    in_flight: int
+    restored: dict[str, list[int]]  # The same where the next epoch goes on
+    in_flight: int  # Records that were on their way as it ended, and are lost
 
 
 def run_epoch(
@@ -89,30 +63,10 @@ def run_epoch(
 ) -> tuple[Ended, Controller]:
     """Run an epoch.
 
-    Parameters
-    ----------
-    job : Job
-        Its scenario, laid out, with checkpoints or at least a savepoint.
-    controller : Controller
-        Left as it is.
-    span : Span
-        When the epoch is.
-    progress : callable
-        Called at each sample with the rounds of the epoch and the records at its sinks.
-    track : bool
-        Follow the age of every record.
+    - ``job``: its scenario, laid out, with checkpoints or at least a savepoint.
+    - ``progress``: called at each sample with the rounds of the epoch and the records at its sinks.
 
-    Returns
-    -------
-    Ended
-        What is left of it.
-    Controller
-        As it is then.
-
-    Raises
-    ------
-    RunError
-        If the run holds more in flight than its logs may.
+    Raises RunError if the run holds more in flight than its logs may.
     """
     sizes = LogSizes.first(job)
     while True:

@@ -41,12 +41,8 @@ _TIMES: Final = {
 def joined_tables(parts: Sequence[tuple[Span, Ended]], *, checkpoints: bool) -> dict[str, pa.Table]:
     """Return the tables of a run.
 
-    Parameters
-    ----------
-    parts : sequence of (Span, Ended)
-        Its epochs, in order.
-    checkpoints : bool
-        Whether it checkpoints, and has tables of that.
+    - ``parts``: its epochs, in order.
+    - ``checkpoints``: whether it checkpoints, and has tables of that.
     """
     found = {name: _samples(name, parts) for name in RESULTS}
     if checkpoints:

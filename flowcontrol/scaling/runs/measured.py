@@ -19,36 +19,21 @@ _SHARES = slice(2, 4)
 
 
 class Grown(NamedTuple):
-    """What the subtasks of a stage did in a time, each an array over the subtasks.
+    """What the subtasks of a stage did in a time, each an array over the subtasks."""
 
-    Attributes
-    ----------
-    seconds : float
-        Its length.
-    records_in, records_out : ndarray
-        Records that were taken up, and put out.
-    busy_s, blocked_s : ndarray
-        Time in which they worked, and in which they were back-pressured.
-    """
-
-    seconds: float
-    records_in: Figures
+    seconds: float  # Its length
+    records_in: Figures  # records_in, records_out: records that were taken up, and put out
     records_out: Figures
+    # Time in which they worked, and in which they were back-pressured.
     busy_s: Figures
     blocked_s: Figures
 
 
 @dataclass
 class Measured:
-    """Samples of one attempt of the job.
+    """Samples of one attempt of the job."""
 
-    Attributes
-    ----------
-    moments : list of float, s
-        Of the samples.
-    """
-
-    moments: list[float] = field(default_factory=list)
+    moments: list[float] = field(default_factory=list)  # Of the samples (s)
     _samples: list[dict[str, Figures]] = field(default_factory=list)
 
     def add(self, t_s: float, since_s: float, columns: Mapping[str, Any]) -> None:

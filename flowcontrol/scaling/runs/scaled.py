@@ -27,17 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Epochs:
-    """A run, epoch by epoch.
+    """A run, epoch by epoch."""
 
-    Attributes
-    ----------
-    parts : list of (Span, Ended)
-        Its epochs, in order.
-    offsets : list of dict of str to list of Fraction
-        By epoch and source with a log: what its subtasks had had before it.
-    """
-
-    parts: list[tuple[Span, Ended]] = field(default_factory=list)
+    parts: list[tuple[Span, Ended]] = field(default_factory=list)  # Its epochs, in order
+    # By epoch and source with a log: what its subtasks had had before it.
     offsets: list[dict[str, list[Fraction]]] = field(default_factory=list)
 
     @property
@@ -61,25 +54,10 @@ def run_scaled(
 ) -> Run:
     """Run a job whose scenario names a controller.
 
-    Parameters
-    ----------
-    job : Job
-        The scenario, laid out.
-    progress : callable, optional
-        Called at each sample with the rounds done and the records that reached the sinks.
-    track : bool, default True
-        Follow the age of every record.
+    ``progress``: called at each sample with the rounds done and the records that reached the sinks.
 
-    Returns
-    -------
-    Run
-        With the table ``scalings``.
-
-    Raises
-    ------
-    RunError
-        If the job does not fit the cluster at a parallelism that the controller chose, or the run
-        holds more in flight than its logs may.
+    With the table ``scalings``. Raises RunError if the job does not fit the cluster at a
+    parallelism that the controller chose, or the run holds more in flight than its logs may.
     """
     began = time.perf_counter()
     epochs = run_epochs(job, progress or (lambda rounds, records: None), track=track)

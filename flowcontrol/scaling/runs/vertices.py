@@ -10,31 +10,16 @@ from flowcontrol.scenario.stage_models import Stage
 
 @dataclass(frozen=True)
 class Vertex:
-    """A stage with those that are chained to it.
+    """A stage with those that are chained to it."""
 
-    Attributes
-    ----------
-    name : str
-        Of the head.
-    stages : tuple of str
-        The head first.
-    inputs : dict of str to str
-        Vertices that send to it, and by which partitioner.
-    is_source : bool
-        Whether nobody does.
-    scales : bool
-        Whether another number of subtasks means something: of a source that reads a log, or whose
-        ``total_rate`` they share.
-    max_parallelism : int
-        Most subtasks: as many as Flink gives it key groups.
-    """
-
-    name: str
-    stages: tuple[str, ...]
-    inputs: dict[str, str]
-    is_source: bool
+    name: str  # Of the head
+    stages: tuple[str, ...]  # The head first
+    inputs: dict[str, str]  # Vertices that send to it, and by which partitioner
+    is_source: bool  # Whether nobody does
+    # Whether another number of subtasks means something: of a source that reads a log, or whose
+    # ``total_rate`` they share.
     scales: bool
-    max_parallelism: int
+    max_parallelism: int  # Most subtasks: as many as Flink gives it key groups
 
 
 def vertices_of(scenario: Scenario) -> dict[str, Vertex]:

@@ -33,8 +33,6 @@ def outcome(age_ms: float, late_ms: float) -> int:
 def used_rate(sent: int, window_ms: float) -> float:
     """Return the rate that was measured lately, a second.
 
-    Notes
-    -----
     ``RequestRateMeter``: what was sent within the window, over the whole window even while the
     window is older than the flow, so a rate cannot grow in its first seconds.
     """
@@ -55,24 +53,15 @@ def next_rate(
 ) -> tuple[float, int]:
     """Return the rate after a request, and 1 if it fell.
 
-    Parameters
-    ----------
-    rate : float
-        The rate, in whatever a second.
-    outcome : int
-        :data:`GOOD`, :data:`BAD` or :data:`TIMEOUT`.
-    used : float
-        Rate that was measured lately: who does not use what it has gets no more.
-    since_fall_ms : int
-        Time since the rate last fell.
-    least, most : float
-        Bounds; 500 kB/s and 3500 kB/s.
-    add, factor : float
-        100 kB/s for a good answer, half for a bad one; a timeout goes to the least.
-    cooldown_ms : int
-        20 s in which it does not fall again.
-    use_share : float
-        0.8 of the rate must be used for it to grow.
+    - ``rate``: the rate, in whatever a second.
+    - ``outcome``: :data:`GOOD`, :data:`BAD` or :data:`TIMEOUT`.
+    - ``used``: rate that was measured lately: who does not use what it has gets no more.
+    - ``since_fall_ms``: time since the rate last fell.
+    - ``least``, ``most``: bounds; 500 kB/s and 3500 kB/s.
+    - ``add``, ``factor``: 100 kB/s for a good answer, half for a bad one; a timeout goes to the
+      least.
+    - ``cooldown_ms``: 20 s in which it does not fall again.
+    - ``use_share``: 0.8 of the rate must be used for it to grow.
     """
     if outcome == GOOD:
         grown = min(rate + add, most) if used >= use_share * rate else rate
@@ -87,11 +76,6 @@ class AimdRate(c.Controller):
     """Raise the sources' rate while records arrive in time and it is used; else cut it.
 
     Messages are the changes of the rate that each source is told.
-
-    Parameters
-    ----------
-    settings : ControllerSettings
-        Parameters of the throttle, and what the job is.
     """
 
     _kept = ("rate", "fell_us", "history")

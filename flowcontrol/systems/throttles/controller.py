@@ -15,96 +15,49 @@ NEVER = 1 << 62
 
 
 class SourceObservation(NamedTuple):
-    """One source subtask at the end of a round.
+    """One source subtask at the end of a round."""
 
-    Attributes
-    ----------
-    stage, subtask : str, int
-        Which.
-    emitted : int
-        Records that it has emitted into the job so far.
-    log : int
-        Records that wait in the log before it, offered and not yet emitted; 0 if it has none.
-    offered : int
-        Records that fell due so far.
-    rate : float
-        What it is offered now, records/s; of a source that reads a log, what it can read.
-    """
-
-    stage: str
+    stage: str  # stage, subtask: which
     subtask: int
-    emitted: int
+    emitted: int  # Records that it has emitted into the job so far
+    # Records that wait in the log before it, offered and not yet emitted; 0 if it has none.
     log: int
-    offered: int
-    rate: float
+    offered: int  # Records that fell due so far
+    rate: float  # What it is offered now, records/s; of a source that reads a log, what it can read
 
 
 class TaskObservation(NamedTuple):
-    """One subtask of a stage that is not a source, at the end of a round.
+    """One subtask of a stage that is not a source, at the end of a round."""
 
-    Attributes
-    ----------
-    stage, subtask : str, int
-        Which.
-    queued, queued_bytes : int
-        Records that have arrived and were not taken up, and their bytes.
-    taken : int
-        Records taken up so far.
-    service_ms : float
-        Time that a record takes it now, ms; 0 if no rate is stated.
-    """
-
-    stage: str
+    stage: str  # stage, subtask: which
     subtask: int
+    # Records that have arrived and were not taken up, and their bytes.
     queued: int
     queued_bytes: int
-    taken: int
-    service_ms: float
+    taken: int  # Records taken up so far
+    service_ms: float  # Time that a record takes it now, ms; 0 if no rate is stated
 
 
 class JobObservation(NamedTuple):
-    """A whole job at the end of a round.
+    """A whole job at the end of a round."""
 
-    Attributes
-    ----------
-    now_us : int
-        The end of that round, microseconds.
-    sources : tuple of SourceObservation
-        Always the same subtasks, in the same order.
-    tasks : tuple of TaskObservation
-        Likewise.
-    is_empty : bool
-        Nothing that was emitted is unfinished: no record is under way, queued or in service.
-    arrived : int
-        Records that sinks have taken up so far.
-    oldest_us : int
-        End of the round in which the oldest record was emitted that no sink has taken up, so a
-        record of this very round has ``now_us``; -1 if there is none.
-    """
-
-    now_us: int
-    sources: tuple[SourceObservation, ...]
-    tasks: tuple[TaskObservation, ...]
+    now_us: int  # The end of that round, microseconds
+    sources: tuple[SourceObservation, ...]  # Always the same subtasks, in the same order
+    tasks: tuple[TaskObservation, ...]  # Likewise
+    # Nothing that was emitted is unfinished: no record is under way, queued or in service.
     is_empty: bool
-    arrived: int
+    arrived: int  # Records that sinks have taken up so far
+    # End of the round in which the oldest record was emitted that no sink has taken up, so a record
+    # of this very round has ``now_us``; -1 if there is none.
     oldest_us: int
 
 
 class Command(NamedTuple):
-    """What a source subtask does from the next round on, until it is told otherwise.
+    """What a source subtask does from the next round on, until it is told otherwise."""
 
-    Attributes
-    ----------
-    is_stopped : int
-        1: it emits nothing.
-    gap_ns : int
-        Least time between two emissions, ns; 0: none.
-    admitted : int
-        With a log, records that it may ever have emitted: cumulative, never falls. -1: no limit.
-    """
-
-    is_stopped: int
-    gap_ns: int
+    is_stopped: int  # 1: it emits nothing
+    gap_ns: int  # Least time between two emissions, ns; 0: none
+    # With a log, records that it may ever have emitted: cumulative, never falls. -1: no limit.
     admitted: int
 
 
@@ -116,20 +69,11 @@ STOP = Command(1, 0, -1)
 
 
 class ControllerSettings(NamedTuple):
-    """What a controller is made from.
+    """What a controller is made from."""
 
-    Attributes
-    ----------
-    values : mapping of str to float
-        Every parameter of the throttle.
-    round_us : int
-        Length of a round, microseconds.
-    spouts_above : mapping of str to sequence of str
-        By stage that is not a source, the source stages from which it can be reached.
-    """
-
-    values: Mapping[str, float]
-    round_us: int
+    values: Mapping[str, float]  # Every parameter of the throttle
+    round_us: int  # Length of a round, microseconds
+    # By stage that is not a source, the source stages from which it can be reached.
     spouts_above: Mapping[str, Sequence[str]]
 
 
@@ -140,18 +84,12 @@ class Controller(Kept, ABC):
     first round that ends at or after :meth:`next_look_us`. While :attr:`wants_empty` is true it
     also calls at the end of every round in which the job is empty.
 
-    Attributes
-    ----------
-    look_us : int
-        When it looks next, microseconds.
-    found_nothing : bool
-        When it last looked a trigger fell due, and made no batch of what waits.
-    messages : int
-        Control messages sent so far, counted once per receiver: claims, events, rates. What a
-        message is, each controller says.
-    spoken : list of [str, str, int, int]
-        Those that it sent when it last observed: what it is (a key of ``Part.messages``), the stage
-        and the subtask that hears it, or that says it to the controller; 1: it is heard.
+    - ``look_us``: when it looks next, microseconds.
+    - ``found_nothing``: when it last looked a trigger fell due, and made no batch of what waits.
+    - ``messages``: control messages sent so far, counted once per receiver: claims, events, rates.
+      What a message is, each controller says.
+    - ``spoken``: those that it sent when it last observed: what it is (a key of ``Part.messages``),
+      the stage and the subtask that hears it, or that says it to the controller; 1: it is heard.
     """
 
     _kept: ClassVar[tuple[str, ...]] = ("messages", "spoken", "look_us")
@@ -182,10 +120,7 @@ class Controller(Kept, ABC):
     def observe(self, job: JobObservation) -> list[Command]:
         """Return a command for each source, in the order of ``job.sources``.
 
-        Parameters
-        ----------
-        seen : JobObservation
-            The job at the end of a round, later than the one before.
+        ``seen``: the job at the end of a round, later than the one before.
         """
 
     def look(self, job: JobObservation) -> list[Command]:
@@ -226,12 +161,7 @@ def rate_gap_ns(rate: float) -> int:
 def sleep_gap_ns(sleep_ms: int, rate: float) -> int:
     """Return the time between two emissions of a source that sleeps after each; 0: no sleep.
 
-    Parameters
-    ----------
-    sleep_ms : int
-        What it sleeps.
-    rate : float
-        What it emits without, records/s: its own time for a record is added. 0: none to add.
+    ``rate``: what it emits without, records/s: its own time for a record is added. 0: none to add.
     """
     if sleep_ms <= 0:
         return 0

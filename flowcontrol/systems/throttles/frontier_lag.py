@@ -19,15 +19,11 @@ from flowcontrol.systems.throttles import controller as c
 def frontier(first: int, ends: Sequence[int], oldest: int) -> int:
     """Return the number of the first batch that is not done.
 
-    Parameters
-    ----------
-    first : int
-        The first batch that was not done when it was last looked.
-    ends : sequence of int
-        When that batch and those after it ended, ascending; the last of them is the newest batch.
-        A record that was emitted at the very end of a batch belongs to it.
-    oldest : int
-        When the oldest record was emitted that is not done, in the same unit; negative: none.
+    - ``first``: the first batch that was not done when it was last looked.
+    - ``ends``: when that batch and those after it ended, ascending; the last of them is the newest
+      batch. A record that was emitted at the very end of a batch belongs to it.
+    - ``oldest``: when the oldest record was emitted that is not done, in the same unit; negative:
+      none.
     """
     return first + (len(ends) if oldest < 0 else bisect_left(ends, oldest))
 
@@ -41,11 +37,6 @@ class FrontierLag(c.Controller):
     """Stop the sources while ``lag`` of their batches are not done everywhere.
 
     Messages are the steps of the frontier that the sources hear of, one a batch and source.
-
-    Parameters
-    ----------
-    settings : ControllerSettings
-        Parameters of the throttle, and what the job is.
     """
 
     _kept = ("is_open", "first_open", "ends")

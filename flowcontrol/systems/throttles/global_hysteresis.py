@@ -33,14 +33,8 @@ def mark_below(limit: int) -> int:
 def is_pressed(was: int, queued: int, overflow: int, high: int, low: int) -> int:
     """Return whether a queue claims pressure: 1 at or above its high mark, 0 at or below its low.
 
-    Parameters
-    ----------
-    was : int
-        What it was; it stays so between the marks.
-    queued, overflow : int
-        Tuples in the queue, and in the list that takes what does not fit.
-    high, low : int
-        Marks, tuples.
+    - ``was``: what it was; it stays so between the marks.
+    - ``queued``, ``overflow``: tuples in the queue, and in the list that takes what does not fit.
     """
     waiting = queued + overflow
     if was == 0:
@@ -56,17 +50,10 @@ def streak(count: int, is_above: int) -> int:
 def is_claimed(was: int, waiting: int, high: int, low: int, met: int, consecutive: int) -> int:
     """Return whether a queue claims pressure: as :func:`is_pressed`, but it begins less readily.
 
-    Parameters
-    ----------
-    was : int
-        What it was.
-    waiting : int
-        Tuples or bytes that wait.
-    high, low : int
-        Marks, in the same unit.
-    met, consecutive : int
-        How many times in a row the high mark was met, this time included (:func:`streak`), and how
-        many are needed: 1 in Storm, 4 in Heron.
+    - ``waiting``: tuples or bytes that wait.
+    - ``high``, ``low``: marks, in the same unit.
+    - ``met``, ``consecutive``: how many times in a row the high mark was met, this time included
+      (:func:`streak`), and how many are needed: 1 in Storm, 4 in Heron.
     """
     if was == 0 and met < consecutive:
         return 0
@@ -76,15 +63,9 @@ def is_claimed(was: int, waiting: int, high: int, low: int, met: int, consecutiv
 def is_throttled(newest_ms: int, now_ms: int, timeout_ms: int) -> int:
     """Tell whether the sources stop, by the newest claim that any worker has written: 1 if so.
 
-    Parameters
-    ----------
-    newest_ms : int
-        Time of that claim; negative if there is none.
-    now_ms : int
-        Time.
-    timeout_ms : int
-        ``backpressure.znode.timeout.secs``, 30 s: a claim is written again every 15 s, so
-        that of a worker that has died ends. 0: a claim has no age, as in Heron.
+    - ``newest_ms``: time of that claim; negative if there is none.
+    - ``timeout_ms``: ``backpressure.znode.timeout.secs``, 30 s: a claim is written again every 15
+      s, so that of a worker that has died ends. 0: a claim has no age, as in Heron.
     """
     is_fresh = timeout_ms == 0 or now_ms - newest_ms < timeout_ms
     return 1 if newest_ms >= 0 and is_fresh else 0
@@ -93,14 +74,10 @@ def is_throttled(newest_ms: int, now_ms: int, timeout_ms: int) -> int:
 def may_emit(is_transfer_full: int, throttled: int, pending: int, most_pending: int) -> int:
     """Tell whether a spout is asked for its next tuple: 1 if so.
 
-    Parameters
-    ----------
-    is_transfer_full : int
-        1 if the queue to the other workers is full.
-    throttled : int
-        As :func:`is_throttled` says, when the spout last heard.
-    pending, most_pending : int
-        Trees that are not acknowledged, and ``topology.max.spout.pending``; 0: no limit.
+    - ``is_transfer_full``: 1 if the queue to the other workers is full.
+    - ``throttled``: as :func:`is_throttled` says, when the spout last heard.
+    - ``pending``, ``most_pending``: trees that are not acknowledged, and
+      ``topology.max.spout.pending``; 0: no limit.
     """
     is_within = most_pending == 0 or pending < most_pending
     return 1 if is_transfer_full == 0 and throttled == 0 and is_within else 0
@@ -112,11 +89,8 @@ class GlobalHysteresis(c.Controller):
     Messages are claims that are written, written again or taken back, and every source's hearing
     of a change.
 
-    Parameters
-    ----------
-    settings : ControllerSettings
-        Parameters of the throttle, and what the job is. Marks are in slots, or in
-        bytes if ``high_bytes`` is positive.
+    ``settings``: parameters of the throttle, and what the job is. Marks are in slots, or in bytes
+    if ``high_bytes`` is positive.
     """
 
     _kept = ("claims", "met", "written_ms", "said", "heard", "pending")

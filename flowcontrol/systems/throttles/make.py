@@ -10,17 +10,10 @@ from flowcontrol.systems.throttles.controller import Controller, ControllerSetti
 def check_values(throttle: str, values: Mapping[str, float]) -> list[tuple[str, str]]:
     """Return what is wrong with the parameters of a throttle: parameter and message, each.
 
-    Parameters
-    ----------
-    throttle : str
-        A key of ``THROTTLE_PARTS``.
-    values : mapping of str to float
-        Parameters that are stated; the others have their defaults.
+    - ``throttle``: a key of ``THROTTLE_PARTS``.
+    - ``values``: parameters that are stated; the others have their defaults.
 
-    Raises
-    ------
-    ValueError
-        If there is no such throttle.
+    Raises ValueError if there is no such throttle.
     """
     if throttle not in THROTTLE_PARTS:
         names = ", ".join(THROTTLE_PARTS)
@@ -51,26 +44,14 @@ def make_controller(
 ) -> Controller | None:
     """Return the controller of a throttle, at rest.
 
-    Parameters
-    ----------
-    throttle : str
-        A key of ``THROTTLE_PARTS``.
-    values : mapping of str to float
-        Parameters that are stated; the others have their defaults.
-    round_us : int
-        Length of a round, microseconds.
-    spouts_above : mapping of str to sequence of str
-        By stage that is not a source, the source stages from which it can be reached.
+    - ``throttle``: a key of ``THROTTLE_PARTS``.
+    - ``values``: parameters that are stated; the others have their defaults.
+    - ``round_us``: length of a round, microseconds.
+    - ``spouts_above``: by stage that is not a source, the source stages from which it can be
+      reached.
 
-    Returns
-    -------
-    Controller or None
-        None for ``none``: sources emit as they can.
-
-    Raises
-    ------
-    ValueError
-        If there is no such throttle, if a parameter is wrong, or if the round is not positive.
+    Returns None for ``none``: sources emit as they can. Raises ValueError if there is no such
+    throttle, if a parameter is wrong, or if the round is not positive.
     """
     wrong = [f"{throttle}.{key}: {message}" for key, message in check_values(throttle, values)]
     if wrong:

@@ -44,28 +44,17 @@ def pid_rate(
 ) -> tuple[float, float, float, int]:
     """Take notice of a completed batch.
 
-    Parameters
-    ----------
-    rate, error, last_ms : float
-        What the call before returned; :data:`FIRST` at the beginning. Records/s, records/s, ms.
-    end_ms : float
-        When the batch was done, ms.
-    records : int
-        Records in it.
-    processing_ms, scheduling_ms : float
-        How long it took, and how long it had waited for the batches before it, ms.
-    interval_ms : float
-        Batch interval, ms.
-    proportional, integral, derivative : float
-        Gains; Spark's are 1, 0.2 and 0.
-    floor : float
-        Least rate, records/s; Spark's is 100.
+    - ``rate``, ``error``, ``last_ms``: what the call before returned; :data:`FIRST` at the
+      beginning. Records/s, records/s, ms.
+    - ``end_ms``: when the batch was done, ms.
+    - ``processing_ms``, ``scheduling_ms``: how long it took, and how long it had waited for the
+      batches before it, ms.
+    - ``interval_ms``: batch interval, ms.
+    - ``proportional``, ``integral``, ``derivative``: gains; Spark's are 1, 0.2 and 0.
+    - ``floor``: least rate, records/s; Spark's is 100.
 
-    Returns
-    -------
-    tuple of (float, float, float, int)
-        Rate, error and time to hand in next time; 1 if the rate is a result, else 0: the first
-        batch only starts the estimate, and a batch that is empty or took no time changes nothing.
+    Returns rate, error and time to hand in next time; 1 if the rate is a result, else 0: the first
+    batch only starts the estimate, and a batch that is empty or took no time changes nothing.
     """
     if end_ms <= last_ms or records <= 0 or processing_ms <= 0:
         return rate, error, last_ms, 0
@@ -83,12 +72,8 @@ def pid_rate(
 def published_rate(rate: float, most: float) -> int:
     """Return the rate that receivers are told, records/s: whole, and no more than their limit.
 
-    Parameters
-    ----------
-    rate : float
-        A result of :func:`pid_rate`.
-    most : float
-        ``spark.streaming.receiver.maxRate``; 0 or less: no limit.
+    - ``rate``: a result of :func:`pid_rate`.
+    - ``most``: ``spark.streaming.receiver.maxRate``; 0 or less: no limit.
     """
     whole = int(min(rate, HIGHEST))
     return min(whole, int(most)) if most > 0 else whole
@@ -99,22 +84,13 @@ def partition_limit(
 ) -> int:
     """Return how many records of one Kafka partition the next batch may have; -1 for no limit.
 
-    Parameters
-    ----------
-    published : int
-        Rate of all partitions, records/s; 0 or less: none yet.
-    lag, total_lag : int
-        Records that wait in the partition, and in all.
-    most_per_s : float
-        ``maxRatePerPartition``; 0: no limit.
-    least : int
-        ``minRatePerPartition``: floor of what comes out, records per batch.
-
-    Notes
-    -----
     ``DirectKafkaInputDStream.maxMessagesPerPartition`` of Spark 4: shares by lag, each cut by the
     partition's limit, times the seconds of a batch. Older versions rounded the share to whole
     records a second first. Without lag nothing is shared out.
+
+    - ``published``: rate of all partitions, records/s; 0 or less: none yet.
+    - ``most_per_s``: ``maxRatePerPartition``; 0: no limit.
+    - ``least``: ``minRatePerPartition``: floor of what comes out, records per batch.
     """
     if published <= 0:
         rate = most_per_s
@@ -134,11 +110,6 @@ class PidRate(Batches):
     """Form a batch each interval, no larger than the newest rate allows; run them one by one.
 
     Messages are the rates that the estimator publishes.
-
-    Parameters
-    ----------
-    settings : ControllerSettings
-        Parameters of the throttle, and what the job is.
     """
 
     _kept = (

@@ -38,13 +38,9 @@ from flowcontrol.systems.throttles.controller import (
 def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:
     """Tell whether a trigger makes no batch: 1 if too few rows wait and too little time has passed.
 
-    Parameters
-    ----------
-    backlog, least : int
-        Rows that wait, and ``minOffsetsPerTrigger``; 0: none.
-    since_ms, delay_ms : int
-        Time since the last batch, and ``maxTriggerDelay``, 15 min. Before the first batch the time
-        since 1970, so that one is made.
+    - ``backlog``, ``least``: rows that wait, and ``minOffsetsPerTrigger``; 0: none.
+    - ``since_ms``, ``delay_ms``: time since the last batch, and ``maxTriggerDelay``, 15 min. Before
+      the first batch the time since 1970, so that one is made.
     """
     return 1 if backlog < least and since_ms < delay_ms else 0
 
@@ -52,8 +48,6 @@ def is_skipped(backlog: int, least: int, since_ms: int, delay_ms: int) -> int:
 def partition_share(size: int, total: int, most: int) -> int:
     """Return the rows of one Kafka partition, in proportion to what waits there.
 
-    Notes
-    -----
     ``KafkaMicroBatchStream.rateLimit``: limit * (size / total) in doubles, in this order. A share
     below one is rounded up, any other down, and never past the partition's end, so the sum may be a
     little more or less than ``most``; 290 of 1,000 at a limit of 100 are 28, for 290 / 1,000 * 100
@@ -69,16 +63,9 @@ def partition_share(size: int, total: int, most: int) -> int:
 def next_trigger(started: int, ended: int, interval: int) -> int:
     """Return when the next batch begins: at the next tick, or at once if a tick was missed.
 
-    Parameters
-    ----------
-    started, ended : int
-        When the batch before began and ended.
-    interval : int
-        Of the trigger, in the same unit of time; 0: no trigger.
-
-    Notes
-    -----
     ``ProcessingTimeExecutor``: ticks are whole multiples of the interval.
+
+    ``interval``: of the trigger, in the same unit of time; 0: no trigger.
     """
     if interval <= 0:
         return ended
@@ -90,11 +77,6 @@ class StaticAdmission(Batches):
     """Admit what waits, up to a limit, each time a trigger falls due and no batch runs.
 
     There are no messages: nothing tells the sources how the job fares.
-
-    Parameters
-    ----------
-    settings : ControllerSettings
-        Parameters of the throttle, and what the job is.
     """
 
     _kept = ("stamp_us",)

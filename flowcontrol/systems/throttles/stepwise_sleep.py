@@ -29,12 +29,7 @@ SURPRISE_MS = 5
 def vote(fill: float, high: float, low: float) -> int:
     """Return what a sample of a bolt's queue says: :data:`START`, :data:`STOP`, :data:`NOTHING`.
 
-    Parameters
-    ----------
-    fill : float
-        Share of the receive queue that is taken.
-    high, low : float
-        Marks; JStorm's are 0.8 and 0.05.
+    ``high``, ``low``: marks; JStorm's are 0.8 and 0.05.
     """
     if fill > high:
         return START
@@ -44,17 +39,10 @@ def vote(fill: float, high: float, low: float) -> int:
 def tally(starts: int, stops: int, samples: int, ratio: float, is_pressed: int) -> int:
     """Return what a bolt reports after its last sample.
 
-    Parameters
-    ----------
-    starts, stops : int
-        Votes of either kind.
-    samples : int
-        All samples; JStorm takes 4.
-    ratio : float
-        Share of samples that is needed; 1 as shipped, 0.75 without a file.
-    is_pressed : int
-        1 since the bolt has reported a start, until the coordinator tells it that all spouts above
-        it go at full speed again: until then it reports a stop each time.
+    - ``samples``: all samples; JStorm takes 4.
+    - ``ratio``: share of samples that is needed; 1 as shipped, 0.75 without a file.
+    - ``is_pressed``: 1 since the bolt has reported a start, until the coordinator tells it that all
+      spouts above it go at full speed again: until then it reports a stop each time.
     """
     if starts > stops and starts / samples >= ratio:
         return START
@@ -68,15 +56,9 @@ def is_start_due(
 ) -> int:
     """Tell whether the coordinator takes notice of a start for a spout: 1 if so.
 
-    Parameters
-    ----------
-    elapsed, period : int
-        Since it last took notice of one for this spout, and interval x samples, in one unit of
-        time. Before the first it is due.
-    was_start : int
-        1 if that was a start.
-    execute_ms, largest_ms : int
-        The bolt's last execution time, and the largest that the spout's bolts have last reported.
+    - ``elapsed``, ``period``: since it last took notice of one for this spout, and interval x
+      samples, in one unit of time. Before the first it is due.
+    - ``was_start``: 1 if that was a start.
     """
     is_surprise = execute_ms >= 0 and execute_ms > largest_ms + SURPRISE_MS
     return 1 if elapsed >= period or was_start == 0 or is_surprise else 0
@@ -85,13 +67,8 @@ def is_start_due(
 def is_widespread(pressed: int, tasks: int, share: float) -> int:
     """Tell whether a start that is due is handed on to the spouts: 1 if so.
 
-    Parameters
-    ----------
-    pressed, tasks : int
-        Tasks of the bolt that are under pressure, and all.
-    share : float
-        ``topology.backpressure.coordinator.trigger.ratio``, 0.1: very few tasks shall not slow the
-        whole job.
+    ``share``: ``topology.backpressure.coordinator.trigger.ratio``, 0.1: very few tasks shall not
+    slow the whole job.
     """
     return 1 if pressed / tasks >= share else 0
 
@@ -137,11 +114,6 @@ class StepwiseSleep(c.Controller):
 
     Messages are the bolts' reports, what the coordinator forwards to each task of a spout, their
     report when they sleep no more, and its word to each task of the bolt then.
-
-    Parameters
-    ----------
-    settings : ControllerSettings
-        Parameters of the throttle, and what the job is.
     """
 
     _kept = ("looks", "votes", "pressed", "sleeps", "known", "active")

@@ -41,14 +41,8 @@ def hold(state: ThrottledSource, waiting: int, done: int) -> None:
 def permitted(next_ns: int, gap_ns: int, start_ns: int, end_ns: int) -> int:
     """Return how many emissions a gap lets go in a round.
 
-    Parameters
-    ----------
-    next_ns : int
-        When the next one may go; a time before the round saves nothing up.
-    gap_ns : int
-        Time between two of them, positive.
-    start_ns, end_ns : int
-        The round.
+    - ``next_ns``: when the next one may go; a time before the round saves nothing up.
+    - ``gap_ns``: time between two of them, positive.
     """
     first = max(next_ns, start_ns)
     return 0 if first >= end_ns else (end_ns - 1 - first) // gap_ns + 1
@@ -57,12 +51,7 @@ def permitted(next_ns: int, gap_ns: int, start_ns: int, end_ns: int) -> int:
 def may_emit(state: ThrottledSource, waiting: int, emitted: int, start_ns: int, end_ns: int) -> int:
     """Return how many records the source may emit in a round.
 
-    Parameters
-    ----------
-    waiting : int
-        What is there to emit: what :func:`offer` has returned, or what is in its log.
-    emitted : int
-        Records that it has ever emitted.
+    ``waiting``: what is there to emit: what :func:`offer` has returned, or what is in its log.
     """
     if state.is_stopped == 1:
         return 0

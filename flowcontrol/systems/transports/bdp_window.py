@@ -29,30 +29,13 @@ def next_window(
 ) -> tuple[int, float, float, int]:
     """Take notice of a round trip: the bytes that came in it, and how long it took.
 
-    Parameters
-    ----------
-    window : int
-        The window, bytes.
-    trip_s, highest : float
-        Mean round trip, s, and the highest bandwidth so far, whole bytes/s; 0 at the beginning.
-    samples : int
-        Round trips so far.
-    sample : int
-        Bytes received during this one.
-    measured_s : float
-        How long it took, s.
-    most : int
-        The window does not grow any more from here, bytes.
-
-    Returns
-    -------
-    tuple of (int, float, float, int)
-        The four that are handed in next time.
-
-    Notes
-    -----
     The bandwidth is sample / (1.5 x mean round trip): a ping leaves, on average, half a trip late.
     It is compared in whole bytes/s, which is how a channel's row keeps the highest one.
+
+    - ``window``: the window, bytes.
+    - ``trip_s``, ``highest``: mean round trip, s, and the highest bandwidth so far, whole bytes/s;
+      0 at the beginning.
+    - ``most``: the window does not grow any more from here, bytes.
     """
     samples += 1
     if samples < SETTLING:
@@ -76,8 +59,6 @@ def _measure(
 ) -> None:
     """Measure round trips.
 
-    Notes
-    -----
     A ping goes out with the first data after the one before has come back (``bdp_estimator.go``).
     """
     if state.began < 0:

@@ -11,17 +11,8 @@ from flowcontrol.systems.transports import transport as t
 def topped_up(left: int, most: int, mark: int) -> int:
     """Return the credit that a receiver adds: up to ``most`` once no more than ``mark`` is left.
 
-    Parameters
-    ----------
-    left : int
-        Credit that the sender has by the receiver's count.
-    most, mark : int
-        170 a link in RabbitMQ 4, topped up at half (``rabbit_amqp_session.erl``).
-
-    Returns
-    -------
-    int
-        Credit that is added.
+    - ``left``: credit that the sender has by the receiver's count.
+    - ``most``, ``mark``: 170 a link in RabbitMQ 4, topped up at half (``rabbit_amqp_session.erl``).
     """
     return most - left if left <= mark else 0
 

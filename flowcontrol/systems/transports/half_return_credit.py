@@ -16,21 +16,8 @@ def half(size: int) -> int:
 def returned(available: int, taken: int, lot: int, is_paused: int) -> tuple[int, int]:
     """Count what was taken from a queue, and give permits back when there are enough.
 
-    Parameters
-    ----------
-    available : int
-        Permits that have come free and were not given back.
-    taken : int
-        Messages taken now.
-    lot : int
-        Permits from which all are given back at once.
-    is_paused : int
-        1 if the consumer withholds them.
-
-    Returns
-    -------
-    tuple of (int, int)
-        Permits that are kept, and those that the sender gets.
+    - ``available``: permits that have come free and were not given back.
+    - ``is_paused``: 1 if the consumer withholds them.
     """
     available += taken
     if is_paused == 1 or available < lot:

@@ -13,16 +13,9 @@ from flowcontrol.systems.transports import transport as t
 def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: float) -> int:
     """Return whether JStorm's receiver holds its senders up.
 
-    Parameters
-    ----------
-    was : int
-        Whether it does.
-    queued, slots : int
-        Tuples in the queue, and its size.
-    cached : int
-        Tuples that came when the queue was full, put aside at the receiver.
-    high, low : float
-        Shares; 0.8 and 0.2.
+    - ``was``: whether it does.
+    - ``cached``: tuples that came when the queue was full, put aside at the receiver.
+    - ``high``, ``low``: shares; 0.8 and 0.2.
     """
     if was == 0:
         return 1 if queued > high * slots else 0
@@ -32,15 +25,9 @@ def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: floa
 def is_flagged(was: int, overflow: int, is_check: int) -> int:
     """Return whether Storm 2's receiver has a task under pressure.
 
-    Parameters
-    ----------
-    was : int
-        Whether it has.
-    overflow : int
-        Tuples in the task's overflow: any there sets the flag at once.
-    is_check : int
-        1 every ``topology.backpressure.check.millis``: only then it is cleared, and however full
-        the queue itself is.
+    - ``was``: whether it has.
+    - ``is_check``: 1 every ``topology.backpressure.check.millis``: only then it is cleared, and
+      however full the queue itself is.
     """
     if overflow > 0:
         return 1

@@ -28,22 +28,15 @@ def next_window(
 ) -> int:
     """Return the window after a period.
 
-    Parameters
-    ----------
-    window : int
-        The window, units.
-    acked, acked_before : int
-        Units ever handed to the tasklet behind, now and when the window was last set.
-    elapsed, period : int
-        Time since then, and the time between two flow-control packets, in the same unit.
-    multiplier : int
-        ``receiveWindowMultiplier``, 3.
-    is_empty : int
-        1 if the inbox is empty: a receiver that starves is not slow, so its window does not shrink.
-
-    Notes
-    -----
     It goes half of the way, rounded towards zero: from below it stops one unit short.
+
+    - ``window``: the window, units.
+    - ``acked``, ``acked_before``: units ever handed to the tasklet behind, now and when the window
+      was last set.
+    - ``elapsed``, ``period``: time since then, and the time between two flow-control packets, in
+      the same unit.
+    - ``is_empty``: 1 if the inbox is empty: a receiver that starves is not slow, so its window does
+      not shrink.
     """
     per_period = min(-(-period * (acked - acked_before) // elapsed), MOST // multiplier)
     difference = multiplier * per_period - window
@@ -78,8 +71,6 @@ def _next_grant(
 ) -> int:
     """Return the grant after a period: what was taken, and the window.
 
-    Notes
-    -----
     A sender goes on until it is past the limit, so the record that passes it still goes. As in Jet,
     the limit falls when the window shrinks faster than records are taken; what was sent by then is
     under way. The first packet only records what was taken.

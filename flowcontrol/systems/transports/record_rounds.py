@@ -90,10 +90,7 @@ def send_records(
 ) -> int:
     """Take a channel's next message: the records up to an event, an event, or all records written.
 
-    Returns
-    -------
-    int
-        1, or 0 if there is none, a switch has stopped it, or it is a barrier without a permit.
+    1, or 0 if there is none, a switch has stopped it, or it is a barrier without a permit.
     """
     row, queue = partition.channels[channel], partition.queues[channel]
     if queue.ends.count > 0 and is_event(message_at(queue, 0)) == 1:
@@ -126,22 +123,10 @@ def receive_records(
 ) -> None:
     """Put an arriving message into a channel's queue, and the gate into the task's.
 
-    Parameters
-    ----------
-    task : Task
-        Of the subtask.
-    gate : Gate
-        The gate, ``number`` of its task.
-    union : row
-        Gates with data, in the order in which they are polled.
-    number : int
-        Which gate.
-    channel : int
-        Channel of the gate.
-    message : Message
-        What arrives; it is copied.
-    is_withheld : int
-        1: the task does not read the channel.
+    - ``gate``: the gate, ``number`` of its task.
+    - ``union``: gates with data, in the order in which they are polled.
+    - ``message``: what arrives; it is copied.
+    - ``is_withheld``: 1: the task does not read the channel.
     """
     queue = gate.queues[channel]
     buffer = TAKEN_NONE

@@ -50,16 +50,7 @@ def parameters(
 ) -> RecordTransport:
     """Return the parameters of a transport as its rules take them.
 
-    Parameters
-    ----------
-    name : str
-        A transport that counts records.
-    values : dict of str to float
-        Its parameters, all of them.
-    round_us : int
-        Emulated time of a round, microseconds; times are rounded up to whole rounds.
-    latency : int
-        Rounds that a message travels between two task managers.
+    ``round_us``: emulated time of a round, microseconds; times are rounded up to whole rounds.
     """
     made = transport_named(name).parameters(Given(values, round_us))
     made.kind, made.trip, made.round_ns = kind_of(name), 2 * latency, 1000 * round_us
@@ -67,17 +58,7 @@ def parameters(
 
 
 def first_grant(transport: RecordTransport, state: ChannelGrant, record_bytes: int) -> int:
-    """Fill a fresh channel's memory; return what its sender may send before it hears anything.
-
-    Parameters
-    ----------
-    transport : RecordTransport
-        Its parameters.
-    state : ChannelGrant
-        Changed in place.
-    record_bytes : int
-        Size of a record.
-    """
+    """Fill a fresh channel's memory; return what its sender may send before it hears anything."""
     return rules_of_kind(transport.kind).first_grant(transport, state, record_bytes)
 
 
@@ -86,14 +67,7 @@ def next_grant(
 ) -> int:
     """Return the grant of a channel after a round; called once a round at most.
 
-    Parameters
-    ----------
-    state : ChannelGrant
-        Changed in place.
-    channel : InputChannel
-        With the grant so far, and what arrived and was taken up.
-    end : RoundEnd
-        The round that ends.
+    ``end``: the round that ends.
     """
     return rules_of_kind(transport.kind).next_grant(transport, state, channel, end)
 
@@ -106,14 +80,8 @@ def next_look(transport: RecordTransport, state: ChannelGrant, end: RoundEnd) ->
 def is_held(transport: RecordTransport, was: int, queued: int, now: int) -> int:
     """Tell whether a receiver has its senders stopped: 1 if so.
 
-    Parameters
-    ----------
-    was : int
-        Whether it had.
-    queued : int
-        Records in the receiver's queue, overflow included.
-    now : int
-        The round that ends.
+    - ``was``: whether it had.
+    - ``now``: the round that ends.
     """
     return rules_of_kind(transport.kind).is_held(transport, was, queued, now)
 
@@ -147,14 +115,7 @@ CHOSEN = (next_grant, next_look, is_held, room, may_send, barrier_permits)
 def begin_sender(transport: RecordTransport, channel: Subpartition, record_bytes: int) -> None:
     """Have a fresh channel go on behind the records that its sender has written.
 
-    Parameters
-    ----------
-    transport : RecordTransport
-        Its parameters.
-    channel : Subpartition
-        Changed in place; its cursor ``written`` is that of the checkpoint.
-    record_bytes : int
-        Size of a record.
+    ``channel``: changed in place; its cursor ``written`` is that of the checkpoint.
     """
     channel.sent = channel.written
     channel.announced = _granted(transport, ChannelGrant(), record_bytes, channel.written)
@@ -169,14 +130,7 @@ def begin_receiver(
 ) -> None:
     """Have a fresh channel go on behind so many records; see :func:`begin_sender`.
 
-    Parameters
-    ----------
-    state : ChannelGrant
-        What its receiver remembers, changed in place.
-    channel : InputChannel
-        Changed in place; its cursor ``processed`` is that of the checkpoint.
-    written : int
-        Records that its sender had written.
+    ``channel``: changed in place; its cursor ``processed`` is that of the checkpoint.
     """
     channel.announced = _granted(transport, state, record_bytes, written)
     channel.arrived = written
