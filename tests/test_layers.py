@@ -335,9 +335,9 @@ SOURCES = [
 ]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_no_file_is_too_long(path):
-    assert len((ROOT / path).read_text().splitlines()) <= FILE_LINES
+def test_no_file_is_too_long():
+    lengths = {str(path): len((ROOT / path).read_text().splitlines()) for path in SOURCES}
+    assert {path: lines for path, lines in lengths.items() if lines > FILE_LINES} == {}
 
 
 def functions(tree: ast.AST) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:

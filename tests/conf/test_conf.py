@@ -6,42 +6,25 @@ import os
 import re
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
 
+from conf_list import CONF, NAMES, ROWS, those
 from flowcontrol.analysis import summarise
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.plan import window_warnings
-from flowcontrol.scenario import check_clock, load_scenario
+from flowcontrol.scenario import check_clock, load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.choose import choose_round_us
 from flowcontrol.virtual.clock import run_job
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 MOST_COLUMNS = 100
-NAMES = sorted(path.stem for path in CONF.glob("*.yaml"))
-VIRTUAL = [
-    "cpu-bound",
-    "head-of-line",
-    "partition-types",
-    "recovery",
-    "shared-producer",
-    "two-jobs",
-]
-VIRTUAL += ["two-phase-commit", "word-count", "daily-curve", "ds2-word-count", "payments", "first"]
-"""Those made for the rounds of the virtual clock."""
-LIVE = [name for name in NAMES if name not in VIRTUAL]
-EVENT_TIME = ["watermark-lag", "idle-source", "late-data", "window-burst", "skewed-sources"]
-EVENT_TIME += ["flights-windows"]
-NO_REFERENCE = {"flights", "kafka-questions", *(name for name in NAMES if "checkpoint-" in name)}
-NO_REFERENCE |= set(EVENT_TIME)
-REFERENCE = [name for name in LIVE if name not in NO_REFERENCE]
-"""The rows of flights are real: see its own test. The questions take 50,000 rounds of 2 ms. Those
-on checkpoints and event time have tests of their own, on the virtual clock."""
+REFERENCE = [name for name in those("blocks") if name != "flights" and "checkpoint-" not in name]
+"""The rows of flights are real: see its own test. Those on checkpoints and event time have tests of
+their own, on the virtual clock."""
 
 
 class Shown(NamedTuple):
@@ -90,25 +73,25 @@ def shown() -> Callable[[str], Shown]:
 # ---------------------------------------------------------------------- every one
 
 
-def test_the_scenarios_of_the_issue_are_there() -> None:
-    assert {"experiment", "three-stages", "fan-in", "skew", "flights"} <= set(NAMES)
-    assert {"oscillation", "burst", "gc-pause"} <= set(NAMES)
+def test_each_has_a_row_in_the_list() -> None:
+    assert sorted(ROWS) == NAMES
 
 
-@pytest.mark.parametrize("name", LIVE)
-def test_it_loads_runs_live_and_fits_its_windows(name: str) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_it_loads_and_its_clocks_run_it(name: str) -> None:
     scenario = load_scenario(CONF / f"{name}.yaml")
     assert scenario.name == name
-    assert check_clock(scenario, "live") == []
-    assert window_warnings(build_physical_graph(scenario)) == []
-
-
-@pytest.mark.parametrize("name", VIRTUAL)
-def test_it_loads_and_runs_on_the_virtual_clock(name: str) -> None:
-    scenario = load_scenario(CONF / f"{name}.yaml")
-    assert scenario.name == name
+    assert parse_scenario(scenario.canonical()) == scenario
     assert check_clock(scenario, "virtual") == []
-    assert window_warnings(build_physical_graph(scenario, round_us=choose_round_us(scenario))) == []
+    assert (check_clock(scenario, "live") != []) == (name in those("virtual"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_fits_its_windows(name: str) -> None:
+    scenario = load_scenario(CONF / f"{name}.yaml")
+    suits_live = name not in {*those("virtual"), *those("chosen"), *those("fails")}
+    round_us = None if suits_live else choose_round_us(scenario)
+    assert window_warnings(build_physical_graph(scenario, round_us=round_us)) == []
 
 
 @pytest.mark.skipif("FLOWCONTROL_LONG" not in os.environ, reason="72 million records")

@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
+from conf_list import CONF
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
-
-CONF = Path(__file__).resolve().parents[2] / "conf"
 
 pytestmark = pytest.mark.spark
 
@@ -75,21 +74,6 @@ def assert_agree(job: Job, result: RunResult, runs: ModuleType) -> None:
     tables = {name: one for name, one in result.tables.items() if name != "metrics"}
     runs.assert_same_tables(tables, run_job(job).tables)
     assert all(len(table) > 0 for name, table in tables.items() if name != "restarts")
-
-
-def test_every_scenario_is_run() -> None:
-    # The parallelism of two changes, the third has too many channels.
-    only_virtual = {"daily-curve", "ds2-word-count", "payments"}
-    # Jobs with connections, processors and chains run on the stand-in: test_stand_in.
-    on_stand_in = {"cpu-bound", "head-of-line", "shared-producer", "word-count"}
-    # So do those whose tasks see each other within a round: test_whole.
-    on_stand_in |= {"partition-types", "two-jobs"}
-    # Jobs with event time run on both clocks in test_windows and test_event_time.
-    timed = {"watermark-lag", "idle-source", "late-data", "window-burst"}
-    timed |= {"skewed-sources", "flights-windows"}
-    too_many_rounds = {"first", "kafka-questions", "recovery", "two-phase-commit"}
-    names = {path.stem for path in CONF.glob("*.yaml")}
-    assert names == set(SHORTENED) | only_virtual | on_stand_in | timed | too_many_rounds
 
 
 @pytest.mark.holds(

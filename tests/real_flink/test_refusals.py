@@ -9,20 +9,18 @@ import pytest
 import refusals
 from runs import HERE
 
+from conf_list import CONF, those
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario.given import as_scenario
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
 JOBS = HERE / "jobs"
 
 EXPRESSED = {
-    *("burst", "checkpoint-aligned", "checkpoint-fails", "checkpoint-timeout"),
-    *("checkpoint-unaligned", "fan-in", "first", "gc-pause", "kafka-questions"),
-    *("kafka-source", "oscillation", "skew", "three-stages", "word-count"),
+    *those("flink"),
     *("01-chain", "02-threads", "03-task-managers", "05-with-credits", "06-backlog-and-credit"),
     *("07-exclusive-and-floating", "10-barrier-alignment"),
 }
-"""Scenarios of conf/ that a real Flink runs."""
+"""Scenarios of conf/ and conf/tour/ that a real Flink runs."""
 
 
 @pytest.mark.parametrize("file", sorted(CONF.rglob("*.yaml")), ids=lambda file: file.stem)

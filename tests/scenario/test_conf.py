@@ -1,4 +1,4 @@
-"""The scenarios of conf/: each loads, runs on both clocks, and keeps what its comment says."""
+"""The scenarios of conf/: each keeps what its comment says."""
 
 from __future__ import annotations
 
@@ -9,50 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.scenario import Edge, Scenario, check_clock, load_scenario, parse_scenario
+from conf_list import CONF, NAMES, ROWS
+from flowcontrol.scenario import Edge, Scenario, load_scenario
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
-ONLY_VIRTUAL = ["daily-curve", "ds2-word-count", "payments"]
-CHOSEN_ROUND = ["cpu-bound", "first", "head-of-line", "shared-producer", "two-jobs", "word-count"]
-"""Their windows are not made for a round of the live clock, which runs them."""
-FINE = ["kafka-questions", "partition-types"]
-"""In rounds of 2 and 5 ms: thousands of micro-batches, so nobody would run them live."""
-OTHERS = [*ONLY_VIRTUAL, *CHOSEN_ROUND, *FINE]
-FILES = sorted(path for path in CONF.glob("*.yaml") if path.stem not in OTHERS)
+ALIKE = [name for name in NAMES if not {*ROWS[name].split()} & {"virtual", "chosen", "fine"}]
+"""Those that the live clock runs in the round that they say."""
 SLICES_OF_A_FLUSH = 1
 
 
-def test_all_are_there() -> None:
-    names = {path.stem for path in FILES}
-    assert {"experiment", "three-stages", "fan-in", "skew", "flights"} <= names
-
-
-@pytest.mark.parametrize("name", ONLY_VIRTUAL)
-def test_it_runs_on_the_virtual_clock_only(name: str) -> None:
-    scenario = load_scenario(CONF / f"{name}.yaml")
-    assert check_clock(scenario, "virtual") == []
-    assert check_clock(scenario, "live") != []
-    assert parse_scenario(scenario.canonical()) == scenario
-
-
-@pytest.mark.parametrize("name", [*CHOSEN_ROUND, *FINE])
-def test_both_clocks_run_it(name: str) -> None:
-    scenario = load_scenario(CONF / f"{name}.yaml")
-    assert check_clock(scenario, "virtual") == check_clock(scenario, "live") == []
-    assert parse_scenario(scenario.canonical()) == scenario
-
-
-@pytest.fixture(params=FILES, ids=lambda path: path.stem)
+@pytest.fixture(params=ALIKE)
 def path(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.param
-    return found
-
-
-def test_it_runs_on_its_clocks(path: Path) -> None:
-    scenario = load_scenario(path)
-    assert check_clock(scenario, "virtual") == check_clock(scenario, "live") == []
-    assert parse_scenario(scenario.canonical()) == scenario
-    assert scenario.name == path.stem
+    return CONF / f"{request.param}.yaml"
 
 
 def test_its_first_lines_explain_it(path: Path) -> None:

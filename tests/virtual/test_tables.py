@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
+from conf_list import CONF, those
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import EVENT_TIME, FAULT_TOLERANCE, MACHINES, RESULTS
@@ -18,12 +18,6 @@ from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.clock import run_job
 
-CONF = Path(__file__).resolve().parents[2] / "conf"
-NAMES = [
-    *("experiment", "fan-in", "skew", "three-stages", "flights"),
-    *("oscillation", "burst", "gc-pause", "kafka-source", "two-sites"),
-    *("checkpoint-aligned", "checkpoint-unaligned", "checkpoint-timeout", "checkpoint-fails"),
-]
 ALL = {**RESULTS, **FAULT_TOLERANCE, **EVENT_TIME, **MACHINES}
 INTERVAL = "options.execution.checkpointing.interval"
 
@@ -66,15 +60,8 @@ def loaded(name: str, *overrides: str) -> Job:
     )
 
 
-def test_every_scenario_is_looked_at() -> None:
-    # tests/replicas and tests/live have these, but for what the live clock refuses.
-    elsewhere = {"cpu-bound", "head-of-line", "partition-types", "shared-producer", "two-jobs"}
-    elsewhere |= {"recovery", "two-phase-commit", "skewed-sources", "word-count"}
-    elsewhere |= {"watermark-lag", "idle-source", "late-data", "window-burst", "flights-windows"}
-    elsewhere |= {"daily-curve", "ds2-word-count"}  # their parallelism changes
-    too_many_rounds = {"kafka-questions", "payments", "first"}
-    names = {path.stem for path in CONF.glob("*.yaml")}
-    assert names == set(NAMES) | elsewhere | too_many_rounds
+def test_every_scenario_that_blocks_is_looked_at() -> None:
+    assert sorted(SLOWER) == those("blocks")
 
 
 SAMPLED = [
@@ -94,7 +81,7 @@ def sampled() -> list[Any]:
         pytest.param(
             name, *times, marks=[pytest.mark.long] * (times != SAMPLED[0] and name not in ODDLY)
         )
-        for name in NAMES
+        for name in SLOWER
         for times in SAMPLED
     ]
 
