@@ -80,8 +80,7 @@ def collect(tests: Path = ROOT / "tests") -> list[Held]:
 
 def mechanisms() -> dict[str, list[str]]:
     """Return every mechanism with the systems that use it, in the order of the table."""
-    from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
-    from flowcontrol.scenario.presets import PRESETS
+    from flowcontrol.scenario.system import PRESETS, THROTTLE_PARTS, TRANSPORT_PARTS
 
     parts = [*TRANSPORT_PARTS, *(name for name in THROTTLE_PARTS if name != "none")]
     found = {

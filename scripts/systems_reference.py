@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from scripts.reference import FOLDER, ROOT, serve, table
 
 if TYPE_CHECKING:
-    from flowcontrol.scenario.parts_table import Part
-    from flowcontrol.scenario.presets import Preset
+    from flowcontrol.scenario.system import Part, Preset
 
 PAGE = FOLDER / "systems.md"
 
@@ -52,8 +51,7 @@ an `arrival_rate` loses nothing. If a heap would overflow (`heap_bytes` of the t
 
 def page() -> str:
     """Return the page."""
-    from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
-    from flowcontrol.scenario.presets import ALIASES, PRESETS
+    from flowcontrol.scenario.system import ALIASES, PRESETS, THROTTLE_PARTS, TRANSPORT_PARTS
 
     names = {name: [alias for alias, of in ALIASES.items() if of == name] for name in PRESETS}
     rows = [
@@ -112,7 +110,7 @@ def system(name: str, preset: Preset) -> str:
 
 def parameters(preset: Preset) -> Iterator[tuple[str, str, str]]:
     """Yield each parameter of a system with its value and what the system itself calls it."""
-    from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+    from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 
     for part, values in (
         (TRANSPORT_PARTS[preset.transport], preset.transport_values),

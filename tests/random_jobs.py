@@ -27,7 +27,7 @@ from flowcontrol.protocol.checkpoints.alignment import (
     UNALIGNED,
 )
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.systems.transports.rules import names
 from modules import load
 

@@ -227,7 +227,7 @@ PURE = {
     "state": ("state",),
     "protocol": ("protocol", "state", "errors"),
     "spec": ("spec", "protocol", "state", "errors"),
-    "systems": ("systems", "protocol", "state", "scenario.parts_table"),
+    "systems": ("systems", "protocol", "state", "scenario.system"),
 }
 
 

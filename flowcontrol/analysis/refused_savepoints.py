@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flowcontrol.scenario import Savepoint
-    from flowcontrol.scenario.fault_models import Failure
+    from flowcontrol.scenario.fault_tolerance import Failure
 
 MOST_SENTENCES: Final = 5
 """Savepoints with a sentence of their own."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
 from flowcontrol.analysis.pressure import Pressure, pressure_of
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.monitoring_models import SamplingKeys
+from flowcontrol.scenario.monitoring import SamplingKeys
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ import numpy as np
 
 from flowcontrol.analysis.panel import Array, Panel, mean_over_time
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 
 _MS_PER_S: Final = 1000.0
 

@@ -19,8 +19,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List the systems; return the exit status."""
     from flowcontrol.report.systems import describe_system, list_systems
-    from flowcontrol.scenario.presets import ALIASES, PRESETS
     from flowcontrol.scenario.problems import known
+    from flowcontrol.scenario.system import ALIASES, PRESETS
 
     names = [ALIASES.get(name, name) for name in options.names]
     for name in names:

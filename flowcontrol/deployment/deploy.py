@@ -12,9 +12,8 @@ from flowcontrol.graphs.chaining import refusals
 from flowcontrol.graphs.execution import ExecutionGraph, Subtask, execution_graph
 from flowcontrol.scenario.given import Base
 from flowcontrol.scenario.models import Cluster, Scenario, ScenarioHead
-from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.operators import place
-from flowcontrol.scenario.options import read_options
+from flowcontrol.scenario.options import NetworkOptions, read_options
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.translate import read_part
 

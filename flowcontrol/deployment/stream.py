@@ -8,10 +8,9 @@ from flowcontrol.deployment.options import default_parallelism, read_graph_optio
 from flowcontrol.errors import Problem
 from flowcontrol.graphs.stream import StreamGraph, build_stream_graph
 from flowcontrol.scenario.models import Edge, Scenario
-from flowcontrol.scenario.operator_models import OperatorKeys
 from flowcontrol.scenario.operators import edge_of, node_of
 from flowcontrol.scenario.problems import known
-from flowcontrol.scenario.stage_models import Stage
+from flowcontrol.scenario.stage_models import OperatorKeys, Stage
 from flowcontrol.scenario.translate import read_part
 
 _GRAPH_KEYS = tuple(OperatorKeys.model_fields)

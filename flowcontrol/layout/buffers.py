@@ -13,7 +13,7 @@ from flowcontrol.layout.graph import JobVertex
 from flowcontrol.protocol.network import partition_kinds as k
 from flowcontrol.protocol.network.pools import LocalBufferPool, NetworkBufferPool
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.network_options import NetworkOptions
+from flowcontrol.scenario.options import NetworkOptions
 from flowcontrol.state.rows import UNLIMITED
 
 # --- Buffers of every gate and partition, from one global pool a task manager.

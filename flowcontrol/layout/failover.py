@@ -12,8 +12,7 @@ from flowcontrol.protocol.restarts.recovery import (
     refused_death_seen_us,
     silent_death_seen_us,
 )
-from flowcontrol.scenario.fault_models import Failure
-from flowcontrol.scenario.fault_tolerance import Heartbeat
+from flowcontrol.scenario.fault_tolerance import Failure, Heartbeat
 
 # --- What a failure takes with it, when it is noticed, and which tasks restart, in a job
 

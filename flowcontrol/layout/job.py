@@ -12,8 +12,8 @@ from flowcontrol.protocol.restarts.strategies import RestartStrategy
 from flowcontrol.scenario import Savepoint, Scenario
 from flowcontrol.scenario import fault_tolerance as t
 from flowcontrol.scenario.clocks import channels_of
-from flowcontrol.scenario.fault_models import Failure
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.scenario.fault_tolerance import Failure
+from flowcontrol.scenario.system import TRANSPORT_PARTS
 from flowcontrol.state.queues import EVENT_SLOTS, MOST_BARRIERS
 from flowcontrol.systems.transports import rules
 from flowcontrol.systems.transports.transport import RecordTransport

@@ -9,9 +9,8 @@ from flowcontrol.layout.shares import stream_of
 from flowcontrol.protocol.commits.transactions import Guarantee
 from flowcontrol.protocol.windows.spark_batches import APPEND, COMPLETE, UPDATE, WatermarkOperator
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime
-from flowcontrol.scenario.event_time_checks import BATCH_THROTTLE
-from flowcontrol.scenario.event_time_models import in_ms
+from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime, in_ms
+from flowcontrol.scenario.time_checks import BATCH_THROTTLE
 from flowcontrol.state.tasks import TaskBatch, TaskTime
 from flowcontrol.state.windows import WindowStore
 

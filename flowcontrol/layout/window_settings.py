@@ -21,7 +21,7 @@ from flowcontrol.protocol.network.partitioners import (
 from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
 from flowcontrol.scenario import Edge
-from flowcontrol.scenario.key_names import key_names, own_names
+from flowcontrol.scenario.key_distribution import key_names, own_names
 from flowcontrol.scenario.windows import WindowPlan
 from flowcontrol.state.tasks import WindowTask
 from flowcontrol.state.windows import WindowSettings

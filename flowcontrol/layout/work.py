@@ -13,8 +13,8 @@ from flowcontrol.protocol import service as s
 from flowcontrol.protocol.tasks import reading as rules
 from flowcontrol.protocol.tasks.processors import UNLIMITED, WHOLE_ROUND, Processors
 from flowcontrol.scenario import Schedule, Stage
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.scenario.schedule import MICROSECONDS, Phase
+from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.state.tasks import SourceLog
 
 # --- What a subtask's rate allows, in the integers of flowcontrol.protocol.service

@@ -23,7 +23,7 @@ from flowcontrol.memory.spill_memory import disks_of, fill_disks, fill_kinds
 from flowcontrol.memory.task_memory import fill_processors, fill_sinks, fill_times, fill_windows
 from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.state import rows as w
 from flowcontrol.state.declared import assign, cell, width
 from flowcontrol.state.network import GlobalPool

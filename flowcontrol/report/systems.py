@@ -4,9 +4,13 @@ import textwrap
 from typing import Final
 
 from flowcontrol.report.numbers import number
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS, Parameter
-from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.scenario.system import preset_system
+from flowcontrol.scenario.system import (
+    PRESETS,
+    THROTTLE_PARTS,
+    TRANSPORT_PARTS,
+    Parameter,
+    preset_system,
+)
 
 _WIDTH: Final = 100
 """Characters of a line; longer parameters are wrapped and indented."""

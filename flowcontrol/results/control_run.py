@@ -28,7 +28,7 @@ from flowcontrol.protocol.control.plane import ControlPlane
 from flowcontrol.protocol.control.resource_manager import CHECK_DELAY
 from flowcontrol.records import CONTROL_MESSAGES
 from flowcontrol.results.run import Run
-from flowcontrol.scenario.fault_models import Failure
+from flowcontrol.scenario.fault_tolerance import Failure
 from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.operators import place
 from flowcontrol.trace.message_table import Window

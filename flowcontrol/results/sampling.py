@@ -19,7 +19,7 @@ from flowcontrol.memory.fields import ABSENT
 from flowcontrol.memory.memory import Memory
 from flowcontrol.protocol.monitoring import BackPressureSampler, pressure_level
 from flowcontrol.records import SAMPLES
-from flowcontrol.scenario.monitoring_models import SamplingKeys
+from flowcontrol.scenario.monitoring import SamplingKeys
 
 # --- Back pressure by sampling during a run, on either clock: what Flink up to 1.12 showed of it.
 

@@ -16,7 +16,7 @@ from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import KernelResult
 from flowcontrol.protocol.windows.keeping import FURTHER
 from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
-from flowcontrol.scenario.key_names import key_names as names_on_edges
+from flowcontrol.scenario.key_distribution import key_names as names_on_edges
 from flowcontrol.state.declared import columns
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from flowcontrol.trace.round_state import Result

@@ -12,7 +12,7 @@ from flowcontrol.scaling.alignment import align_parallelism
 from flowcontrol.scaling.evaluation import Evaluated, capacity, evaluate
 from flowcontrol.scaling.history import Delayed, Past, Restarts, Scaling, Waiting
 from flowcontrol.scaling.samples import SECOND, Sample, Window, round_metric
-from flowcontrol.scenario.autoscaler import AutoscalerSettings, read_autoscaler
+from flowcontrol.scenario.scaling_models import AutoscalerSettings, read_autoscaler
 
 _LARGEST: Final = 2**31 - 1
 """Largest Java int."""

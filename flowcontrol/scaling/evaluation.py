@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from math import floor, inf, isinf, isnan, nan
 
 from flowcontrol.scaling.samples import SECOND, Window, round_metric
-from flowcontrol.scenario.autoscaler import AutoscalerSettings
+from flowcontrol.scenario.scaling_models import AutoscalerSettings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from math import ceil, isnan
 from typing import NamedTuple
 
 from flowcontrol.scaling.samples import SECOND
-from flowcontrol.scenario.autoscaler import AutoscalerSettings
+from flowcontrol.scenario.scaling_models import AutoscalerSettings
 
 
 class Scaling(NamedTuple):

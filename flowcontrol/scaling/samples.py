@@ -9,7 +9,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from math import inf, isfinite, isinf, isnan, nan
 from typing import Any, Final
 
-from flowcontrol.scenario.autoscaler import AutoscalerSettings
+from flowcontrol.scenario.scaling_models import AutoscalerSettings
 
 SECOND: Final = 1_000_000
 """Microseconds."""

@@ -7,10 +7,11 @@ YAML; :mod:`~flowcontrol.scenario.models` says, field by field, what may be writ
 """
 
 from flowcontrol.scenario.clocks import check_clock
-from flowcontrol.scenario.fault_models import Savepoint
-from flowcontrol.scenario.job_models import JobSpan
+from flowcontrol.scenario.fault_tolerance import Savepoint
+from flowcontrol.scenario.given import load_scenario
+from flowcontrol.scenario.jobs import JobSpan
 from flowcontrol.scenario.models import Edge, Scenario
-from flowcontrol.scenario.resolve import load_scenario, parse_scenario
+from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.scenario.schedule import Phase, Schedule
 from flowcontrol.scenario.stage_models import Stage
 

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Final, Literal
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.event_time_checks import batch_problems
 from flowcontrol.scenario.inputs import read_columns
 from flowcontrol.scenario.later import Refusal, later_refusals
 from flowcontrol.scenario.models import Edge, Scenario
 from flowcontrol.scenario.operators import named
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.partitions import SPILLING, partition_problems
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.stage_models import Input
-from flowcontrol.scenario.window_checks import ONE_SUBTASK
+from flowcontrol.scenario.system import THROTTLE_PARTS
+from flowcontrol.scenario.time_checks import ONE_SUBTASK, batch_problems
 
 MAX_LIVE_CHANNELS: Final = 64
 """Channels of one edge on the live clock: a row of the ledger each, every round."""

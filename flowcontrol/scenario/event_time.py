@@ -1,12 +1,164 @@
-"""Event time of a job as the clocks work with it: whole milliseconds, numbers of groups.
+"""Event time of a job: what a file says of it, and what the clocks work with.
 
 Intervals of emulated time are microseconds, as everywhere; event time counts in milliseconds, as
 Flink's timestamps do.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from flowcontrol.scenario.event_time_models import Distribution, EventTime, Watermark, in_ms
+from pydantic import AfterValidator, Discriminator, Field, PlainSerializer, Tag
+
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.schedule import TAG_MARK
+
+MILLISECONDS: Final = 1000
+"""Milliseconds of a second."""
+
+TimeModel = Literal["flink", "spark"]
+"""Whose event time holds in a job."""
+
+Distribution = Literal["uniform", "exponential"]
+"""How far the records of a source lie behind one another."""
+
+
+def in_ms(seconds: Fraction) -> int:
+    """Return whole milliseconds of a time of the file, which are exact."""
+    return int(seconds * MILLISECONDS)
+
+
+def _kind(value: object) -> str:
+    """Tell one number for all subtasks and a list with one for each apart."""
+    return f"{TAG_MARK}{'subtasks' if isinstance(value, list | tuple) else 'number'}"
+
+
+def _written(values: tuple[Fraction, ...]) -> list[int | float]:
+    return [f.write_number(value) for value in values]
+
+
+if TYPE_CHECKING:  # what is kept; a file may also have one number for all subtasks
+    PerSubtaskSeconds = tuple[Fraction, ...]
+    PerSubtaskOffset = tuple[Fraction, ...]
+else:
+
+    def _per_subtask(number: object) -> object:
+        """Return the type of a number for all subtasks, or of a list with one for each."""
+        one = Annotated[number, AfterValidator(lambda value: (value,)), Tag(f"{TAG_MARK}number")]
+        each = Annotated[tuple[number, ...], Tag(f"{TAG_MARK}subtasks")]
+        return Annotated[one | each, Discriminator(_kind), PlainSerializer(_written)]
+
+    PerSubtaskSeconds = _per_subtask(f.EventSeconds)
+    PerSubtaskOffset = _per_subtask(f.EventOffset)
+
+_SPREAD: Final = ("out_of_orderness_s", "offset_s")
+"""Keys that are a number, or one for each subtask."""
+
+
+class EventTime(f.Mapping):
+    """When the records of a source happened: made from the seed, or a column of replayed rows."""
+
+    quiet = frozenset({"out_of_orderness_s", "distribution", "offset_s", "column"})
+
+    out_of_orderness_s: PerSubtaskSeconds = Field(
+        default=(Fraction(0),),
+        description="how far made records lie behind the moment of their emission, s: at most "
+        "(uniform) or in the mean (exponential); a number, or a list with one for each subtask; "
+        "default 0",
+    )
+    distribution: Distribution = Field(
+        default="uniform",
+        description="of how far each record lies behind, drawn from the seed: uniform, evenly from "
+        "0 to out_of_orderness_s, or exponential, without a bound; default uniform",
+    )
+    offset_s: PerSubtaskOffset = Field(
+        default=(Fraction(0),),
+        description="added to the event time of made records, s, negative for a source that is "
+        "behind; a number, or a list with one for each subtask; default 0",
+    )
+    column: f.Text | None = f.or_none(
+        "column of the input with the event time of each row, a timestamp (without a zone: UTC) or "
+        "a date, whole milliseconds since 1970; default: made times, 0 being the start of the run"
+    )
+
+    def is_written(self, key: str) -> bool:
+        """Tell whether a key is written down: not where all subtasks have 0."""
+        if key in _SPREAD:
+            return any(getattr(self, key))
+        return super().is_written(key)
+
+    def spread(self, subtasks: int) -> "EventTime":
+        """Return it with a number for each subtask where one stands for all."""
+        each = {key: getattr(self, key) * subtasks for key in _SPREAD if self._is_one(key)}
+        return self.model_copy(update=each)
+
+    def _is_one(self, key: str) -> bool:
+        return len(getattr(self, key)) == 1
+
+    def contradictions(self, subtasks: int) -> Iterator[tuple[str, str]]:
+        """Yield contradictions between keys, and with the number of subtasks."""
+        for key in _SPREAD:
+            values = getattr(self, key)
+            if not values:
+                yield key, "[] is empty: write a number, or one for each subtask"
+            elif len(values) != subtasks:
+                text = f"{len(values)} for {subtasks} subtasks"
+                yield key, f"{text}: write a number for each, or one for all"
+            elif self.column is not None and any(values):
+                shown = f"{float(max(values, key=abs)):g}"
+                text = f"{shown} beside column {self.column!r}, whose rows bring their own times"
+                yield key, f"{text}: take one of them out"
+        if self.distribution != "uniform" and not any(self.out_of_orderness_s):
+            text = f"{self.distribution!r}: no record lies behind with out_of_orderness_s 0"
+            yield "distribution", f"{text}: state it, or take distribution out"
+
+
+class Alignment(f.Mapping):
+    """Sources that wait for one another by event time."""
+
+    quiet = frozenset({"interval_s"})
+
+    group: f.Name = Field(description="name of the group: its sources wait for one another")
+    max_drift_s: f.PositiveEventSeconds = Field(
+        description="how far the watermark of a subtask may be ahead of the slowest of its group, "
+        "s of event time; beyond it the subtask is paused"
+    )
+    interval_s: f.PositiveEventSeconds = Field(
+        default=Fraction(1),
+        description="time between two reports of watermarks to the group, s; default 1",
+    )
+
+
+class Watermark(f.Mapping):
+    """How a source tells how far its event time has come."""
+
+    quiet = frozenset({"punctuated", "idle_after_s", "alignment"})
+
+    delay_s: f.EventSeconds = Field(
+        default=Fraction(0),
+        description="how far the watermark stays behind the largest event time seen, s: what comes "
+        "later than that is late; default 0",
+    )
+    punctuated: bool = Field(
+        default=False,
+        strict=True,
+        description="true: a watermark behind each record that raises it, instead of one every "
+        "pipeline.auto-watermark-interval; default false",
+    )
+    idle_after_s: f.PositiveEventSeconds | None = f.or_none(
+        "s without a record after which a subtask is idle, so that nobody waits for its "
+        "watermark; default: never"
+    )
+    alignment: Alignment | None = f.or_none(
+        "group of sources that wait for one another by event time; default: none"
+    )
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield contradictions between keys."""
+        if self.punctuated and self.delay_s:
+            text = f"{float(self.delay_s):g}: a punctuated watermark is the time of its record, and"
+            yield "delay_s", f"{text} has no delay: take it out, or write punctuated: false"
 
 
 @dataclass(frozen=True)

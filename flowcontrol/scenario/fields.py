@@ -9,16 +9,20 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainValidator,
+    SerializerFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
+    model_serializer,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -276,3 +280,20 @@ def or_none(meaning: str) -> Any:
 def is_stated(model: object, key: str) -> bool:
     """Tell whether the file states a :data:`WorkedOut` field."""
     return getattr(model, key) is not None
+
+
+class Mapping(BaseModel):
+    """A mapping of the file: frozen, no key that nobody knows."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    quiet: ClassVar[frozenset[str]] = frozenset()
+    """Keys that are written down only where they are not at their default."""
+
+    def is_written(self, key: str) -> bool:
+        """Tell whether a key is written down."""
+        return key not in self.quiet or getattr(self, key) != type(self).model_fields[key].default
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in write(self).items() if self.is_written(key)}

@@ -1,13 +1,13 @@
 """Weights of many keys in a line: Zipf's law, all alike, or one hot key."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Final, Literal
+from itertools import chain
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, model_validator
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario import mapping
 
 MAX_KEYS: Final = 10_000_000
 """Most keys: to place them takes seconds; what more there might be is spread evenly anyway."""
@@ -18,7 +18,7 @@ _TAKES: Final[dict[str, tuple[str, Any]]] = {"zipf": ("exponent", 1.1), "hot": (
 """By kind, the parameter that it takes, with its default."""
 
 
-class KeyDistribution(mapping.Mapping):
+class KeyDistribution(f.Mapping):
     """How often each of many keys comes up, in the place of a weight for each.
 
     The keys are the decimal texts of their ranks, ``"1"``, ``"2"``, ... up to ``keys``, hashed as
@@ -72,3 +72,46 @@ class KeyDistribution(mapping.Mapping):
         parameter = self.exponent if self.share is None else self.share
         ending = "" if parameter is None else f" {float(parameter):g}"
         return f"{self.keys:,} key{'s' * (self.keys > 1)}, {self.kind}{ending}"
+
+
+class NamesKeys(Protocol):
+    """What an edge says of the keys of made records."""
+
+    @property
+    def key_weights(self) -> Mapping[str, Any] | None:
+        """Weight of each key by its name, if it names them so."""
+
+    @property
+    def key_distribution(self) -> KeyDistribution | None:
+        """How many keys there are, and how often each comes up, if it names them so."""
+
+
+def key_names(edges: Iterable[NamesKeys]) -> Sequence[str]:
+    """Return the names of all keys that some edges name, by the number of the key.
+
+    ``edges``: those into a stage; some may name no keys.
+
+    In the order in which they are first named; the keys of a ``key_distribution`` are the decimal
+    texts of their ranks. Empty: none is named.
+    """
+    return list(dict.fromkeys(chain.from_iterable(map(own_names, edges))))
+
+
+def own_names(edge: NamesKeys) -> Iterable[str]:
+    """Return the names of the keys of one edge, in its order; nothing: it names none."""
+    if edge.key_distribution is not None:
+        return map(str, range(1, edge.key_distribution.keys + 1))
+    return () if edge.key_weights is None else edge.key_weights
+
+
+def count_names(edges: Iterable[NamesKeys]) -> int:
+    """Return how many keys some edges name; 0: none.
+
+    Distributions name the same keys, so that nothing is spelled out for them alone.
+    """
+    named = list(edges)
+    if any(edge.key_weights is not None for edge in named):
+        return len(key_names(named))
+    return max(
+        (one.keys for edge in named if (one := edge.key_distribution) is not None), default=0
+    )

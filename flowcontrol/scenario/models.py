@@ -18,29 +18,25 @@ import yaml
 from pydantic import Field
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.event_time import SourceTime, source_time
-from flowcontrol.scenario.event_time_models import TimeModel
-from flowcontrol.scenario.fault_models import Failure, Savepoint
+from flowcontrol.scenario.event_time import SourceTime, TimeModel, source_time
 from flowcontrol.scenario.fault_tolerance import (
     Checkpointing,
+    Failure,
     Heartbeat,
     RestartPolicy,
+    Savepoint,
     checkpointing_of,
     heartbeat_of,
     restart_policy_of,
 )
-from flowcontrol.scenario.job_models import JobSpan
-from flowcontrol.scenario.key_distribution import KeyDistribution
-from flowcontrol.scenario.key_names import count_names
-from flowcontrol.scenario.mapping import Mapping as _Model
-from flowcontrol.scenario.monitoring_models import Monitoring
-from flowcontrol.scenario.network_options import NetworkOptions
-from flowcontrol.scenario.operator_models import OperatorKeys
+from flowcontrol.scenario.jobs import JobSpan
+from flowcontrol.scenario.key_distribution import KeyDistribution, count_names
+from flowcontrol.scenario.monitoring import Monitoring, Trace
+from flowcontrol.scenario.options import NetworkOptions
 from flowcontrol.scenario.scaling_models import Scaling
 from flowcontrol.scenario.schedule import MICROSECONDS
-from flowcontrol.scenario.stage_models import Stage
+from flowcontrol.scenario.stage_models import OperatorKeys, Stage
 from flowcontrol.scenario.system import SystemSpec
-from flowcontrol.scenario.trace_models import Trace
 from flowcontrol.scenario.windows import WindowPlan, window_plan
 
 LIVE_ROUND_MS: Final = 500.0
@@ -65,7 +61,7 @@ def _us(number: float, unit_us: int) -> int:
     return int(Decimal(repr(number)) * unit_us)
 
 
-class Cluster(_Model):
+class Cluster(f.Mapping):
     """The machines; two subtasks on one task manager exchange locally, without credits."""
 
     quiet = frozenset(
@@ -137,7 +133,7 @@ class Cluster(_Model):
         return _us(self.network_latency_ms, 1000)
 
 
-class Edge(_Model):
+class Edge(f.Mapping):
     """All channels from one stage to another."""
 
     quiet = frozenset({"input", "key_weights", "key_distribution", "channel_weights", "key"})
@@ -192,7 +188,7 @@ class Edge(_Model):
         return f"{self.sender}-{self.receiver}"
 
 
-class ScenarioHead(_Model):
+class ScenarioHead(f.Mapping):
     """The top of the file; system, options, jobs, stages and edges are read one by one."""
 
     quiet = frozenset(

@@ -20,10 +20,10 @@ from flowcontrol.graphs.stream import (
 )
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.models import Cluster, Edge
-from flowcontrol.scenario.network_options import NetworkOptions
-from flowcontrol.scenario.operator_models import Operator, OperatorKeys
 from flowcontrol.scenario.option_table import OPTIONS
+from flowcontrol.scenario.options import NetworkOptions
 from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.stage_models import Operator, OperatorKeys
 
 _ITEM = re.compile(r"\bstages(?=\[\d+\])")
 _SLOTS = "taskmanager.numberOfTaskSlots"

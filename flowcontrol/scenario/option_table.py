@@ -1,7 +1,7 @@
 """Flink's options that a scenario may state: key, kind of value, default, limits, effect.
 
 ``options.yaml`` has them. One that is used as it is stated is also a field of
-:class:`~flowcontrol.scenario.network_options.NetworkOptions`. What the options mean together is
+:class:`~flowcontrol.scenario.options.NetworkOptions`. What the options mean together is
 worked out in :mod:`flowcontrol.scenario.options`.
 """
 

@@ -1,14 +1,133 @@
-"""What Flink's options mean together: the sizes that flow control works with."""
+"""Flink's options in the form that flow control works with, and what they mean together."""
 
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
+from pydantic import BaseModel, ConfigDict, Field, model_serializer
+
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.network_options import NetworkOptions
-from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value
+from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value, option_field
 from flowcontrol.scenario.problems import key_path, nearest
 from flowcontrol.scenario.units import LONG_MAX, read_memory
+
+_CHAINING = "pipeline.operator-chaining."
+_CHECKPOINT = "execution.checkpointing."
+_FIXED = "restart-strategy.fixed-delay."
+_RATE = "restart-strategy.failure-rate."
+_EXPONENTIAL = "restart-strategy.exponential-delay."
+_TM = "taskmanager.memory."
+_NET = "taskmanager.network."
+_NETMEM = "taskmanager.network.memory."
+
+
+class NetworkOptions(BaseModel):
+    """Flink's options, as flow control uses them: each field with the option that it is.
+
+    Names end in the unit; what has none is a number of buffers, or of samples.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # Graphs: chaining, parallelism and slots.
+    operator_chaining: bool = option_field(_CHAINING + "enabled")
+    chains_different_max_parallelism: bool = option_field(
+        _CHAINING + "chain-operators-with-different-max-parallelism"
+    )
+    index_prefix: bool = option_field("pipeline.vertex-name-include-index-prefix")
+    runtime_mode: str = option_field("execution.runtime-mode")
+    default_parallelism: int = option_field("parallelism.default")
+    max_parallelism: int | None = option_field("pipeline.max-parallelism")
+    """None: Flink's default for the parallelism of each operator."""
+    task_slots: int | None = option_field("taskmanager.numberOfTaskSlots")
+    """None: ``cluster.slots`` says."""
+    load_balance_mode: str = option_field("taskmanager.load-balance.mode")
+    evenly_spread_out_slots: bool = option_field("cluster.evenly-spread-out-slots")
+    slot_request_timeout_us: int = option_field("slot.request.timeout")
+    managed_bytes: int | None = option_field("taskmanager.memory.managed.size")
+    """Of a task manager; None: no size was stated that it could be a share of."""
+
+    # Event time.
+    watermark_interval_us: int = option_field("pipeline.auto-watermark-interval")
+    """Between two probes of a source's watermark; 0: never."""
+    latency_interval_us: int = option_field("metrics.latency.interval")
+    """Between two latency markers of a source; 0: none."""
+
+    # Checkpoints, restarts and heartbeats.
+    checkpoint_interval_us: int | None = option_field(_CHECKPOINT + "interval")
+    """None: no periodic checkpoints."""
+    checkpoint_mode: str = option_field(_CHECKPOINT + "mode")
+    checkpoint_timeout_us: int = option_field(_CHECKPOINT + "timeout")
+    checkpoint_min_pause_us: int = option_field(_CHECKPOINT + "min-pause")
+    max_concurrent_checkpoints: int = option_field(_CHECKPOINT + "max-concurrent-checkpoints")
+    tolerable_failed_checkpoints: int = option_field(_CHECKPOINT + "tolerable-failed-checkpoints")
+    unaligned_enabled: bool = option_field(_CHECKPOINT + "unaligned.enabled")
+    unaligned_forced: bool = option_field(_CHECKPOINT + "unaligned.forced")
+    interruptible_timers: bool = option_field(
+        _CHECKPOINT + "unaligned.interruptible-timers.enabled"
+    )
+    aligned_timeout_us: int = option_field(_CHECKPOINT + "aligned-checkpoint-timeout")
+    alignment_bytes_limit: int = option_field("task.checkpoint.alignment.max-size")
+    """-1: as much as comes."""
+    checkpoints_after_finish: bool = option_field(_CHECKPOINT + "checkpoints-after-tasks-finish")
+    restart_type: str | None = option_field("restart-strategy.type")
+    """None: Flink chooses."""
+    fixed_delay_attempts: int = option_field(_FIXED + "attempts")
+    fixed_delay_us: int = option_field(_FIXED + "delay")
+    failure_rate_most: int = option_field(_RATE + "max-failures-per-interval")
+    failure_rate_interval_us: int = option_field(_RATE + "failure-rate-interval")
+    failure_rate_delay_us: int = option_field(_RATE + "delay")
+    backoff_initial_us: int = option_field(_EXPONENTIAL + "initial-backoff")
+    backoff_max_us: int = option_field(_EXPONENTIAL + "max-backoff")
+    backoff_multiplier: float = option_field(_EXPONENTIAL + "backoff-multiplier")
+    backoff_reset_us: int = option_field(_EXPONENTIAL + "reset-backoff-threshold")
+    backoff_jitter: float = option_field(_EXPONENTIAL + "jitter-factor")
+    backoff_attempts: int = option_field(_EXPONENTIAL + "attempts-before-reset-backoff")
+    heartbeat_interval_us: int = option_field("heartbeat.interval")
+    heartbeat_timeout_us: int = option_field("heartbeat.timeout")
+    heartbeat_rpc_failures: int = option_field("heartbeat.rpc-failure-threshold")
+    """-1: failed calls do not make a task manager unreachable."""
+
+    # The network.
+    segment_bytes: int = option_field(_TM + "segment-size")
+    exclusive_buffers: int = option_field(_NETMEM + "buffers-per-channel")
+    floating_buffers: int = option_field(_NETMEM + "floating-buffers-per-gate")
+    max_buffers_per_channel: int = option_field(_NETMEM + "max-buffers-per-channel")
+    max_overdraft_buffers: int = option_field(_NETMEM + "max-overdraft-buffers-per-gate")
+    read_buffer_threshold: int | None = option_field(_NETMEM + "read-buffer.required-per-gate.max")
+    """None: no limit, as for streaming jobs."""
+    flush_interval_us: int = option_field("execution.buffer-timeout.interval")
+    """0 flushes after every record, -1 never."""
+    network_buffers: int = Field(default=2_048, serialization_alias=_NET + "numberOfBuffers")
+    """Of a task manager: its network memory divided by the size of a buffer."""
+    buffers_request_timeout_us: int = option_field(_NETMEM + "buffers-request-timeout")
+    debloat_enabled: bool = option_field(_NETMEM + "buffer-debloat.enabled")
+    debloat_period_us: int = option_field(_NETMEM + "buffer-debloat.period")
+    debloat_target_us: int = option_field(_NETMEM + "buffer-debloat.target")
+    """How long a gate should take to consume all that is in flight to it."""
+    debloat_samples: int = option_field(_NETMEM + "buffer-debloat.samples")
+    debloat_threshold_percent: int = option_field(_NETMEM + "buffer-debloat.threshold-percentages")
+    min_segment_bytes: int = option_field(_TM + "min-segment-size")
+    sort_min_buffers: int = option_field(_NET + "sort-shuffle.min-buffers")
+    sort_min_parallelism: int = option_field(_NET + "sort-shuffle.min-parallelism")
+    """Subpartitions from which on a sort-merge partition sorts; fewer are written by hash."""
+    read_memory_bytes: int = option_field(_TM + "framework.off-heap.batch-shuffle.size")
+    unemulated: tuple[tuple[str, bool | int | str], ...] = ()
+    """Options whose mechanism no clock emulates, set to something that would change the run;
+    :func:`~flowcontrol.scenario.check_clock` refuses them."""
+
+    @model_serializer
+    def canonical(self) -> dict[str, bool | int | float | str]:
+        """Return the options as a scenario file states them, one way for equal options."""
+        written: dict[str, bool | int | float | str] = {}
+        for name, field in type(self).model_fields.items():
+            key, value = field.serialization_alias, getattr(self, name)
+            if key is None or (value == field.default and not OPTIONS[key].always):
+                continue
+            in_ms = name.endswith("_us") and (value > 0 or name != "flush_interval_us")
+            written[key] = f"{value // 1000}ms" if in_ms else value
+        return written | dict(self.unemulated)
+
 
 NEVER: Final = -1
 """Flush interval of a job without a flusher: only full buffers and events are sent."""

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario.barrier_checks import check_barriers
-from flowcontrol.scenario.event_time_checks import check_event_time, check_time_model, time_model_of
 from flowcontrol.scenario.fault_checks import (
+    check_barriers,
     check_failures,
     check_state,
     check_times,
@@ -37,55 +36,25 @@ from flowcontrol.scenario.inputs import (
 )
 from flowcontrol.scenario.jobs import read_jobs, stage_name
 from flowcontrol.scenario.models import Cluster, Edge, Partitioner, Scenario, ScenarioHead
-from flowcontrol.scenario.monitoring_models import monitoring_problems
-from flowcontrol.scenario.operator_models import Operator
+from flowcontrol.scenario.monitoring import monitoring_problems, trace_problems
 from flowcontrol.scenario.operators import lower, read_operators, slots_of
 from flowcontrol.scenario.options import read_options
-from flowcontrol.scenario.overrides import Overrides, apply_overrides, as_texts
-from flowcontrol.scenario.presets import PRESETS
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.scaling_models import scaling_problems
-from flowcontrol.scenario.stage_models import Stage
-from flowcontrol.scenario.system import read_system
-from flowcontrol.scenario.trace_models import trace_problems
+from flowcontrol.scenario.stage_models import Operator, Stage
+from flowcontrol.scenario.system import PRESETS, read_system
+from flowcontrol.scenario.time_checks import (
+    check_event_time,
+    check_time_model,
+    check_windows,
+    time_model_of,
+)
 from flowcontrol.scenario.translate import read_part
-from flowcontrol.scenario.window_checks import check_windows
-from flowcontrol.scenario.yaml_file import read_yaml
 
 DEFAULT_VARIATION: Final = 1.0
 """Standard deviation / mean of lognormal times: that of exponential ones, for comparison."""
 
 ItemT = TypeVar("ItemT", Stage, Edge)
-
-
-def load_scenario(path: str | Path, *, overrides: Overrides = ()) -> Scenario:
-    """Read and check a scenario file.
-
-    Parameters
-    ----------
-    path : str or Path
-        The YAML file. Paths of inputs in it are relative to its folder.
-    overrides : mapping or sequence of str, optional
-        Changes: values by key, or ``PATH=VALUE`` each: ``stages.sink.service_rate=3000``,
-        ``options."taskmanager.memory.segment-size"=4kb``.
-
-    Returns
-    -------
-    Scenario
-        Checked, with every default filled in.
-
-    Raises
-    ------
-    ScenarioError
-        With everything that is wrong, each with the path of its key.
-    """
-    file = Path(path)
-    mapping = read_yaml(file)
-    problems: list[Problem] = []
-    changed = apply_overrides(mapping, as_texts(overrides), problems)
-    if problems:
-        raise ScenarioError(problems, str(file))
-    return parse_scenario(changed, str(file), file.resolve().parent)
 
 
 def parse_scenario(

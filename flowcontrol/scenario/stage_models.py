@@ -1,4 +1,4 @@
-"""What a file says of a stage: its work, its rows, its stalls, its state and its guarantee."""
+"""What a file says of a stage, its work, rows, stalls, state and guarantee; and of an operator."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -7,14 +7,13 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.event_time_models import EventTime, Watermark
-from flowcontrol.scenario.fault_models import Guarantee, State
-from flowcontrol.scenario.mapping import Mapping as _Model
+from flowcontrol.scenario.event_time import EventTime, Watermark
+from flowcontrol.scenario.fault_tolerance import Guarantee, State
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
-from flowcontrol.scenario.window_models import Window
+from flowcontrol.scenario.windows import Window
 
 
-class Input(_Model):
+class Input(f.Mapping):
     """Real rows that a source replays, in their order, each once; then the source is idle."""
 
     format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
@@ -26,7 +25,7 @@ class Input(_Model):
     key: f.Text | None = f.or_none("column whose value a hash edge partitions by; default: none")
 
 
-class Output(_Model):
+class Output(f.Mapping):
     """Where a sink writes the rows it took; without one it counts and drops them."""
 
     format: Literal["delta"] = Field(description="delta")
@@ -35,7 +34,7 @@ class Output(_Model):
     )
 
 
-class Stall(_Model):
+class Stall(f.Mapping):
     """A time during which subtasks are stalled: a garbage collection, a hung sink."""
 
     at_s: f.Moment = Field(description="start, s")
@@ -50,7 +49,7 @@ class Stall(_Model):
         return int(self.at_s * MICROSECONDS), int((self.at_s + self.for_s) * MICROSECONDS)
 
 
-class Stage(_Model):
+class Stage(f.Mapping):
     """One operator of the job."""
 
     quiet = frozenset(
@@ -301,3 +300,60 @@ def _is_divided(
     total: Schedule | None, rates: tuple[Schedule, ...] | None, parallelism: int
 ) -> bool:
     return total is not None and rates == total.divided(parallelism)
+
+
+OperatorKind = Literal["source", "legacy-source", "operator", "sink", "classic-sink", "yielding"]
+ChainingStrategy = Literal["always", "head", "head-with-sources", "never"]
+
+
+class OperatorKeys(f.Mapping):
+    """One operator of the program, as Flink's graphs see it."""
+
+    quiet = frozenset({"uid", "kind", "max_parallelism", "chaining", "slot_group"})
+
+    name: f.Text = Field(description="its name, unlike every other operator's")
+    parallelism: f.Parallelism = Field(
+        default=1, description="number of subtasks; default: parallelism.default"
+    )
+    max_parallelism: f.Count | None = f.or_none(
+        "number of its key groups, at least its parallelism (setMaxParallelism); default: "
+        "pipeline.max-parallelism, else Flink's default for the parallelism"
+    )
+    uid: f.Text | None = f.or_none("identity that its state is restored by (uid); default: none")
+    kind: OperatorKind | None = f.or_none(
+        "source, legacy-source, operator, sink, classic-sink or yielding (async wait, file "
+        "reader); default: source without an edge to it, else operator"
+    )
+    chaining: ChainingStrategy | None = f.or_none(
+        "chaining strategy: always, head (startNewChain), head-with-sources or never "
+        "(disableChaining); default: that of its kind"
+    )
+    slot_group: f.Text | None = f.or_none(
+        "slot sharing group; default: that of its inputs if they agree, else default"
+    )
+
+
+class Operator(Stage, OperatorKeys):
+    """One operator of the program: what a stage has, but for its place, and how it is chained."""
+
+    quiet = Stage.quiet | OperatorKeys.quiet
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield contradictions between two keys of the operator: a key and the refusal."""
+        yield from super().contradictions()
+        if f.is_stated(self, "placement"):
+            text = "operators are placed by slots: take it out, or spell the job out as stages"
+            yield "placement", f"{list(self.placement)}: {text}"
+        if self.max_parallelism is not None and self.max_parallelism < self.parallelism:
+            text = f"{self.max_parallelism} is less than the parallelism, {self.parallelism}"
+            yield "max_parallelism", f"{text}: raise it, or lower the parallelism"
+
+    @property
+    def keys(self) -> OperatorKeys:
+        """What Flink's graphs depend on."""
+        return OperatorKeys(**{name: getattr(self, name) for name in OperatorKeys.model_fields})
+
+    def as_stage(self) -> Stage:
+        """Return what a stage has of it."""
+        own = {name: getattr(self, name) for name in Stage.model_fields}
+        return Stage.model_construct(self.model_fields_set & set(own), **own)

@@ -1,16 +1,244 @@
-"""Windows of a job as the clocks work with them: whole milliseconds, numbers of keys."""
+"""Windows: what a file says of one, and what the clocks work with, in milliseconds."""
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from flowcontrol.scenario.event_time_models import in_ms
-from flowcontrol.scenario.window_models import (
-    OutputMode,
-    Trigger,
-    Window,
-    WindowKind,
-    split_aggregate,
-)
+from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.event_time import in_ms
+from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.schedule import TAG_MARK
+
+MAX_KEYS: Final = 1 << 21
+"""Most keys of a window stage: a record carries the number of its key in 21 bits."""
+MAX_OVERLAP: Final = 10_000
+"""Most windows that a record is in: each is written for each record."""
+MAX_COUNT: Final = 10**12
+"""Most records of a count trigger; more is a slip of the pen."""
+
+WindowKind = Literal["tumbling", "sliding", "session", "global"]
+OutputMode = Literal["append", "update", "complete"]
+
+FUNCTIONS: Final = ("sum", "min", "max", "avg")
+"""Aggregates of a column, beside count."""
+RESERVED: Final = ("window_start", "window_end", "key", "emitted_s")
+"""Columns that each result has."""
+
+_AGGREGATE = r"(count|(sum|min|max|avg)\(.+\))"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NEEDS: Final[dict[str, tuple[str, ...]]] = {
+    "tumbling": ("size_s",),
+    "sliding": ("size_s", "slide_s"),
+    "session": ("gap_s",),
+    "global": (),
+}
+"""By kind, the lengths that it needs; it takes no others."""
+_OFFSETS: Final = {"tumbling": "size", "sliding": "slide"}
+"""Kinds that take an offset, and what it must be less than."""
+_MEANINGS: Final = {
+    "size_s": "its length",
+    "slide_s": "the time from one start to the next",
+    "gap_s": "the time without a record that ends it",
+}
+
+
+def _read_aggregate(value: object) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    if not re.fullmatch(_AGGREGATE, text):
+        functions = ", ".join(f"{name}(column)" for name in FUNCTIONS)
+        raise f.refuse(f"{show(value)} is not an aggregate: write count, {functions}")
+    return text
+
+
+Aggregate = Annotated[
+    str,
+    PlainValidator(_read_aggregate),
+    WithJsonSchema({"type": "string", "pattern": rf"^\s*{_AGGREGATE}\s*$"}),
+]
+
+
+def split_aggregate(text: str) -> tuple[str, str | None]:
+    """Return function and column of an aggregate that was read; None: count has no column."""
+    function, _, column = text.partition("(")
+    return function, column.removesuffix(")") or None
+
+
+class Trigger(f.Mapping):
+    """A trigger with a number: after so many records, or again and again."""
+
+    quiet = frozenset({"count", "continuous_s"})
+
+    count: (
+        Annotated[int, f.Number("a whole number of records", 1, MAX_COUNT, step=f.ONE)] | None
+    ) = f.or_none("fires at each so many records of a key and window")
+    continuous_s: f.PositiveEventSeconds | None = f.or_none(
+        "fires each so many s, and at the end of the window"
+    )
+
+
+def _kind_of_trigger(value: object) -> str:
+    is_mapping = isinstance(value, dict | Trigger)
+    return f"{TAG_MARK}{'mapping' if is_mapping else 'word'}"
+
+
+TriggerName = Literal["event_time", "processing_time"]
+
+
+def _read_trigger(value: object) -> object:
+    """Refuse what is no trigger's name with all that a trigger may be, not with names alone."""
+    listed = [*get_args(TriggerName), "{count: n}", "{continuous_s: s}"]
+    if isinstance(value, str) and value not in listed:
+        raise f.refuse(known(value, listed, "trigger"))
+    if not isinstance(value, str):
+        raise f.refuse(f"{show(value)} is not one of {', '.join(listed)}")
+    return value
+
+
+if TYPE_CHECKING:
+    AnyTrigger = TriggerName | Trigger
+else:
+    AnyTrigger = Annotated[
+        Annotated[TriggerName, BeforeValidator(_read_trigger), Tag(f"{TAG_MARK}word")]
+        | Annotated[Trigger, Tag(f"{TAG_MARK}mapping")],
+        Discriminator(_kind_of_trigger),
+    ]
+
+
+class Window(f.Mapping):
+    """Which records of a key a stage puts together, and what it sends on."""
+
+    quiet = frozenset(
+        {
+            *("size_s", "slide_s", "gap_s", "offset_s", "allowed_lateness_s", "trigger"),
+            *("accumulate", "output", "keys", "bytes_per_key", "aggregate"),
+        }
+    )
+
+    kind: WindowKind = Field(
+        description="tumbling: one behind the other; sliding: of one length, each slide_s a new "
+        "one; session: until a gap_s passes without a record; global: one without an end"
+    )
+    size_s: f.PositiveEventSeconds | None = f.or_none("tumbling and sliding: length of a window, s")
+    slide_s: f.PositiveEventSeconds | None = f.or_none(
+        "sliding: time from one window's start to the next one's, s; more than size_s leaves gaps "
+        "in which records are in no window (refused with time_model spark)"
+    )
+    gap_s: f.PositiveEventSeconds | None = f.or_none(
+        "session: time without a record of the key after which its window ends, s"
+    )
+    offset_s: f.EventOffset = Field(
+        default=Fraction(0),
+        description="tumbling and sliding: shift of the windows' starts, s, less than size_s "
+        "(tumbling) or slide_s (sliding) either way; default 0",
+    )
+    allowed_lateness_s: f.EventSeconds = Field(
+        default=Fraction(0),
+        description="s of event time for which a window is kept behind its end: a late record "
+        "makes it fire again; default 0",
+    )
+    trigger: AnyTrigger = Field(
+        default="event_time",
+        description="when a window fires: event_time, as the watermark passes its end; "
+        "processing_time, as the clock does, windows being of that clock; {count: n}; or "
+        "{continuous_s: s}; default event_time",
+    )
+    accumulate: bool = Field(
+        default=True,
+        strict=True,
+        description="false: a window that fires is emptied (Flink's PurgingTrigger); default true",
+    )
+    output: OutputMode = Field(
+        default="append",
+        description="time_model spark: output mode, append (a window once, at its end), update "
+        "(what a batch changed) or complete (everything, each batch); default append",
+    )
+    keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] | None = (
+        f.or_none(
+            "keys of made records; default: those that the edges into the stage name, else 1; "
+            "replayed rows bring theirs"
+        )
+    )
+    bytes_per_key: f.StateBytes = Field(
+        default=100, description="state of each key and open window, bytes; default 100"
+    )
+    aggregate: dict[str, Aggregate] = Field(
+        default={"n": "count"},
+        min_length=1,
+        description="columns of a result, by name: count, or sum, min, max, avg of a column of "
+        "replayed rows, as sum(distance); default {n: count}",
+    )
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield contradictions between keys: a key and the refusal."""
+        yield from self._lengths()
+        yield from self._offset()
+        yield from self._trigger()
+        yield from self._lateness()
+        yield from self._names()
+
+    def _names(self) -> Iterator[tuple[str, str]]:
+        """Yield names that a table cannot have beside its others, upper and lower case alike."""
+        taken = dict.fromkeys(RESERVED, "a column of every result")
+        for name in self.aggregate:
+            other = taken.setdefault(name.lower(), f"the name of {name!r} too")
+            if other != f"the name of {name!r} too":
+                yield f"aggregate.{name}", f"{name!r} is {other}: choose another name"
+            elif not _NAME.fullmatch(name):
+                text = f"{show(name)} is not a name of a column: needs letters, digits and _"
+                yield "aggregate", f"{text}, a letter first"
+
+    def _lengths(self) -> Iterator[tuple[str, str]]:
+        needed = _NEEDS[self.kind]
+        for key, meaning in _MEANINGS.items():
+            value: Any = getattr(self, key)
+            if key in needed and value is None:
+                yield key, f"is missing: a {self.kind} window needs {meaning}, s"
+            elif key not in needed and value is not None:
+                others = " or ".join(kind for kind, keys in _NEEDS.items() if key in keys)
+                text = f"{float(value):g}: a {self.kind} window takes no {key}: take it out, or"
+                yield key, f"{text} write kind: {others}"
+        if self.size_s is not None and self.slide_s is not None and self.kind == "sliding":
+            overlap = -(-self.size_s // self.slide_s)
+            if overlap > MAX_OVERLAP:
+                text = f"{float(self.slide_s):g}: each record would be in {overlap} windows of"
+                text = f"{text} {float(self.size_s):g} s, at most {MAX_OVERLAP} are possible"
+                yield "slide_s", f"{text}: raise it"
+
+    def _offset(self) -> Iterator[tuple[str, str]]:
+        limit = _OFFSETS.get(self.kind)
+        if limit is None and self.offset_s:
+            text = f"{float(self.offset_s):g}: a {self.kind} window has no grid that could shift"
+            yield "offset_s", f"{text}: take it out"
+        most = self.slide_s if self.kind == "sliding" else self.size_s
+        if limit is not None and most is not None and abs(self.offset_s) >= most:
+            name = f"{self.kind.capitalize()}EventTimeWindows"
+            text = f"{float(self.offset_s):g}: {name} parameters must satisfy abs(offset) <"
+            rest = float(self.offset_s % most)
+            yield "offset_s", f"{text} {limit}, {float(most):g}: state the remainder, {rest:g}"
+
+    def _trigger(self) -> Iterator[tuple[str, str]]:
+        trigger = self.trigger
+        if isinstance(trigger, Trigger):
+            if (trigger.count is None) == (trigger.continuous_s is None):
+                text = "needs exactly one of count and continuous_s"
+                yield "trigger", f"{show(trigger.model_dump())} {text}"
+        elif self.kind == "global":
+            text = f"{trigger!r}: a global window has no end, so nothing ever leaves (Flink's"
+            yield "trigger", f"{text} NeverTrigger): use {{count: n}} or {{continuous_s: s}}"
+
+    def _lateness(self) -> Iterator[tuple[str, str]]:
+        shown = f"{float(self.allowed_lateness_s):g}"
+        if self.allowed_lateness_s and self.kind == "global":
+            text = f"{shown}: nothing is late in a global window, which has no end: take it out"
+            yield "allowed_lateness_s", text
+        elif self.allowed_lateness_s and self.trigger == "processing_time":
+            text = f"{shown}: nothing is late in a window of processing time: take it out, or use"
+            yield "allowed_lateness_s", f"{text} event_time"
+
 
 TriggerKind = Literal["event_time", "processing_time", "count", "continuous"]
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowcontrol.layout.job import Job
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.stepview import shown as names
 from flowcontrol.stepview.shown import Shown, shown_state
 

@@ -10,7 +10,7 @@ from flowcontrol.arrays import pa
 from flowcontrol.layout.graph import start_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.network.events import Frame
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.state.queues import CANCEL_MARKER, END_OF_DATA, END_OF_PARTITION, is_event
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant

@@ -15,7 +15,7 @@ from flowcontrol.cli.main import main
 from flowcontrol.layout.plan import plan_memory
 from flowcontrol.layout.sketch import Sketch, scenario_text
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
-from flowcontrol.scenario.presets import ALIASES, PRESETS
+from flowcontrol.scenario.system import ALIASES, PRESETS
 from flowcontrol.scenario.yaml_file import read_yaml_value
 from flowcontrol.virtual import simulate
 

@@ -148,7 +148,7 @@ def test_every_scenario_is_shown():
 
 
 def test_the_readme_counts_the_systems():
-    from flowcontrol.scenario.presets import PRESETS
+    from flowcontrol.scenario.system import PRESETS
 
     assert f"[{len(PRESETS)} systems]" in read("README.md")
 

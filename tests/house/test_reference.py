@@ -13,8 +13,7 @@ from flowcontrol.experiments.compare.columns import RATES
 from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
 from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
 from flowcontrol.records import LEDGER, QUERY_PROGRESS, RESULTS
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
-from flowcontrol.scenario.presets import ALIASES, PRESETS
+from flowcontrol.scenario.system import ALIASES, PRESETS, THROTTLE_PARTS, TRANSPORT_PARTS
 from modules import load
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from flowcontrol.scenario.models import SystemSpec
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 
 
 @st.composite

@@ -11,7 +11,7 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.plan import window_warnings
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.scenario.system import TRANSPORT_PARTS
 from staged_runs import run_staged
 
 FORWARD = ("source", "sink", "forward")

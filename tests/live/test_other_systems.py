@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.run import RunResult
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 
 pytestmark = pytest.mark.spark
 

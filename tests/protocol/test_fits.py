@@ -35,7 +35,7 @@ from flowcontrol.protocol.windows import contents, spark_batches
 from flowcontrol.protocol.windows import firing as window_entries
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.scenario.system import TRANSPORT_PARTS
 from flowcontrol.state import queues, rows, tasks
 from flowcontrol.state.declared import width
 from flowcontrol.state.network import (

@@ -13,8 +13,7 @@ from flowcontrol.report import print_summary
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.html import report_page
 from flowcontrol.report.rundata import RunData
-from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.scenario.system import preset_system
+from flowcontrol.scenario.system import PRESETS, preset_system
 
 COUNTING = [name for name in PRESETS if preset_system(name).counts_records]
 OTHERS = [name for name in PRESETS if name not in COUNTING]

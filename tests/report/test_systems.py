@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.cli.main import main
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
-from flowcontrol.scenario.presets import ALIASES, PRESETS
-from flowcontrol.scenario.system import SYSTEMS, preset_system
+from flowcontrol.scenario.system import (
+    ALIASES,
+    PRESETS,
+    SYSTEMS,
+    THROTTLE_PARTS,
+    TRANSPORT_PARTS,
+    preset_system,
+)
 
 
 def test_every_name_that_a_scenario_may_use_has_its_parameters():

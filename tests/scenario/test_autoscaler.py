@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 
-from flowcontrol.scenario.autoscaler import OPTIONS, read_autoscaler
+from flowcontrol.scenario.scaling_models import OPTIONS, read_autoscaler
 
 MINUTE = 60_000_000
 

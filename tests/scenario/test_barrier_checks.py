@@ -8,8 +8,7 @@ import pytest
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
-from flowcontrol.scenario.presets import ALIASES, PRESETS
+from flowcontrol.scenario.system import ALIASES, PRESETS, TRANSPORT_PARTS
 
 PREFIX = "execution.checkpointing."
 INTERVAL = {f"{PREFIX}interval": "1s"}

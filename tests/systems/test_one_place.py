@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.systems.transports.rules import names
 from modules import ROOT
 
@@ -16,13 +16,13 @@ ROWS = {"parts.yaml", "presets.yaml", "records.yaml"}
 ELSEWHERE = {
     "half_return_credit": {"batched_credit.py"},  # its permits come back by the same rule
     "rate_window": {"physical_graph.py"},  # a packet weighs more than its records
-    "hop_hysteresis": {"barrier_checks.py", "charts.yaml"},  # its switch is a task's
-    "blocking_queue": {"barrier_checks.py"},  # what to use in place of that
+    "hop_hysteresis": {"fault_checks.py", "charts.yaml"},  # its switch is a task's
+    "blocking_queue": {"fault_checks.py"},  # what to use in place of that
     "unbounded": {"charts.py", "spark_progress.py"},  # it grants nothing; Spark's own
     "pid_rate": {"system.py"},  # has an alias
     # Spark's batches are this throttle's, and so are the triggers that a measured job has.
     "static_admission": {
-        *("system.py", "event_time_checks.py", "option_changes.py", "spark_progress.py")
+        *("system.py", "time_checks.py", "option_changes.py", "spark_progress.py")
     },
 }
 """Files that name a part beside its own, and why."""

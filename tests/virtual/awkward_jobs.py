@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 
 NETMEM = "taskmanager.network.memory."
 MOST_RATE, MOST_BYTES, MOST_SPEED = 1e12, 2**31 - 1, 1e15

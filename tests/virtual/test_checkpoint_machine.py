@@ -29,7 +29,7 @@ from flowcontrol.layout.job import FaultSettings, Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 from flowcontrol.scenario import Savepoint, parse_scenario
-from flowcontrol.scenario.fault_models import Failure
+from flowcontrol.scenario.fault_tolerance import Failure
 from flowcontrol.state.queues import KINDS
 from flowcontrol.trace.channel_state import ChannelId
 from flowcontrol.trace.round_state import RoundState

@@ -15,8 +15,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.results.running import step
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS, TRANSPORT_PARTS
-from flowcontrol.scenario.system import SystemSpec
+from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS, SystemSpec
 from flowcontrol.trace.message_table import Window
 from flowcontrol.trace.messages import Message
 from flowcontrol.virtual import run_job

@@ -13,7 +13,7 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory import parts as k
 from flowcontrol.memory.parts import parts_of
 from flowcontrol.scenario import load_scenario
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS, Parameter, Part
+from flowcontrol.scenario.system import TRANSPORT_PARTS, Parameter, Part
 from flowcontrol.systems import transports
 from flowcontrol.systems.transports.rules import kind_of, rules_of_kind, transport_named
 

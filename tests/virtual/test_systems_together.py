@@ -13,7 +13,7 @@ from flowcontrol.errors import ScenarioError
 from flowcontrol.memory import log_sizes
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 from flowcontrol.virtual import simulate
 
 FEW: dict[str, Any] = {

@@ -19,7 +19,7 @@ from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.results.state_reader import StateReader
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import simulate
 from staged_runs import resumed, run_staged

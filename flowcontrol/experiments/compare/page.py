@@ -19,7 +19,7 @@ from flowcontrol.report.keyfigures import CLOCKS
 from flowcontrol.report.markup import html_table, page
 from flowcontrol.report.numbers import percent
 from flowcontrol.report.series import Series
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 
 if TYPE_CHECKING:
     from flowcontrol.experiments.compare.limits import LimitPhase

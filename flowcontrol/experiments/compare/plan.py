@@ -10,8 +10,8 @@ from flowcontrol.experiments.base import varied_base
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_texts
-from flowcontrol.scenario.presets import ALIASES, PRESETS
 from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.system import ALIASES, PRESETS
 from flowcontrol.version import OF_FIGURES, rules_version
 
 

@@ -25,7 +25,7 @@ from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Base
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,8 +22,7 @@ from flowcontrol.experiments.sweep.varied import (
     split_assignment,
 )
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.given import Base
-from flowcontrol.scenario.overrides import read_path
+from flowcontrol.scenario.given import Base, read_path
 from flowcontrol.scenario.problems import key_path
 
 Point = tuple[Any, ...]

@@ -12,7 +12,7 @@ import yaml
 from flowcontrol.errors import Problem
 from flowcontrol.experiments.sweep.varied import show_value
 from flowcontrol.experiments.tune.wording import counts, figure_text, gain_text, limit_text
-from flowcontrol.scenario.overrides import apply_overrides
+from flowcontrol.scenario.given import apply_overrides
 from flowcontrol.scenario.problems import key_path
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
+from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.systems.throttles.controller import Controller, ControllerSettings
 
 

@@ -7,7 +7,7 @@ compiled kernel has no table: it compiles the functions of the job's own transpo
 from functools import cache
 from importlib import import_module
 
-from flowcontrol.scenario.parts_table import TRANSPORT_PARTS
+from flowcontrol.scenario.system import TRANSPORT_PARTS
 from flowcontrol.state.network import InputChannel, Subpartition
 from flowcontrol.systems.transports.transport import (
     FREE,

@@ -16,7 +16,7 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import RESULTS
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.given import Base
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 from modules import load
 
 CHAIN: dict[str, Any] = {

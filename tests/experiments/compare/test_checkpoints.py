@@ -14,7 +14,7 @@ from flowcontrol.experiments.compare import compare, run
 from flowcontrol.experiments.compare.plan import plan_comparison
 from flowcontrol.experiments.compare.result import CompareResult
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "experiment.yaml"
 INTERVAL = 'options."execution.checkpointing.interval"=1s'

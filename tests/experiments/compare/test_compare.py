@@ -14,7 +14,7 @@ from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare import compare, print_comparison
 from flowcontrol.experiments.compare.columns import RATES, RESULTS
 from flowcontrol.experiments.compare.plan import plan_comparison, read_systems
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 from flowcontrol.spark.session import LAUNCHERS
 
 NAMES = ["flink", "unbounded", "heron"]

@@ -27,7 +27,7 @@ import pytest
 
 from flowcontrol.experiments.compare.figures import window_s
 from flowcontrol.experiments.compare.metrics import TOLERANCE, TRANSIENT, Step, swing
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD, next_window
 
 ROUND_S: Final = 0.01

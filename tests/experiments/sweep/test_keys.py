@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.experiments.sweep.varied import Varied, name_columns
-from flowcontrol.scenario.overrides import read_path
+from flowcontrol.scenario.given import read_path
 
 PER_CHANNEL = "taskmanager.network.memory.buffers-per-channel"
 BASE = {"stages": [{"name": "source"}, {"name": "a sink"}]}

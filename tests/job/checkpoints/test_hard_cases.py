@@ -12,8 +12,7 @@ from hypothesis import Phase, assume, given, settings
 
 from flowcontrol.control.failures import TOO_MANY_CHECKPOINTS
 from flowcontrol.layout.job import FaultSettings, Job
-from flowcontrol.scenario.fault_models import Failure
-from flowcontrol.scenario.fault_tolerance import FixedDelay, Heartbeat
+from flowcontrol.scenario.fault_tolerance import Failure, FixedDelay, Heartbeat
 from modules import load
 
 hard_cases = load("tests/job/checkpoints/hard_cases.py")

@@ -18,8 +18,7 @@ from flowcontrol.layout.job import CheckpointSettings, Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.scenario.fault_models import Failure
-from flowcontrol.scenario.fault_tolerance import FixedDelay
+from flowcontrol.scenario.fault_tolerance import Failure, FixedDelay
 from modules import load
 
 watched_runs: Any = load("tests/job/watched_runs.py")

@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from flowcontrol.layout.job import FaultSettings, Job
-from flowcontrol.scenario.fault_models import Failure
 from flowcontrol.scenario.fault_tolerance import (
     ExponentialDelay,
+    Failure,
     FailureRate,
     FixedDelay,
     Heartbeat,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.scenario.parts_table import THROTTLE_PARTS
-from flowcontrol.scenario.presets import PRESETS
+from flowcontrol.scenario.system import PRESETS, THROTTLE_PARTS
 from flowcontrol.systems.throttles.controller import Batches
 from flowcontrol.systems.throttles.make import check_values, make_controller
 
