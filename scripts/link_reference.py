@@ -1,7 +1,7 @@
-"""The tables of docs/link.md that are made from the code: settings, methods, commands.
+"""The tables of docs/link.md and docs/monitoring.md that are made from the code.
 
-    python scripts/link_reference.py            print the page with them
-    python scripts/link_reference.py --write    put them into docs/link.md
+    python scripts/link_reference.py            print the pages with them
+    python scripts/link_reference.py --write    put them into the pages
 
 What stands between the tables is written by hand.
 """
@@ -18,6 +18,15 @@ from pathlib import Path
 from flowcontrol.link.altering import FIXED
 from flowcontrol.link.command import add_commands
 from flowcontrol.link.link import Link
+from flowcontrol.link.monitoring.figures import (
+    TIME,
+    ChannelSnapshot,
+    ReceiverSnapshot,
+    SenderSnapshot,
+    heads_of,
+    view_columns,
+)
+from flowcontrol.link.monitoring.prometheus import LABELS, metrics_of
 from flowcontrol.link.settings import (
     ALTERABLE,
     DEFAULTS,
@@ -28,7 +37,7 @@ from flowcontrol.link.settings import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "link.md"
+DOCS = ROOT / "docs"
 
 SIZES = {"buffer_bytes", "detach_after_bytes", "max_pool_bytes", "spill_bytes"}
 
@@ -140,28 +149,82 @@ def commands() -> Iterator[str]:
         yield f"| `{' '.join(words)}` | {' '.join(told)} |"
 
 
-TABLES = {"settings": settings, "methods": methods, "commands": commands}
+def members() -> Iterator[str]:
+    """Yield the table of the columns that senders and receivers have on the terminal."""
+    yield "| column | of a sender | of a receiver |"
+    yield "| --- | --- | --- |"
+    sent, read = (
+        {one.column[1]: f"{one.meaning} {one.more}".strip() for one in heads_of(kind).values()}
+        for kind in (SenderSnapshot, ReceiverSnapshot)
+    )
+    for head, told in read.items():
+        yield f"| {head} | {sent.get(head, '')} | {told} |"
 
 
-def page(text: str) -> str:
-    """Return the page with its tables as the code has them now."""
-    for name, made in TABLES.items():
-        head = f"<!-- {name}: made by scripts/link_reference.py -->\n"
+def channels(since: int = 1, until: int = TIME) -> Iterator[str]:
+    """Yield the table of the columns that channels have on the terminal."""
+    yield "| column | unit | meaning |"
+    yield "| --- | --- | --- |"
+    for one in heads_of(ChannelSnapshot, since, until).values():
+        yield f"| {one.column[1]} | {one.unit} | {one.meaning} {one.more}".rstrip() + " |"
+
+
+def event_time() -> Iterator[str]:
+    """Yield the same of the table of event time."""
+    return channels(TIME, 2 * TIME)
+
+
+def view() -> Iterator[str]:
+    """Yield the table of the columns of the view."""
+    yield "| column | type | meaning |"
+    yield "| --- | --- | --- |"
+    for name, (kind, one) in view_columns().items():
+        yield f"| {name} | {f'{kind}, {one.unit}' if one.unit else kind} | {one.meaning} |"
+
+
+def metrics() -> Iterator[str]:
+    """Yield a table of metrics for each set of labels."""
+    for kind, labels in LABELS.items():
+        names = ", ".join(f"`{name}`" for name in labels)
+        yield from (f"Labels {names}:", "", "| metric | meaning |", "| --- | --- |")
+        for metric, (_, one) in metrics_of(kind).items():
+            yield f"| `{metric}` | {one.meaning.replace('Whether ', '1 if ')} |"
+        yield ""
+
+
+PAGES = {
+    "link.md": {"settings": settings, "methods": methods, "commands": commands},
+    "monitoring.md": {
+        "members": members,
+        "channels": channels,
+        "event time": event_time,
+        "view": view,
+        "metrics": metrics,
+    },
+}
+
+
+def page(name: str) -> str:
+    """Return a page with its tables as the code has them now."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    for title, made in PAGES[name].items():
+        head = f"<!-- {title}: made by scripts/link_reference.py -->\n"
         before, mark, rest = text.partition(head)
-        assert mark, f"{PAGE} has no place for the table of {name}"
-        end = f"<!-- end of {name} -->"
-        after = rest[rest.index(end) :]
-        text = "".join([before, head, "\n", *(f"{line}\n" for line in made()), "\n", after])
+        assert mark, f"{name} has no place for the table of {title}"
+        after = rest[rest.index(f"<!-- end of {title} -->") :]
+        table = "\n".join(made()).rstrip("\n")
+        text = f"{before}{head}\n{table}\n\n{after}"
     return text
 
 
 def main(arguments: list[str]) -> int:
-    """Print the page, or write it."""
-    made = page(PAGE.read_text(encoding="utf-8"))
-    if "--write" in arguments:
-        PAGE.write_text(made, encoding="utf-8")
-    else:
-        print(made, end="")
+    """Print the pages, or write them."""
+    for name in PAGES:
+        made = page(name)
+        if "--write" in arguments:
+            (DOCS / name).write_text(made, encoding="utf-8")
+        else:
+            print(made, end="")
     return 0
 
 

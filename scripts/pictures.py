@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
+    from flowcontrol.link.monitoring.figures import LinkSnapshot
     from flowcontrol.link.monitoring.monitor import LinkMonitor
-    from flowcontrol.link.monitoring.snapshot import LinkSnapshot
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ROOT / "docs" / "pictures"

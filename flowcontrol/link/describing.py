@@ -15,7 +15,7 @@ from flowcontrol.link.opening import EXCHANGE, LEDGER
 from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
 
 if TYPE_CHECKING:
-    from flowcontrol.link.monitoring.snapshot import LinkSnapshot, ReceiverSnapshot
+    from flowcontrol.link.monitoring.figures import LinkSnapshot, ReceiverSnapshot
 
 UNSET = "none"
 

@@ -10,7 +10,7 @@ from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView
 from flowcontrol.ledger.storage import Storage
 
 if TYPE_CHECKING:
-    from flowcontrol.link.monitoring.snapshot import LinkSnapshot
+    from flowcontrol.link.monitoring.figures import LinkSnapshot
 
 ACTIVE_S = 30.0
 """A member that has committed within this time counts as running, seconds. An idle query commits

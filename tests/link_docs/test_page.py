@@ -30,17 +30,22 @@ def test_commands_that_need_members_are_real(page):
                 assert f"| `{action} PATH" in page
 
 
-def test_its_tables_are_what_the_code_makes(page, script):
-    assert script.page(page) == page, "run python scripts/link_reference.py --write"
+@pytest.mark.parametrize("name", ["link.md", "monitoring.md"])
+def test_the_tables_are_what_the_code_makes(script, name):
+    is_made = script.page(name) == (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert is_made, "run python scripts/link_reference.py --write"
 
 
-def test_it_can_be_printed_and_written(page, script, tmp_path, monkeypatch, capsys):
+def test_they_can_be_printed_and_written(script, tmp_path, monkeypatch, capsys):
     assert script.main([]) == 0
-    assert capsys.readouterr().out == page
-    monkeypatch.setattr(script, "PAGE", tmp_path / "link.md")
-    script.PAGE.write_text(page)
+    texts = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in script.PAGES}
+    assert capsys.readouterr().out == "".join(texts.values())
+    monkeypatch.setattr(script, "DOCS", tmp_path)
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     assert script.main(["--write"]) == 0
-    assert script.PAGE.read_text(encoding="utf-8") == page
+    written = {name: (tmp_path / name).read_text(encoding="utf-8") for name in script.PAGES}
+    assert written == texts
 
 
 def test_every_read_option_has_a_row(page):

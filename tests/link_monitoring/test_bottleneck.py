@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
-from flowcontrol.link.monitoring.snapshot import (
+from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,

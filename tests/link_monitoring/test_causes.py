@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.analysis.causes import WORDS
 from flowcontrol.link.monitoring.causes import cause_sentence, limiting_link, link_cause
-from flowcontrol.link.monitoring.snapshot import (
+from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,

@@ -11,22 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flowcontrol.link.monitoring import prometheus
+from flowcontrol.link.monitoring.prometheus import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = json.loads((ROOT / "docs/grafana/flowcontrol.json").read_text())
 ALERTS = ROOT / "docs/prometheus/alerts.yaml"
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-KINDS = {
-    "channels": prometheus._CHANNEL,
-    "senders": prometheus._SENDER,
-    "receivers": prometheus._RECEIVER,
-}
-LABELS = {
-    prometheus.PREFIX + gauge["name"]: set(KINDS[kind])
-    for kind, own in prometheus._GAUGES.items()
-    for gauge in own
-}
+LABELS = {metric: set(labels) for metric, labels in METRICS.items()}
 
 
 def shown():

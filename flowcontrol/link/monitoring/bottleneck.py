@@ -11,13 +11,13 @@ from math import inf
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.causes import BUSY_ABOVE, SILENT_S, limiting_link, may_have_stopped
-from flowcontrol.link.monitoring.short_numbers import duration
-from flowcontrol.link.monitoring.snapshot import (
+from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,
     SenderSnapshot,
 )
+from flowcontrol.link.monitoring.short_numbers import duration
 from flowcontrol.report.numbers import percent
 
 

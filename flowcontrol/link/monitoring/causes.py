@@ -8,13 +8,13 @@ from typing import Final
 from flowcontrol.analysis.causes.cause import Cause, Word
 from flowcontrol.analysis.causes.shares import LARGER
 from flowcontrol.analysis.pressure import Pressure
-from flowcontrol.link.monitoring.short_numbers import duration
-from flowcontrol.link.monitoring.snapshot import (
+from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,
     SenderSnapshot,
 )
+from flowcontrol.link.monitoring.short_numbers import duration
 from flowcontrol.report.numbers import percent
 
 BUSY_ABOVE: Final = 0.5

@@ -1,23 +1,23 @@
 """The figures of the newest snapshot for Prometheus: text over HTTP.
 
-The metrics stand in ``metrics.yaml``. Names follow Prometheus' conventions: base units in the name,
-``_total`` for what only grows.
+Names follow Prometheus' conventions: base units in the name, ``_total`` for what only grows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LinkError
-from flowcontrol.files import package_yaml
 from flowcontrol.install import how_to_install
 from flowcontrol.link.members import ranges
-from flowcontrol.link.monitoring.snapshot import (
+from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
+    Figure,
     LinkSnapshot,
     ReceiverSnapshot,
     SenderSnapshot,
+    figures_of,
 )
 
 if TYPE_CHECKING:
@@ -25,18 +25,24 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 
-
 PREFIX = "flowcontrol_link_"
 
-_GAUGES: dict[str, list[dict[str, str]]] = package_yaml(
-    "flowcontrol.link.monitoring", "metrics.yaml"
-)
-_CHANNEL = ("link", "sender", "receiver", "channel")
-_SENDER = ("link", "sender")
-_RECEIVER = ("link", "receiver", "channels")
+LABELS: dict[type, tuple[str, ...]] = {
+    ChannelSnapshot: ("link", "sender", "receiver", "channel"),
+    SenderSnapshot: ("link", "sender"),
+    ReceiverSnapshot: ("link", "receiver", "channels"),
+}
 
-METRICS = tuple(PREFIX + gauge["name"] for own in _GAUGES.values() for gauge in own)
-"""Names of all metrics."""
+
+def metrics_of(kind: type) -> dict[str, tuple[str, Figure]]:
+    """Return the metrics of senders, receivers or channels: name and declaration of the figure."""
+    return {
+        PREFIX + one.metric: (name, one) for name, one in figures_of(kind).items() if one.metric
+    }
+
+
+METRICS = {metric: labels for kind, labels in LABELS.items() for metric in metrics_of(kind)}
+"""Names of all metrics, and their labels."""
 
 
 class LinkCollector:
@@ -55,41 +61,30 @@ class LinkCollector:
     def collect(self) -> Iterable[Metric]:
         """Yield every metric with the values of the newest snapshots."""
         snapshots = self.snapshots  # one reference: the watching thread may replace it meanwhile
-        channels = [(_channel(snapshot, c), c) for snapshot in snapshots for c in snapshot.channels]
-        senders = [
-            ([snapshot.label, s.name], s) for snapshot in snapshots for s in snapshot.senders
-        ]
-        receivers = [
-            (_receiver(snapshot, r), r) for snapshot in snapshots for r in snapshot.receivers
-        ]
-        yield from _metrics(_GAUGES["channels"], _CHANNEL, channels)
-        yield from _metrics(_GAUGES["senders"], _SENDER, senders)
-        yield from _metrics(_GAUGES["receivers"], _RECEIVER, receivers)
+        found: dict[type, list[tuple[list[str], Any]]] = {kind: [] for kind in LABELS}
+        for link in snapshots:
+            for c in link.channels:
+                own = [link.label, c.sender, c.receiver, str(c.channel)]
+                found[ChannelSnapshot].append((own, c))
+            found[SenderSnapshot] += (([link.label, one.name], one) for one in link.senders)
+            for r in link.receivers:
+                found[ReceiverSnapshot].append(([link.label, r.name, ranges(r.channels)], r))
+        for kind, rows in found.items():
+            yield from _metrics(kind, rows)
 
 
-def _channel(snapshot: LinkSnapshot, channel: ChannelSnapshot) -> list[str]:
-    return [snapshot.label, channel.sender, channel.receiver, str(channel.channel)]
-
-
-def _receiver(snapshot: LinkSnapshot, receiver: ReceiverSnapshot) -> list[str]:
-    return [snapshot.label, receiver.name, ranges(receiver.channels)]
-
-
-def _metrics(
-    gauges: Iterable[Mapping[str, str]],
-    labels: Sequence[str],
-    found: Sequence[tuple[list[str], ChannelSnapshot | SenderSnapshot | ReceiverSnapshot]],
-) -> Iterable[Metric]:
+def _metrics(kind: type, rows: Sequence[tuple[list[str], Any]]) -> Iterable[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    for gauge in gauges:
-        family = CounterMetricFamily if gauge["name"].endswith("_total") else GaugeMetricFamily
-        metric = family(PREFIX + gauge["name"], gauge["help"], labels=labels)
-        for values, one in found:
-            value = getattr(one, gauge["figure"])
+    for metric, (name, figure) in metrics_of(kind).items():
+        family = CounterMetricFamily if metric.endswith("_total") else GaugeMetricFamily
+        said = figure.meaning.replace("Whether ", "1 if ")
+        made = family(metric, said, labels=LABELS[kind])
+        for labels, one in rows:
+            value = getattr(one, name)
             if value is not None:
-                metric.add_metric(values, float(value))
-        yield metric
+                made.add_metric(labels, float(value))
+        yield made
 
 
 def serve(collector: LinkCollector, port: int, address: str = LOOPBACK) -> Callable[[], None]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from flowcontrol.errors import FlowControlError
+from flowcontrol.link.monitoring.figures import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.monitoring.monitor import LinkMonitor
-from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.monitoring.watch import labels
 
 FRESH_S = 1.0

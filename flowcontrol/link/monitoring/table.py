@@ -1,7 +1,8 @@
 """Snapshots as text for a terminal of 80 columns or more."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -11,14 +12,17 @@ from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
 from flowcontrol.link.monitoring.causes import cause_sentence, limiting_link, link_cause
-from flowcontrol.link.monitoring.short_numbers import clock_time, count, duration, size
-from flowcontrol.link.monitoring.snapshot import (
+from flowcontrol.link.monitoring.figures import (
+    TIME,
+    UNIX_S,
     ChannelSnapshot,
     LinkSnapshot,
     ReceiverSnapshot,
     SenderSnapshot,
+    fields_of,
+    heads_of,
 )
-from flowcontrol.link.monitoring.time_table import time_table, watermark_lines
+from flowcontrol.link.monitoring.short_numbers import clock_time, count, duration, moment, size
 from flowcontrol.report.numbers import percent
 
 _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}
@@ -26,14 +30,17 @@ _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold re
 LATE = 1.5
 """Times its target from which a micro-batch's time is coloured."""
 
-_MEMBERS = ("rows/s", "bytes/s", "pool", "batch/target", "state", "seen")
-_CHANNELS = ("rows", "bytes", "age", "drain", "credit", "waits", "in/s", "out/s", "verdict")
+_MEMBERS = [one.column[1] for one in heads_of(ReceiverSnapshot).values()]
+_CHANNELS = [one.column[1] for one in heads_of(ChannelSnapshot).values()]
 
-_SUMMED = (
-    *("backlog_rows", "backlog_bytes", "credit", "waiting_bytes"),
-    *("rows_in_per_s", "rows_out_per_s"),
-)
-"""Figures that the line of all channels adds up."""
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "rows": count,
+    "rows/s": count,
+    "bytes": size,
+    "bytes/s": size,
+    "s": duration,
+}
+"""How a figure is shown, by its unit."""
 
 
 def render(snapshots: Sequence[LinkSnapshot], most_channels: int | None = None) -> RenderableType:
@@ -121,32 +128,36 @@ def _late(snapshot: LinkSnapshot) -> list[RenderableType]:
     ]
 
 
+def _cells(
+    one: Any, heads: Sequence[str], more: Mapping[str, Any], time: Any = duration
+) -> list[Text | str]:
+    """Return the cells below some heads: ``more``, and the others as their units say."""
+    texts = {**_TEXTS, "s": time}
+    found: dict[str, Text | str] = {
+        figure.column[1]: texts.get(figure.unit, str)(getattr(one, name))
+        for name, figure in heads_of(type(one)).items()
+    }
+    return [(found | dict(more)).get(head, "") for head in heads]
+
+
 def _sender_cells(sender: SenderSnapshot, *, has_verdict: bool) -> list[Text | str]:
-    blocked = Text(f"blocked {percent(sender.blocked_ratio)}")
-    return [
-        _name(f"{sender.name} →"),
-        count(sender.rows_per_s),
-        size(sender.bytes_per_s),
-        f"{sender.pool_used}/{sender.pool_size}",
-        "",
-        _grade(sender.backpressure_level, sender.blocked_ratio) if has_verdict else blocked,
-        duration(sender.silent_s),
-    ]
+    state = Text(f"blocked {percent(sender.blocked_ratio)}")
+    if has_verdict:
+        state = _grade(sender.backpressure_level, sender.blocked_ratio)
+    more = {"pool": f"{sender.pool_used}/{sender.pool_size}", "state": state}
+    return [_name(f"{sender.name} →"), *_cells(sender, _MEMBERS, more)]
 
 
 def _receiver_cells(receiver: ReceiverSnapshot, name: str) -> list[Text | str]:
     state = Text("starting" if receiver.is_starting else f"busy {percent(receiver.busy_ratio)}")
     if receiver.is_detached:
         state = Text("DETACHED", style="bold red")
-    return [
-        _name(f"→ {name}"),
-        count(receiver.rows_per_s),
-        size(receiver.bytes_per_s),
-        f"{receiver.pool_used}/{receiver.pool_size}",
-        _batch(receiver),
-        state,
-        duration(receiver.silent_s),
-    ]
+    more = {
+        "pool": f"{receiver.pool_used}/{receiver.pool_size}",
+        "batch/target": _batch(receiver),
+        "state": state,
+    }
+    return [_name(f"→ {name}"), *_cells(receiver, _MEMBERS, more)]
 
 
 def _missed(snapshot: LinkSnapshot) -> list[RenderableType]:
@@ -200,30 +211,18 @@ def _worst(channels: Sequence[ChannelSnapshot], most: int) -> list[ChannelSnapsh
 
 
 def _channel_cells(channel: ChannelSnapshot) -> list[Text | str]:
-    return [
-        str(channel.channel),
-        count(channel.backlog_rows),
-        size(channel.backlog_bytes),
-        _time(channel.age_s),
-        _time(channel.drain_s),
-        str(channel.credit),
-        size(channel.waiting_bytes),
-        count(channel.rows_in_per_s),
-        count(channel.rows_out_per_s),
-        _grade(channel.backpressure_level, channel.held_ratio),
-    ]
+    verdict = _grade(channel.backpressure_level, channel.held_ratio)
+    return [str(channel.channel), *_cells(channel, _CHANNELS, {"verdict": verdict}, _time)]
 
 
 def _total_cells(channels: Sequence[ChannelSnapshot]) -> list[Text | str]:
     """Return sums; of times the longest."""
-    drains = [channel.drain_s for channel in channels]
-    known = [drain for drain in drains if drain is not None]
-    total = replace(
-        max(channels, key=lambda c: c.held_ratio),
-        **{name: sum(getattr(c, name) for c in channels) for name in _SUMMED},
-        age_s=max(c.age_s for c in channels),
-        drain_s=max(known) if len(known) == len(drains) else None,
-    )
+    totals: dict[str, Any] = {}
+    for name in heads_of(ChannelSnapshot).keys() & fields_of(ChannelSnapshot).keys():
+        values = [getattr(channel, name) for channel in channels]
+        is_time = fields_of(ChannelSnapshot)[name].unit == "s"
+        totals[name] = None if None in values else max(values) if is_time else sum(values)
+    total = replace(max(channels, key=lambda c: c.held_ratio), **totals)
     return ["all", *_channel_cells(total)[1:]]
 
 
@@ -234,3 +233,91 @@ def _time(seconds: float | None) -> str:
 
 def _grade(backpressure_level: Pressure, ratio: float) -> Text:
     return Text(f"{backpressure_level.value} {percent(ratio)}", style=_STYLES[backpressure_level])
+
+
+# ---------------------------------------------------------------------- event time
+
+_TIMES = heads_of(ChannelSnapshot, TIME, 2 * TIME)
+
+FIRST = float("-inf")
+"""Where a channel without a watermark stands among the others."""
+
+
+def watermark_lines(snapshot: LinkSnapshot) -> Iterator[Text]:
+    """Yield a line for each receiver: its watermark, and what holds it back."""
+    if snapshot.event_time_column is None:
+        return
+    for receiver in snapshot.receivers:
+        own = [
+            c
+            for c in snapshot.channels
+            if c.receiver == receiver.name and c.channel in receiver.channels
+        ]
+        if receiver.watermark_ms is None or receiver.watermark_lag_s is None:
+            text = f"{receiver.name}: no watermark yet"
+        else:
+            at = moment(receiver.watermark_ms / 1000, snapshot.at)
+            late = duration(abs(receiver.watermark_lag_s))
+            side = "behind" if receiver.watermark_lag_s >= 0 else "ahead of"
+            text = f"{receiver.name}: watermark {at}, {late} {side} the clock"
+        yield Text(text + _held_by(own) + _paused(snapshot, receiver))
+
+
+def _held_by(own: Sequence[ChannelSnapshot]) -> str:
+    """Return which channels hold a watermark back, if not all do."""
+    holding = [channel for channel in own if channel.holds_watermark]
+    if not holding:
+        return ", all channels are idle" if own and all(c.is_idle for c in own) else ""
+    parts = []
+    for sender in dict.fromkeys(channel.sender for channel in holding):
+        numbers = [channel.channel for channel in holding if channel.sender == sender]
+        noun = "channel" if len(numbers) == 1 else "channels"
+        parts.append(f"{noun} {ranges(numbers)} of {sender}")
+    return f", held by {' and '.join(parts)}"
+
+
+def _paused(snapshot: LinkSnapshot, receiver: ReceiverSnapshot) -> str:
+    """Return which senders have waited for the others."""
+    if not receiver.paused:
+        return ""
+    names, limit = ", ".join(receiver.paused), duration(snapshot.align_s)
+    return f"; paused for being more than {limit} ahead: {names}"
+
+
+def time_table(channels: Sequence[ChannelSnapshot], most: int, now: float) -> Table:
+    """Return the watermarks of the channels of a sender to a receiver.
+
+    ``now``: Unix time, seconds.
+    """
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("ch")
+    for head in (*(one.column[1] for one in _TIMES.values()), ""):
+        table.add_column(head, justify="right" if head else "left", no_wrap=True)
+    ranked = sorted(channels, key=_rank)
+    for channel in sorted(ranked[: max(1, most)], key=lambda one: one.channel):
+        table.add_row(
+            str(channel.channel),
+            *(_time_text(getattr(channel, name), one.unit, now) for name, one in _TIMES.items()),
+            _state(channel),
+        )
+    return table
+
+
+def _rank(channel: ChannelSnapshot) -> tuple[bool, float, int]:
+    """Return what comes first: channels that hold the watermark back, then the slowest."""
+    watermark = FIRST if channel.watermark_s is None else channel.watermark_s
+    return not channel.holds_watermark, watermark, channel.channel
+
+
+def _time_text(seconds: float | None, unit: str, now: float) -> str:
+    if seconds is None:
+        return "-"
+    return moment(seconds, now) if unit == UNIX_S else duration(seconds)
+
+
+def _state(channel: ChannelSnapshot) -> Text:
+    if channel.is_idle:
+        return Text("idle", style="dim")
+    if channel.is_paused:
+        return Text("paused", style="yellow")
+    return Text("holds", style="bold") if channel.holds_watermark else Text("")

@@ -10,40 +10,29 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.monitoring.causes import link_cause
+from flowcontrol.link.monitoring.figures import (
+    LinkSnapshot,
+    ReceiverSnapshot,
+    SenderSnapshot,
+    named_in_view,
+    view_columns,
+)
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
-from flowcontrol.link.monitoring.snapshot import ChannelSnapshot, LinkSnapshot
 from flowcontrol.link.options import number, stored_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
-_TYPES: dict[object, str] = {
-    str: "string",
-    int: "bigint",
-    int | None: "bigint",
-    bool: "boolean",
-    bool | None: "boolean",
-}
-_MORE = {
-    "verdict": "string", "batch_s": "double", "running_s": "double", "target_s": "double",
-    "pool_used": "int", "pool_size": "int", "cause": "string",
-}  # fmt: skip
-
-COLUMNS: dict[str, str] = {
-    **{name: _TYPES.get(kind, "double") for name, kind in get_type_hints(ChannelSnapshot).items()},
-    "channel": "int",
-    **_MORE,
-}
-"""Columns of the view and their SQL types: a channel's figures, then its receiver's, then its
-sender's pool, then why the link blocks its sender, one of the causes that runs have."""
+COLUMNS = {name: kind for name, (kind, _) in view_columns().items()}
+"""Columns of the view and their SQL types."""
 
 LONGEST_WINDOW_S = 3600.0
 """Most that rates and shares cover, seconds."""
@@ -119,11 +108,11 @@ def rows_of(snapshot: LinkSnapshot) -> Iterator[tuple[Any, ...]]:
     word = None if cause is None else cause.cause
     for one in snapshot.channels:
         sender, reader = senders[one.sender], readers.get((one.receiver, one.channel))
-        times = (reader.batch_s, reader.running_s, reader.target_s) if reader else (None,) * 3
-        pool = sender.pool_used, sender.pool_size
         is_starting = reader is not None and reader.is_starting
         verdict = None if is_starting else one.backpressure_level.value
-        yield *astuple(one), verdict, *times, *pool, word
+        read = (getattr(reader, name, None) for name in named_in_view(ReceiverSnapshot))
+        written = (getattr(sender, name) for name in named_in_view(SenderSnapshot))
+        yield *astuple(one), verdict, *read, *written, word
 
 
 def create_view(

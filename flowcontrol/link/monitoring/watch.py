@@ -10,8 +10,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from flowcontrol.ledger.paths import read_place
+from flowcontrol.link.monitoring.figures import LinkSnapshot
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
-from flowcontrol.link.monitoring.snapshot import LinkSnapshot
 from flowcontrol.link.monitoring.table import render
 
 LEAST_CHANNELS = 1
