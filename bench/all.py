@@ -31,11 +31,12 @@ KEPT: Final = HERE / "performance.json"
 PAGE: Final = HERE.parent / "docs" / "performance.md"
 
 INTRO: Final = """\
-# What to expect: performance
+# Performance
 
-What this program takes, beside peers that do the same job in the same run. Made by
-`python bench/all.py --write`, a table for each program of `bench/`, with its machine and date. A
-program alternates its runs and takes medians: ratios hold on other machines better than times do.
+What to expect, compared with other programs that do the same job. `python bench/all.py --write`
+measures everything and writes this page: a table for each program of `bench/`, with machine and
+date. A program alternates its runs with those of its peer and takes medians, so ratios carry over
+to other machines better than times.
 """
 
 
@@ -67,21 +68,19 @@ PROGRAMS: Final = (
     Program(
         "virtual_speed",
         "The virtual clock",
-        "Buffers from task to task in a second of wall time, on one core, beside simulators of "
-        "queues that run the same job; and what large jobs take. Jumping over steady states was "
-        "built and removed: it applied to none of 86 measured cases, and cost 9 % where it did not "
-        "apply.",
+        "Buffers from task to task per second of wall time, on one core, compared with queueing "
+        "simulators that run the same job; and the time that large jobs take.",
     ),
     Program(
         "virtual_beside",
-        "The virtual clock, beside the commit before issue 18",
-        "Processor time of a run, compiled before.",
+        "The virtual clock, compared with an earlier commit",
+        "Processor time of a run with a kernel that is compiled already.",
     ),
     Program(
         "first_answer",
         "The first answer",
-        "Processor time of `flowcontrol emulate` until the bottleneck stands in the terminal, and "
-        "what compiles before the first run.",
+        "Processor time of `flowcontrol emulate` until the terminal shows the bottleneck, and of "
+        "the first run, which compiles.",
     ),
     Program(
         "virtual_checkpoints",
@@ -96,19 +95,20 @@ PROGRAMS: Final = (
     Program(
         "sweep_time",
         "A sweep",
-        "`flowcontrol sweep` from its start to its report, compiled before.",
+        "`flowcontrol sweep` from its start to its report, with a kernel that is compiled already.",
     ),
     Program(
         "sweep_gain",
         "The second core of a sweep",
-        "What a sweep on Spark gains with two cores, table and report included.",
+        "Speed-up of a sweep on Spark with two cores, table and report included.",
         spark=(),
     ),
     Program(
         "micro_batch",
         "A round on the live clock",
-        "A round of two stages, beside two queries of Spark that only hand a number to each other; "
-        "several rounds a micro-batch beside one; and eight stages in a row beside two.",
+        "A round of two stages, compared with two Spark queries that only pass a number to each "
+        "other; several rounds per micro-batch compared with one; and eight stages in a row "
+        "compared with two.",
         ("--ahead", "--chain"),
         spark=(),
     ),
@@ -122,17 +122,17 @@ PROGRAMS: Final = (
     Program(
         "link",
         "A link",
-        "Rows a second from source to sink, and how long a row takes at a low rate, beside a Delta "
-        "table between two queries.",
+        "Rows per second from source to sink, and the latency of a row at a low rate, compared "
+        "with a Delta table between two queries.",
         spark=("--driver-memory", "4g"),
     ),
     Program(
-        "link_event_time", "A link with event time", "The same link with watermarks and without."
+        "link_event_time", "A link with event time", "The same link with and without watermarks."
     ),
     Program(
         "slow_sink",
-        "A link before a sink that becomes slow",
-        "What waits, and how long micro-batches take.",
+        "A link in front of a sink that slows down",
+        "Rows that wait, and the time of micro-batches.",
         spark=(),
     ),
 )
@@ -203,7 +203,7 @@ def page(kept: dict[str, Any]) -> str:
 def section(program: Program, found: dict[str, Any]) -> str:
     """Return a program's table."""
     lines = [f"## {program.title}\n", f"{program.text} `bench/{program.name}.py`\n"]
-    lines += ["| what | beside | measured | goal |", "| --- | --- | --- | --- |"]
+    lines += ["| what | compared with | measured | goal |", "| --- | --- | --- | --- |"]
     for figure in found["figures"]:
         goal = "" if figure["goal"] is None else f"{figure['is_met']} {shown(figure['goal'])}"
         missed = "" if is_met(figure) else ", **missed**"
@@ -214,7 +214,7 @@ def section(program: Program, found: dict[str, Any]) -> str:
     lines.append(
         f"\n{found['date']}: {on['processor']}, {on['cores']} cores, {on['memory_gb']} GB, Python "
         f"{on['python']}{spark}, numpy {on['numpy']}, numba {on['numba']}; {found['load']} other "
-        "processes ran when it began.\n"
+        "processes ran at the start.\n"
     )
     return "\n".join(lines)
 
