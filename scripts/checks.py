@@ -1,7 +1,9 @@
 """Every check of the project, in lanes beside each other: what ``run-tests.sh`` runs.
 
-    python scripts/checks.py           the quick form: few examples of each property
-    python scripts/checks.py --long    everything at full depth, with coverage
+    python scripts/checks.py              the quick form: few examples of each property
+    python scripts/checks.py --changed    of it, what reaches the nearest of what has changed
+    python scripts/checks.py --all        the quick form with all of BY_CHANGE
+    python scripts/checks.py --long       everything at full depth, with coverage
 
 The tests that need Spark mostly wait, so the others run beside them, and those that share a session
 beside those that start processes. What a part prints is kept in
@@ -12,6 +14,7 @@ is 1 then. The last line counts all tests in pytest's own words.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import re
@@ -28,8 +31,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 
+import changed
+
 ROOT = Path(__file__).resolve().parent.parent
 LOGS = Path(sys.prefix) / "flowcontrol" / "checks"
+DURATIONS = LOGS.with_name("durations.json")
 
 SHELL = ["spark-submit.sh", "run-tests.sh", "scripts/kafka.sh", ".ci/run"]
 SHELL += ["scripts/build.sh", "scripts/docs.sh", "scripts/matrix.sh"]
@@ -38,6 +44,16 @@ FAST = ("-m", "not spark")
 SHARED = ("-m", "spark and not starts")
 STARTED = ("-m", "starts")
 """Between them these choose every test."""
+
+BY_CHANGE = ("tests/spec/", "tests/kafka/", "tests/notebooks/", "tests/real_flink/")
+"""Folders whose files the quick form runs where a change since main is near: of objects and systems
+that no run of the emulation uses. The same holds for building the site."""
+NEAR = 2
+"""Steps from a test file to what has changed: it imports it, or what it imports does."""
+MOST_S = 300
+"""Processor time of the tests that ``--changed`` runs, s: two minutes and a half on two cores."""
+UNKNOWN_S, UNKNOWN_SPARK_S = 2.0, 20.0
+"""What a test file that has never run here is taken to need, s."""
 
 KERNEL = """
 from flowcontrol.kernel.loop import prepare
@@ -54,6 +70,8 @@ SEED = 20_261_122
 was changed. The long form begins somewhere else each time."""
 
 LAST_LINE = re.compile(r"^=* ?(?P<counts>\d+ [a-z]+(, \d+ [a-z]+)*) in [\d.]+s\b.*$", re.MULTILINE)
+NO_TESTS = 5
+"""Pytest's status where none of the chosen files has a test of the kind."""
 WORDS = ["failed", "passed", "skipped", "xfailed", "xpassed", "warning", "error"]
 """What the last line counts, in pytest's order."""
 
@@ -110,8 +128,96 @@ def behind(part: Part) -> Part:
     return replace(part, command=["nice", "-n", "5", *part.command])
 
 
-def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
-    """Return the parts of each lane, in their order.
+@dataclass(frozen=True)
+class Choice:
+    """Which test files run, and whether the site is built."""
+
+    files: tuple[str, ...]
+    has_docs: bool
+    why: str  # to be printed
+
+    @property
+    def on_spark(self) -> tuple[str, ...]:
+        """Those with tests that need Spark: collecting the others for these takes half a minute."""
+        return tuple(file for file in self.files if needs_spark(file))
+
+
+def needs_spark(file: str) -> bool:
+    """Tell whether some tests of a file need Spark."""
+    return "mark.spark" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def everything(why: str = "everything runs") -> Choice:
+    """Choose all."""
+    return Choice(tuple(filter(changed.is_test, changed.tracked())), has_docs=True, why=why)
+
+
+def changes() -> tuple[dict[str, changed.Reached], str]:
+    """Return what is reached by what has changed since main, and the commit; nothing without it."""
+    if not (since := changed.base()):
+        return {}, ""
+    graph = changed.Needs(changed.tracked()).graph()
+    return changed.reach(changed.changed_files(since), graph), since
+
+
+def without_far(reached: Mapping[str, changed.Reached], since: str) -> Choice:
+    """Choose all but those of BY_CHANGE that nothing near has changed."""
+    if not since:
+        return everything("everything runs: git knows no commit to compare with")
+    near = {file for file, one in reached.items() if one.distance <= NEAR}
+    files = everything().files
+    left_out = [file for file in files if file.startswith(BY_CHANGE) and file not in near]
+    has_docs = any(is_documented(file) for file, one in reached.items() if one.distance == 0)
+    said = f"{len(left_out)} files of {', '.join(BY_CHANGE)}" if left_out else "no test file"
+    said += "" if has_docs else " and the site"
+    why = f"left out, as nothing near changed since {since[:8]}: {said}; --all runs all"
+    return Choice(tuple(file for file in files if file not in left_out), has_docs, why)
+
+
+def is_documented(file: str) -> bool:
+    """Tell whether the site shows a file: a page, or the module of a public name."""
+    names = (ROOT / "flowcontrol" / "__init__.py").read_text(encoding="utf-8")
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return file.startswith("docs/") or file.endswith(".md") or f"{module} " in names
+
+
+def nearest(
+    reached: Mapping[str, changed.Reached], since: str, took_s: Mapping[str, float]
+) -> Choice:
+    """Choose the test files nearest to what has changed, as many as take MOST_S.
+
+    Parameters
+    ----------
+    reached : mapping of str to Reached
+        By file, the nearest first.
+    since : str
+        The commit compared with.
+    took_s : mapping of str to float
+        What test files took when they last ran, s.
+    """
+    files, left, spent_s = [], 0, 0.0
+    chosen: dict[str, list[str]] = {}
+    for file in filter(changed.is_test, reached):
+        unknown_s = UNKNOWN_SPARK_S if needs_spark(file) else UNKNOWN_S
+        spent_s += took_s.get(file, unknown_s)
+        if spent_s > MOST_S and files:
+            left += 1
+            continue
+        files.append(file)
+        distance, through = reached[file]
+        chosen.setdefault(f"by {through}" if distance else "changed", []).append(file)
+    lines = [
+        f"tests that a change since {since[:8] or 'the beginning'} reaches, the nearest first:"
+    ]
+    lines += [f"  {why}: {' '.join(found)}" for why, found in chosen.items()]
+    if left:
+        lines.append(f"  {left} more, farther away or too long for here: ./run-tests.sh runs them")
+    has_docs = any(is_documented(file) for file, one in reached.items() if one.distance == 0)
+    return Choice(tuple(files), has_docs, "\n".join(lines))
+
+
+def lanes(*, is_long: bool, seed: int, workers: int, chosen: Choice) -> list[list[Part]]:
+    """Return the parts of each lane, in their order; lanes without tests are left out.
 
     Parameters
     ----------
@@ -121,6 +227,8 @@ def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
         Where Hypothesis and the tests that kill begin.
     workers : int
         Processes for the tests that need no Spark.
+    chosen : Choice
+        What runs.
     """
     pytest = ["pytest", f"--hypothesis-seed={seed}", "--durations=12", "--durations-min=5"]
     depth = {"FLOWCONTROL_SEED": str(seed)}
@@ -136,22 +244,33 @@ def lanes(*, is_long: bool, seed: int, workers: int) -> list[list[Part]]:
     # One thread for delta-rs: a tenth less processor time in small commits.
     alone = {**depth, "TOKIO_WORKER_THREADS": "1", **data_file("fast")}
     shell = ["shellcheck", "-x", *SHELL]
-    return [
-        [python("spark-tests", *pytest, *SHARED, *cover, **depth, **classes, **data_file("spark"))],
-        [
-            Part("classes", [sys.executable, "scripts/archive_classes.py", *classes.values()]),
-            python("start-tests", *pytest, *STARTED, *cover, **started),
-        ],
+    spark, fast_files = chosen.on_spark, chosen.files
+    found = [
         [
             python("lint", "ruff", "check", "."),
             python("format", "ruff", "format", "--check", "."),
             *([Part("shell", shell)] if shutil.which("shellcheck") else []),
             behind(python("types", "mypy")),
-            behind(python("docs", *DOCS, str(LOGS.parent / "docs"))),
-            Part("kernel", [sys.executable, "-c", KERNEL]),
-            behind(python("fast-tests", *pytest, *fast, *cover, **alone)),
-        ],
+            *([behind(python("docs", *DOCS, str(LOGS.parent / "docs")))] * chosen.has_docs),
+        ]
     ]
+    if spark:
+        shared = {**depth, **classes, **data_file("spark")}
+        found += [
+            [python("spark-tests", *pytest, *SHARED, *spark, *cover, **shared)],
+            [
+                Part("classes", [sys.executable, "scripts/archive_classes.py", *classes.values()]),
+                python("start-tests", *pytest, *STARTED, *spark, *cover, **started),
+            ],
+        ]
+    if fast_files:
+        found.append(
+            [
+                Part("kernel", [sys.executable, "-c", KERNEL]),
+                behind(python("fast-tests", *pytest, *fast, *fast_files, *cover, **alone)),
+            ]
+        )
+    return found
 
 
 def data_file(name: str) -> dict[str, str]:
@@ -180,7 +299,8 @@ class Checks:
                     stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 )  # fmt: skip
                 self._running.append(process)
-            part.status = process.wait()
+            status = process.wait()
+            part.status = 0 if status == NO_TESTS and "-tests" in part.name else status
         part.took_s = time.monotonic() - began
         with self._lock:
             self._running.remove(process)
@@ -222,6 +342,14 @@ def cover(checks: Checks) -> Part:
     return part
 
 
+def read_durations() -> dict[str, float]:
+    """Return what test files took when they last ran here (``tests/conftest.py``), s."""
+    if not DURATIONS.exists():
+        return {}
+    found: dict[str, float] = json.loads(DURATIONS.read_text())
+    return found
+
+
 def plural(word: str, count: int) -> str:
     """Return the word as pytest has it with a count: ``2 errors``, but ``2 failed``."""
     return f"{word}s" if count != 1 and word in ("warning", "error") else word
@@ -252,9 +380,19 @@ def main() -> int:
     """Run all checks; return the exit status."""
     parser = argparse.ArgumentParser(description="Run every check of the project.")
     parser.add_argument("--long", action="store_true", help="at full depth, with coverage: hours")
-    is_long = parser.parse_args().long
+    parser.add_argument("--all", action="store_true", help="also what no change is near to")
+    parser.add_argument("--changed", action="store_true", help="what a change reaches, the nearest")
+    given = parser.parse_args()
+    is_long = given.long
     signal.signal(signal.SIGTERM, _end)
     began = time.monotonic()
+    if is_long or given.all:
+        chosen = everything()
+    elif given.changed:
+        chosen = nearest(*changes(), read_durations())
+    else:
+        chosen = without_far(*changes())
+    print(f"-- {chosen.why}", flush=True)
     shutil.rmtree(LOGS, ignore_errors=True)
     LOGS.mkdir(parents=True)
     usual = random.randrange(1 << 32) if is_long else SEED
@@ -263,7 +401,7 @@ def main() -> int:
     workers = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
     checks = Checks()
-    work = lanes(is_long=is_long, seed=seed, workers=workers)
+    work = lanes(is_long=is_long, seed=seed, workers=workers, chosen=chosen)
     checks.run_all(work)
     parts = [part for lane in work for part in lane]
     if is_long:

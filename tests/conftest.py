@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import random
 import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = ROOT / "flowcontrol" / "spark"
 
-sys.path.insert(0, str(ROOT / "tests"))  # jvm
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "scripts")]  # jvm, changed
+
+TOOK_S: Counter[str] = Counter()
+"""By test file, s."""
 
 # A failing example is printed as a blob that reproduces it (print_blob). No deadline: a shared
 # machine is slow now and then, and a slow example is no failure. A test that wants more or fewer
@@ -52,12 +57,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        if item.get_closest_marker("spark") and "spark" not in fixtures:
-            item.add_marker("starts")
+        if item.get_closest_marker("spark"):
+            if "mark.spark" not in _source(item.path):
+                raise pytest.UsageError(f"{item.path}: write pytest.mark.spark in the file itself")
+            if "spark" not in fixtures:
+                item.add_marker("starts")
     if "PYTEST_XDIST_WORKER" in os.environ:
         # The long files are those with few tests: last, they would leave other workers idle.
         tests = Counter(item.path for item in items)
         items.sort(key=lambda item: tests[item.path])
+
+
+@cache
+def _source(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what the tests of a file take."""
+    TOOK_S[report.nodeid.partition("::")[0]] += report.duration
+
+
+def pytest_sessionfinish() -> None:
+    """Keep what files took for ``run-tests.sh --changed``."""
+    folder = Path(sys.prefix) / "flowcontrol"
+    if "PYTEST_XDIST_WORKER" in os.environ or not folder.is_dir():
+        return
+    file = folder / "durations.json"
+    known = json.loads(file.read_text()) if file.exists() else {}
+    rounded = {name: round(took_s, 2) for name, took_s in TOOK_S.items()}
+    file.write_text(json.dumps(known | rounded, indent=0))
 
 
 def pytest_collection_finish() -> None:

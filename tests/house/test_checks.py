@@ -65,7 +65,10 @@ def test_the_long_form_contains_the_quick_one(checks, monkeypatch):
     monkeypatch.delenv("FLOWCONTROL_SEED", raising=False)
     quick, full = (
         {part.name: part for lane in found for part in lane}
-        for found in (checks.lanes(is_long=long, seed=5, workers=2) for long in (False, True))
+        for found in (
+            checks.lanes(is_long=long, seed=5, workers=2, chosen=checks.everything())
+            for long in (False, True)
+        )
     )
     assert quick.keys() == full.keys()
     for name, one in quick.items():
@@ -83,3 +86,46 @@ def test_the_long_form_contains_the_quick_one(checks, monkeypatch):
     assert marks == {
         "spark-tests": "spark and not starts", "start-tests": "starts", "fast-tests": "not spark"
     }  # fmt: skip
+    assert {*load("scripts/changed.py").tracked()} >= {*checks.everything().files}
+    assert {*checks.everything().files} < {*quick["fast-tests"].command}
+
+
+def reached(*files):
+    made = load("scripts/changed.py").Reached
+    return {file: made(distance, "flowcontrol/x.py") for distance, file in enumerate(files)}
+
+
+def test_the_nearest_run_until_the_time_is_over(checks, monkeypatch):
+    monkeypatch.setattr(checks, "needs_spark", lambda file: "live" in file)
+    files = ("tests/test_a.py", "tests/live/test_b.py", "tests/test_c.py")
+    found = reached("flowcontrol/x.py", *files)
+    chosen = checks.nearest(found, "1234567890", {})
+    assert chosen.files == files
+    assert chosen.on_spark == ("tests/live/test_b.py",)
+    assert "since 12345678" in chosen.why
+    assert f"  by flowcontrol/x.py: {' '.join(files)}" in chosen.why
+    took_s = {"tests/test_a.py": 299.0, "tests/live/test_b.py": 2.0}
+    chosen = checks.nearest(found, "1234567890", took_s)
+    assert chosen.files == ("tests/test_a.py",)
+    assert "2 more, farther away" in chosen.why
+    names = [part.name for lane in checks.lanes(is_long=False, seed=5, workers=2, chosen=chosen)
+             for part in lane]  # fmt: skip
+    assert "fast-tests" in names
+    assert not {"spark-tests", "start-tests", "docs"} & {*names}
+
+
+def test_what_no_change_is_near_to_is_left_out(checks):
+    [file, *_] = [one for one in checks.everything().files if one.startswith(checks.BY_CHANGE)]
+    left = checks.without_far(reached("docs/design.md"), "1234567890")
+    assert file not in left.files
+    assert left.has_docs
+    near = checks.without_far(reached("flowcontrol/kernel/loop.py", file), "1234567890")
+    assert {*near.files} - {*left.files} == {file}
+    assert not near.has_docs
+    assert checks.without_far({}, "").files == checks.everything().files
+
+
+def test_a_part_without_tests_has_not_failed(checks):
+    none = part(checks, "start-tests", "no tests ran", 5)
+    checks.Checks().run(none)
+    assert none.status == 0
