@@ -25,8 +25,7 @@ from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.link_ledger import fit_link
 from flowcontrol.calibration.predict import bottleneck, predict
-from flowcontrol.calibration.predict_spark import predict_batches
-from flowcontrol.calibration.spark_progress import fit_progress
+from flowcontrol.calibration.spark_progress import fit_progress, predict_batches
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job

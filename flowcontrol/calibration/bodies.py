@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.calibration.draft import refuse
-from flowcontrol.calibration.foreign import kind_of_bytes
 
 MOST_SUBTASKS: Final = 32_768
 """Largest parallelism that Flink has (``KeyGroupRangeAssignment.UPPER_BOUND_MAX_PARALLELISM``)."""
@@ -131,3 +131,120 @@ def shown(value: Any) -> str:
     """Return a value as a refusal shows it, cut if it is long."""
     text = "nothing" if value is None else plain(json.dumps(value, default=str)[: 2 * _LONGEST])
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+# --- The word for a file that is neither a dump of Flink nor the progress of a Spark query.
+
+
+Test = Callable[[str, Any], object]
+"""Whether a text, and the first JSON in it if it begins so, is of a kind."""
+
+_LONGEST_START: Final = 200_000
+"""Characters of a text that are looked at."""
+
+
+def _matches(pattern: str) -> Test:
+    found = re.compile(pattern, re.MULTILINE | re.IGNORECASE)
+    return lambda text, _: found.search(text)
+
+
+def _has(*keys: str) -> Test:
+    """Return a test for a mapping, or a list of some, that has all of the keys."""
+
+    def test(_: str, value: Any) -> bool:
+        first = value[0] if isinstance(value, list) and value else value
+        return isinstance(first, dict) and all(key in first for key in keys)
+
+    return test
+
+
+def _is_table(text: str, _: Any) -> bool:
+    lines = text.strip().splitlines()[:3]
+    counts = ({line.count(mark) for line in lines} for mark in ",;\t")
+    return len(lines) > 1 and any(len(one) == 1 and one != {0} for one in counts)
+
+
+_KINDS: Final[dict[str, tuple[Test, ...]]] = {
+    "is empty": (lambda text, _: not text.strip(),),
+    "is a page in HTML, as a login or a proxy answers": (_matches(r"\A\s*<(!doctype|html|head)"),),
+    "is XML": (_matches(r"\A\s*<\?xml"),),
+    "is text of Prometheus, one moment without the plan of a job": (
+        _matches(r"^# (HELP|TYPE) \w+"),
+        _matches(r"^\w+\{\w+=\".*\} [-+.\de]+(NaN)?( \d+)?\s*$"),
+    ),
+    "is an answer of Prometheus or Grafana, without the plan of a job": (
+        _has("status", "data"), _has("metric", "values"), _has("metric", "value"),
+        _has("target", "datapoints"), _has("results"),
+    ),
+    "is a dump of Flink, for --flink": (_has("polls"),),
+    "is progress of a Spark query, for --spark": (_has("durationMs"), _has("Event", "progress")),
+    "is an answer of Kafka Connect": (
+        _has("connector", "tasks"), _has("name", "config", "tasks"),
+        _matches(r"kafka[._]connect|connect-worker-metrics|connector-task-metrics"),
+    ),
+    "is the event log of a Databricks pipeline, without times of batches": (
+        _has("event_type"), _has("origin", "details"),
+    ),
+    "is a deployment of Kubernetes or Ververica Platform": (
+        _has("apiVersion", "kind"), _has("kind", "metadata"), _matches(r"\A\s*apiVersion: "),
+    ),
+    "is Spark's event log": (_has("Event"),),
+    "is an answer of Spark's REST API": (
+        _has("jobId", "stageIds"), _has("stageId"), _has("batchDuration", "numReceivers"),
+        _has("batchId", "batchTime"), _has("gauges", "counters"), _has("attempts", "id"),
+    ),
+    "is one answer of Flink's REST API, of one moment": (
+        _has("jid"), _has("jobs"), _has("plan"), _has("subtasks"), _has("taskmanagers"),
+        _has("flink-version"), _has("id", "value"), _has("id", "avg"), _has("id", "parallelism"),
+        _has("vertices"), _has("counts", "history"),
+    ),
+    "is a scenario, for `flowcontrol emulate`": (_matches(r"^stages:"), _has("stages", "edges")),
+    "is a log": (
+        _matches(r"^.{0,60}\b(INFO|WARN|ERROR|DEBUG)\b"), _matches(r"^Query (made|started)"),
+    ),
+    "is a table in CSV": (_is_table,),
+}  # fmt: skip
+"""Kinds of text, in the order of trying."""
+
+_MAGIC: Final = {
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd: unpack it first (zstd -d)",
+    b"LZ4Block": "is compressed with LZ4 by Spark: set spark.eventLog.compression.codec to zstd, "
+    "and unpack that (zstd -d)",
+    b"\x04\x22\x4d\x18": "is compressed with LZ4: unpack it first (lz4 -d)",
+    b"\xff\x06\x00\x00sNaPpY": "is compressed with Snappy: unpack it first",
+    b"\x82SNAPPY": "is compressed with Snappy: unpack it first",
+    b"BZh": "is compressed with bzip2: unpack it first (bunzip2)",
+    b"\xfd7zXZ": "is compressed with xz: unpack it first (unxz)",
+    b"PK\x03\x04": "is a ZIP archive: unpack it first",
+    b"PAR1": "is a table in Parquet: write its progress as JSON, one a line",
+    b"%PDF": "is a PDF",
+    b"\x89PNG": "is a picture: give the figures that it shows",
+}
+"""First bytes of files that are no text."""
+
+_TAR: Final = b"ustar"
+_TAR_AT: Final = 257
+"""What a tar archive has, and behind how many bytes."""
+
+
+def kind_of(text: str) -> str:
+    """Return the word for what a text is; empty if it is none that is known."""
+    value = _first_json(text)
+    text = text[:_LONGEST_START]
+    kinds = (word for word, tests in _KINDS.items() if any(test(text, value) for test in tests))
+    return next(kinds, "")
+
+
+def kind_of_bytes(content: bytes) -> str:
+    """Return the word for what is not a text, and what to do about it; empty if it may be text."""
+    if content[_TAR_AT:].startswith(_TAR):
+        return "is a tar archive: unpack it first"
+    return next((word for magic, word in _MAGIC.items() if content.startswith(magic)), "")
+
+
+def _first_json(text: str) -> Any:
+    text = text.lstrip()
+    try:
+        return json.JSONDecoder().raw_decode(text)[0] if text[:1] in {"{", "["} else None
+    except (ValueError, RecursionError):
+        return None

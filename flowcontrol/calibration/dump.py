@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
-from flowcontrol.calibration.bodies import known, plain, read_json, read_text
+from flowcontrol.calibration.bodies import kind_of, known, plain, read_json, read_text
 from flowcontrol.calibration.draft import refuse
-from flowcontrol.calibration.foreign import kind_of
 from flowcontrol.files import write_atomically
 
 LEAST_POLLS: Final = 2

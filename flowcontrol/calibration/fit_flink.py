@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from flowcontrol.analysis.limits import NOTICEABLE
 from flowcontrol.calibration import rates
-from flowcontrol.calibration.contradictions import flink_contradictions
 from flowcontrol.calibration.draft import Draft, refuse
-from flowcontrol.calibration.flink_options import system_options
-from flowcontrol.calibration.readings import FlinkJob, Vertex, outputs_counted
-from flowcontrol.calibration.see_flink import limiting_stage, see
+from flowcontrol.calibration.flink_bodies import system_options
+from flowcontrol.calibration.rates import flink_contradictions
+from flowcontrol.calibration.readings import FlinkJob, Vertex, limiting_stage, outputs_counted, see
 from flowcontrol.scenario.units import read_duration_us
 
 PARTITIONERS: Final = frozenset(

@@ -17,15 +17,17 @@ from flowcontrol.calibration.bodies import (
 )
 from flowcontrol.calibration.draft import refuse
 from flowcontrol.calibration.dump import Poll, job_of
-from flowcontrol.calibration.flink_checkpoints import checkpoint_options, durations, states
-from flowcontrol.calibration.flink_metrics import (
+from flowcontrol.calibration.flink_bodies import (
     METERS,
     SUBTASK_IDS,
     TIME_GAUGES,
     asked_names,
+    checkpoint_options,
+    durations,
     latencies,
     number,
     reading,
+    states,
 )
 from flowcontrol.calibration.readings import FlinkEdge, FlinkJob, Reading, Subtask, Vertex
 

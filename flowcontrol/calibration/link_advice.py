@@ -11,7 +11,7 @@ from flowcontrol.calibration.batches import read_progress
 from flowcontrol.calibration.draft import Cost, Draft
 from flowcontrol.calibration.link_ledger import fit_link, link_load
 from flowcontrol.calibration.link_rules import LinkRules
-from flowcontrol.calibration.spark_cost import cost_of
+from flowcontrol.calibration.spark_progress import cost_of
 from flowcontrol.experiments.advise import Advice, advise
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from flowcontrol.calibration import rates
 from flowcontrol.calibration.batches import read_progress
 from flowcontrol.calibration.bodies import plain
 from flowcontrol.calibration.draft import Draft, refuse
-from flowcontrol.calibration.spark_cost import cost_of
+from flowcontrol.calibration.spark_progress import cost_of
 from flowcontrol.errors import LedgerError, LinkError
 from flowcontrol.ledger.link_ledger import member_rows
 from flowcontrol.ledger.storage import Storage

@@ -21,7 +21,7 @@ from flowcontrol.calibration.bodies import (
     word_at,
 )
 from flowcontrol.calibration.draft import refuse
-from flowcontrol.calibration.flink_metrics import SUBTASK_IDS
+from flowcontrol.calibration.flink_bodies import SUBTASK_IDS
 
 TIMEOUT_S: Final = 20.0
 """How long an answer may take; Flink gives up on its task managers after 10 s."""

@@ -20,10 +20,10 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.work import most_emitted
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import view
-from flowcontrol.memory.checkpoint_memory import all_cut_places
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.memory.places import Ints
+from flowcontrol.memory.task_memory import all_cut_places
 from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.network.rounds import enqueue_message
 from flowcontrol.protocol.tasks.reading import lag

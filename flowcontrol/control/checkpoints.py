@@ -1,7 +1,7 @@
 """The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
 
 Three layers: the rules (:mod:`flowcontrol.protocol.checkpoints.coordinator`), their rounds and
-latencies (here), the memory (:mod:`flowcontrol.control.coordination`).
+latencies (here), the memory (:mod:`flowcontrol.control.between`).
 
 It runs at the start of a round. What a task reports reaches it a network latency later, what it
 says reaches the tasks a network latency later; a latency is at least a round. A task acknowledges
@@ -24,7 +24,7 @@ from flowcontrol.control.task_orders import (
     TriggeredTasks,
 )
 from flowcontrol.control.uploads import SnapshotUploads, Written
-from flowcontrol.kernel.barriers import NO_ROUND
+from flowcontrol.kernel.reports import NO_ROUND
 from flowcontrol.layout.graph import start_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints import alignment as a
@@ -38,7 +38,7 @@ from flowcontrol.protocol.checkpoints.requests import (
     TaskStatistics,
 )
 from flowcontrol.scenario import Savepoint
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 from flowcontrol.state.network import CheckpointReport, CoordinatorMessage
 from flowcontrol.state.queues import MOST_BARRIERS
 

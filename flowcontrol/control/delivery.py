@@ -17,8 +17,7 @@ from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
 from flowcontrol.protocol.commits.transactions import Guarantee
-from flowcontrol.state.declared import cell
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept, cell
 from flowcontrol.state.network import CheckpointReport
 
 SAMPLE, STOP, RESTART, HEARD, WROTE, TOOK, ENDED = range(7)

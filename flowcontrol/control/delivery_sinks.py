@@ -13,7 +13,7 @@ from flowcontrol.protocol.commits.restored import Returning
 from flowcontrol.protocol.commits.together import restore_together
 from flowcontrol.protocol.commits.transactions import SettledRows
 from flowcontrol.protocol.tasks.operators import on_records
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 from flowcontrol.state.tasks import TASK_INPUT
 
 # --- What becomes of records on their way: the rows of them that reach each subtask of the sinks.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from flowcontrol.control.batches import Batches
+from flowcontrol.control.event_time import Batches
 from flowcontrol.kernel.views import source_log, throttled_source
 from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.memory.memory import Memory
 from flowcontrol.protocol.tasks.reading import unread
 from flowcontrol.systems.throttles import controller as c
-from flowcontrol.systems.throttles.controller import Controller
-from flowcontrol.systems.throttles.make import make_controller
+from flowcontrol.systems.throttles.controller import Controller, make_controller
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 
 

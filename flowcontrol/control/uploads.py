@@ -15,7 +15,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.state_sizes import Sizes, task_states
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.snapshots import Uploads
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 from flowcontrol.state.network import CheckpointReport
 
 SYNCED: Final = -1

@@ -4,14 +4,11 @@ The objects of the reference's section 9, by its names. The rules are in :mod:`f
 and :mod:`flowcontrol.protocol`; what reads a scenario or a run for them is here.
 """
 
-from flowcontrol.deployment.control import control_trace
-from flowcontrol.deployment.data_trace import data_trace
-from flowcontrol.deployment.options import job_graph
-from flowcontrol.deployment.stream import stream_graph
+from flowcontrol.deployment.deploy import job_graph, stream_graph
+from flowcontrol.deployment.traces import control_trace, data_trace
 from flowcontrol.errors import NotEnoughSlotsError
 from flowcontrol.graphs.execution import execution_graph
-from flowcontrol.graphs.sharing import slot_sharing
-from flowcontrol.graphs.slots import assign_slots
+from flowcontrol.graphs.slots import assign_slots, slot_sharing
 
 __all__ = [
     "NotEnoughSlotsError",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from flowcontrol.analysis.causes import Finding, root_cause
-    from flowcontrol.calibration.fit import fit_scenario
+    from flowcontrol.calibration.calibrate import fit_scenario
     from flowcontrol.protocol.monitoring import (
         BackPressureSampler,
         MeterView,
@@ -33,7 +33,7 @@ _LAZY = {
     "Finding": "flowcontrol.analysis.causes",
     "MeterView": "flowcontrol.protocol.monitoring",
     "data_skew": "flowcontrol.protocol.monitoring",
-    "fit_scenario": "flowcontrol.calibration.fit",
+    "fit_scenario": "flowcontrol.calibration.calibrate",
     "pressure_level": "flowcontrol.protocol.monitoring",
     "root_cause": "flowcontrol.analysis.causes",
 }

@@ -216,7 +216,7 @@ class SparkExecutor:
     def warm_up(self, parts: int) -> None:
         """Compile here for a local master; elsewhere the first task of each machine does.
 
-        The others of that machine wait for it (:mod:`flowcontrol.kernel.kept`).
+        The others of that machine wait for it (:mod:`flowcontrol.kernel.cache`).
         """
         if _is_local(self._spark):
             warm_up(parts)

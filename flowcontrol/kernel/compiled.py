@@ -1,8 +1,8 @@
 """The compiled kernel: the rules as they stand, and one entry, which is kept on disk.
 
 A rule is never written twice: :func:`compile_entry` tells numba to compile the very functions of
-:mod:`flowcontrol.protocol`. What it makes is kept (:mod:`.kept`), and loaded without numba
-(:mod:`.machine_code`).
+:mod:`flowcontrol.protocol`. What it makes is kept and loaded without numba by
+:mod:`flowcontrol.kernel.cache`.
 """
 
 import os
@@ -18,8 +18,8 @@ from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from flowcontrol.install import how_to_install
-from flowcontrol.kernel import kept as files
-from flowcontrol.kernel.machine_code import load, object_file
+from flowcontrol.kernel import cache as files
+from flowcontrol.kernel.cache import load, object_file
 from flowcontrol.memory.cells import ONCE, PARTS
 from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
@@ -37,7 +37,7 @@ RULES = {
         "partitioners"
     ),
     "protocol.tasks": (
-        "processors task output checkpointing snapshots operators reading event_time windowing"
+        "processors task checkpointing snapshots operators reading event_time windowing"
     ),
     "protocol.windows": "contents triggers firing spark_batches",
     "state": "rows queues windows tasks",
@@ -48,13 +48,13 @@ RULES = {
 """Modules with rules that the kernel compiles, by package; besides those of the transports."""
 
 KERNEL = (
-    "ages barriers credits debloat disk ending jobs loop machines messages planning "
+    "ages credits debloat disk ending jobs loop machines messages planning "
     "reading reports runs spilling task views writing"
 )
 """Modules of this package whose functions are the kernel's own."""
 
 _COPIED_RULES = (
-    "credit_rules operators output pool_rules queues rounds rows service subpartition_rules task"
+    "credit_rules operators pool_rules queues rounds rows service subpartition_rules task"
 )
 _COPIED_KERNEL = "ages credits loop messages planning runs task views writing"
 COPIED = {*_COPIED_RULES.split(), *_COPIED_KERNEL.split()}

@@ -23,7 +23,7 @@ from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.service import PHASE_START, has_ended, work_by
 from flowcontrol.protocol.tasks.checkpointing import may_finish
 from flowcontrol.protocol.tasks.event_time import end_time
-from flowcontrol.protocol.tasks.output import outputs_available, write_pending
+from flowcontrol.protocol.tasks.operators import outputs_available, write_pending
 from flowcontrol.protocol.tasks.reading import append_up_to, lag, unread
 from flowcontrol.protocol.tasks.task import BLOCKED, CAPACITY, emit_some, skip_due
 from flowcontrol.protocol.tasks.windowing import waits_for_batches

@@ -63,7 +63,7 @@ from typing import Any
 
 import numpy as np
 
-from flowcontrol.kernel import barriers as b
+from flowcontrol.kernel import reports as b
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.compiled import best_parts, compile_entry
 from flowcontrol.kernel.credits import announce_all, grant_all, read_credits
@@ -93,7 +93,7 @@ from flowcontrol.protocol.network.rounds import flush
 from flowcontrol.protocol.service import NEVER, flush_ticks, next_flush_us, stands_still, work_by
 from flowcontrol.protocol.tasks.checkpointing import after_sending, note_writing
 from flowcontrol.protocol.tasks.event_time import probe_generator
-from flowcontrol.protocol.tasks.output import outputs_available
+from flowcontrol.protocol.tasks.operators import outputs_available
 from flowcontrol.protocol.tasks.snapshots import lose_work
 from flowcontrol.protocol.tasks.task import CAPACITY, account, emit, let_pass, serve
 from flowcontrol.protocol.tasks.windowing import emit_latency_marker, on_processing_time

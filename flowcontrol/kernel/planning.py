@@ -1,8 +1,8 @@
 """When a task is looked at again, and what the rounds until then count as."""
 
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.barriers import holds_events, plan_mail
 from flowcontrol.kernel.reading import is_reading, next_arrival_us
+from flowcontrol.kernel.reports import holds_events, plan_mail
 from flowcontrol.kernel.task import KernelWorker
 from flowcontrol.kernel.views import kernel_time, wake, wake_at
 from flowcontrol.memory import fields as f
@@ -17,7 +17,7 @@ from flowcontrol.protocol.service import (
     work_by,
 )
 from flowcontrol.protocol.tasks.event_time import is_paused, next_probe_us, note_idle
-from flowcontrol.protocol.tasks.output import outputs_available
+from flowcontrol.protocol.tasks.operators import outputs_available
 from flowcontrol.protocol.tasks.task import BLOCKED, CAPACITY, waiting_at_reader
 from flowcontrol.protocol.tasks.windowing import NEVER_MS, next_timer_ms
 

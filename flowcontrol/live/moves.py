@@ -23,7 +23,7 @@ from flowcontrol.live.shares import Shares
 from flowcontrol.live.sink import SinkMail
 from flowcontrol.live.work import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
 from flowcontrol.protocol.tasks.operators import Selectivity
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 from flowcontrol.state.network import CheckpointReport
 from flowcontrol.state.tasks import TASK_INPUT
 from flowcontrol.trace.round_state import Result

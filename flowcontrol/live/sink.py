@@ -32,7 +32,7 @@ from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.protocol.commits.transactions import SinkState
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 # --- What the subtasks of a sink hear of checkpoints, round by round, on the live clock
 

@@ -21,9 +21,9 @@ from flowcontrol.kernel.loop import run_round, settle_until
 from flowcontrol.layout.job import Job
 from flowcontrol.live.replica import Replica, broken, rows_of_log
 from flowcontrol.live.shares import ChannelShare, Machines, Shares, TaskShare, sent_as, waiting_in
+from flowcontrol.memory.links import disks_of
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import Ints
-from flowcontrol.memory.spill_memory import disks_of
 from flowcontrol.state.queues import SPANNING_DATA
 
 COMPLETE_EVERY: Final = 32

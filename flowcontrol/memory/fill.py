@@ -13,14 +13,26 @@ from flowcontrol.layout.task_settings import is_punctuated, is_timed
 from flowcontrol.layout.work import Arrivals, ServiceCurve, emission_cost_ns, has_log
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import LARGE_CELLS, cells_of, will_touch, zeros
-from flowcontrol.memory.checkpoint_memory import fill_checkpoints, with_cuts
-from flowcontrol.memory.links import connections_of, fill_connections, fill_link
+from flowcontrol.memory.links import (
+    connections_of,
+    disks_of,
+    fill_connections,
+    fill_disks,
+    fill_kinds,
+    fill_link,
+)
 from flowcontrol.memory.log_sizes import LOGS_OF_HEAD, LogSizes
 from flowcontrol.memory.memory import Memory, _Block
 from flowcontrol.memory.parts import parts_of
 from flowcontrol.memory.places import Builder, KernelMemory, Places
-from flowcontrol.memory.spill_memory import disks_of, fill_disks, fill_kinds
-from flowcontrol.memory.task_memory import fill_processors, fill_sinks, fill_times, fill_windows
+from flowcontrol.memory.task_memory import (
+    fill_checkpoints,
+    fill_processors,
+    fill_sinks,
+    fill_times,
+    fill_windows,
+    with_cuts,
+)
 from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.service import CONSTANT, PHASE_RATE
 from flowcontrol.scenario.system import THROTTLE_PARTS

@@ -12,10 +12,9 @@ from flowcontrol.layout.replay import NO_KEYS, RowKeys
 from flowcontrol.layout.task_settings import LOOKS, is_timed, look_rounds
 from flowcontrol.memory import fields as f
 from flowcontrol.memory import places as h
-from flowcontrol.memory.checkpoint_memory import puts_aside
+from flowcontrol.memory.links import disks_of
 from flowcontrol.memory.part_fields import KeptElement, KeptWindow, KernelResult, SpilledBuffer
-from flowcontrol.memory.spill_memory import disks_of
-from flowcontrol.memory.task_memory import first_entries
+from flowcontrol.memory.task_memory import first_entries, puts_aside
 from flowcontrol.state.declared import width
 from flowcontrol.state.network import CheckpointReport
 from flowcontrol.state.windows import ColumnValues, WindowEntry

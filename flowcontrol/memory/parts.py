@@ -6,8 +6,8 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import has_batches, has_markers, is_timed
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import needs
+from flowcontrol.memory.links import kinds_of
 from flowcontrol.memory.places import KernelMemory
-from flowcontrol.memory.spill_memory import kinds_of
 from flowcontrol.protocol.network.partition_kinds import BOUNDED
 from flowcontrol.protocol.tasks import checkpointing, event_time, windowing
 from flowcontrol.protocol.tasks.operators import SELECTIVITY

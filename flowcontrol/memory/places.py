@@ -9,7 +9,7 @@ from numpy import typing as npt
 from flowcontrol.layout.graph import JobEdge
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import LinkKeys, Replayed
-from flowcontrol.layout.window_settings import link_keys
+from flowcontrol.layout.task_settings import link_keys
 from flowcontrol.memory.cells import LINE, cells_of, slot_cells
 from flowcontrol.memory.pointers import pointers
 from flowcontrol.state.declared import cell, viewed, width

@@ -13,10 +13,10 @@ from flowcontrol.layout.graph import JobEdge
 from flowcontrol.layout.job import Job
 from flowcontrol.memory import fields as f
 from flowcontrol.memory import part_fields as s
-from flowcontrol.memory.checkpoint_memory import puts_aside
+from flowcontrol.memory.links import kinds_of
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import KernelCheckpoints
-from flowcontrol.memory.spill_memory import kinds_of
+from flowcontrol.memory.task_memory import puts_aside
 from flowcontrol.protocol.network.partition_kinds import PIPELINED, waits_for_producers
 from flowcontrol.systems.barrier_buffer import READ_BYTES, BarrierBuffer
 from flowcontrol.trace.channel_state import BufferPlace, FinishedBuffer, SpillState

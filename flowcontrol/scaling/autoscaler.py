@@ -9,9 +9,16 @@ from math import ceil, inf, isnan
 from typing import Any, Final, NamedTuple
 
 from flowcontrol.scaling.alignment import align_parallelism
-from flowcontrol.scaling.evaluation import Evaluated, capacity, evaluate
 from flowcontrol.scaling.history import Delayed, Past, Restarts, Scaling, Waiting
-from flowcontrol.scaling.samples import SECOND, Sample, Window, round_metric
+from flowcontrol.scaling.samples import (
+    SECOND,
+    Evaluated,
+    Sample,
+    Window,
+    capacity,
+    evaluate,
+    round_metric,
+)
 from flowcontrol.scenario.scaling_models import AutoscalerSettings, read_autoscaler
 
 _LARGEST: Final = 2**31 - 1

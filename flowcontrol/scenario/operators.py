@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.errors import NotEnoughSlotsError, Problem
-from flowcontrol.graphs.chaining import refusals
 from flowcontrol.graphs.execution import ExecutionGraph, Subtask, execution_graph
-from flowcontrol.graphs.jobgraph import build_job_graph
-from flowcontrol.graphs.sharing import SlotGroup, slot_sharing
-from flowcontrol.graphs.slots import assign_slots
+from flowcontrol.graphs.jobgraph import build_job_graph, refusals
+from flowcontrol.graphs.slots import SlotGroup, assign_slots, slot_sharing
 from flowcontrol.graphs.stream import (
     GraphOptions,
     StreamEdge,

@@ -25,24 +25,28 @@ from flowcontrol.protocol.network.partitioners import (
     murmur,
 )
 from flowcontrol.spec.aligner import BarrierAligner
-from flowcontrol.spec.committables import END_OF_INPUT
-from flowcontrol.spec.committer import Committer
+from flowcontrol.spec.committer import END_OF_INPUT, Committer
 from flowcontrol.spec.connection import ConnectionQueue, SequenceNumberingReader
 from flowcontrol.spec.coordinator import CheckpointCoordinator
-from flowcontrol.spec.debloater import BufferDebloater
-from flowcontrol.spec.delivery import Delivery
-from flowcontrol.spec.event_time import SourceAlignment, WatermarkGenerator
-from flowcontrol.spec.gate import InputChannel, InputGate
-from flowcontrol.spec.plan import checkpoint_plan
+from flowcontrol.spec.event_time import (
+    SourceAlignment,
+    SplitWatermarks,
+    WatermarkGenerator,
+    WatermarkValve,
+)
+from flowcontrol.spec.functions import (
+    RestartStrategy,
+    checkpoint_plan,
+    failover_tasks,
+    gate_spec,
+    key_group_range,
+    partition_spec,
+)
+from flowcontrol.spec.gate import BufferDebloater, InputChannel, InputGate
 from flowcontrol.spec.pools import Buffer, LocalBufferPool, NetworkBufferPool
-from flowcontrol.spec.restarts import failover_tasks
-from flowcontrol.spec.shares import gate_spec, key_group_range, partition_spec
 from flowcontrol.spec.spark_aggregation import MicroBatches, SparkAggregation
-from flowcontrol.spec.splits import SplitWatermarks
-from flowcontrol.spec.strategies import RestartStrategy
 from flowcontrol.spec.subpartition import Message, Subpartition
-from flowcontrol.spec.two_phase import Phase, TwoPhaseCommitSink
-from flowcontrol.spec.valve import WatermarkValve
+from flowcontrol.spec.two_phase import Delivery, Phase, TwoPhaseCommitSink
 from flowcontrol.spec.window_operator import WindowOperator, window_start
 
 __all__ = [

@@ -8,8 +8,7 @@ from collections.abc import Collection, Hashable, Iterable
 
 from flowcontrol.protocol.checkpoints import coordinator as rules
 from flowcontrol.protocol.checkpoints import requests as r
-from flowcontrol.protocol.checkpoints.checkpoint import Checkpoint
-from flowcontrol.protocol.checkpoints.lifecycle import Plan
+from flowcontrol.protocol.checkpoints.checkpoint import Checkpoint, Plan
 from flowcontrol.protocol.checkpoints.requests import (
     CheckpointRequest,
     FailureReason,
@@ -47,7 +46,7 @@ def reason_of(name: str) -> FailureReason:
 class CheckpointCoordinator(rules.CheckpointCoordinator):
     """Triggers checkpoints, collects acknowledgements, completes, aborts and notifies.
 
-    Parameters are those of :class:`flowcontrol.protocol.checkpoints.lifecycle.Lifecycle`, but for:
+    Parameters are those of :class:`flowcontrol.protocol.checkpoints.checkpoint.Lifecycle`, but for:
 
     - ``triggered``: tasks that a trigger is sent to, normally those of the sources; one that has
       finished is left out. A callable is the ``plan`` of the rules.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from flowcontrol.protocol.restarts.recovery import MICROSECONDS
-from flowcontrol.spec.restarts import restored_us
+from flowcontrol.spec.functions import restored_us
 
 
 def task_failure_seen_us(failed_us: int, latency_us: int = 0) -> int:

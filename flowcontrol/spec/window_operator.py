@@ -5,16 +5,101 @@ from copy import deepcopy
 from fractions import Fraction
 from math import isfinite
 from numbers import Integral, Rational, Real
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 from flowcontrol.protocol.windows import firing
 from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.contents import cleanup_ms, last_ms, start_of
-from flowcontrol.protocol.windows.keeping import open_places
-from flowcontrol.spec import keeping
+from flowcontrol.protocol.windows.firing import bucket_of
+from flowcontrol.protocol.windows.keeping import (
+    ENTRY,
+    FURTHER,
+    STORE,
+    buckets_for,
+    further_of,
+    open_places,
+    put_entries,
+)
 from flowcontrol.spec.window_arguments import AGGREGATES, gap_of, read_settings, whole
+from flowcontrol.state.declared import values_of
+from flowcontrol.state.rows import Row
 from flowcontrol.state.tasks import MAX_TIME
-from flowcontrol.state.windows import WindowEntry, Windows, WindowSettings
+from flowcontrol.state.windows import (
+    NONE,
+    ColumnValues,
+    WindowEntry,
+    Windows,
+    WindowSettings,
+    WindowStore,
+)
+
+# --- What a window operator keeps beyond a call: more room, and a state to go on from.
+
+
+def new_windows(settings: WindowSettings, capacity: int, table: Row | None = None) -> Windows:
+    """Return an operator without windows.
+
+    - ``capacity``: windows that it can keep at once, at least 1.
+    - ``table``: values of the further columns; needed where there are such.
+    """
+    entries = [WindowEntry() for _ in range(capacity)]
+    return Windows(
+        settings,
+        WindowStore(),
+        entries,
+        [NONE] * buckets_for(capacity),
+        [0] * (capacity + 1),
+        [0] * (capacity + 1),
+        [ColumnValues() for _ in range((capacity + 1) * settings.further)],
+        [] if table is None else table,
+    )
+
+
+def grow(windows: Windows, capacity: int) -> None:
+    """Give an operator whose rows are lists room for so many windows; its windows stay."""
+    more, further = capacity - len(windows.entries), windows.settings.further
+    cast(list[WindowEntry], windows.entries).extend(WindowEntry() for _ in range(more))
+    held = cast(list[ColumnValues], windows.further)
+    held.extend(ColumnValues() for _ in range(more * further))
+    for heap in (windows.event_heap, windows.clock_heap):
+        cast(list[int], heap).extend([0] * more)
+    _chain_anew(windows, windows.buckets)
+
+
+def _chain_anew(windows: Windows, buckets: Row) -> None:
+    """Make as many buckets as the entries want, and put the windows into them."""
+    count = buckets_for(len(windows.entries))
+    buckets[:] = [NONE] * count
+    for place in open_places(windows):
+        entry = windows.entries[place - 1]
+        bucket = bucket_of(windows.settings, entry.key, entry.start, count)
+        entry.chain = buckets[bucket]
+        buckets[bucket] = place
+
+
+def kept_state(windows: Windows) -> dict[str, Any]:
+    """Return what an operator between two calls needs to go on, of plain numbers."""
+    return {
+        "store": {name: getattr(windows.store, name) for name in STORE},
+        "entries": [_kept_entry(windows, place) for place in open_places(windows)],
+    }
+
+
+def _kept_entry(windows: Windows, place: int) -> dict[str, Any]:
+    found = {name: getattr(windows.entries[place - 1], name) for name in ENTRY}
+    return {**found, FURTHER: [list(values_of(held)) for held in further_of(windows, place)]}
+
+
+def windows_of(
+    settings: WindowSettings, state: Mapping[str, Any], least: int, table: Row | None = None
+) -> Windows:
+    """Return an operator that goes on from a kept state, with room for ``least`` windows."""
+    windows = new_windows(settings, max(least, len(state["entries"])), table)
+    for name in STORE:
+        setattr(windows.store, name, state["store"][name])
+    put_entries(windows, state["entries"])
+    return windows
+
 
 Result: TypeAlias = tuple[Hashable, int | float, int, int, int]
 """Key, aggregate, start and end of the window, timestamp."""
@@ -105,7 +190,7 @@ class WindowOperator:
         self._gap = gap_of(assigner)
         self._aggregate = aggregate
         self._follows_clock = time == "processing"
-        self._windows = keeping.new_windows(settings, CAPACITY)
+        self._windows = new_windows(settings, CAPACITY)
         self._codes: dict[Hashable, int] = {}
         self._keys: dict[int, Hashable] = {}
         self._next_code = 0
@@ -141,7 +226,7 @@ class WindowOperator:
         done = firing.on_element(windows, code, at, number, now)
         if done == firing.FULL:
             room = max(2 * len(windows.entries), windows.store.open + windows.settings.overlap)
-            keeping.grow(windows, room)
+            grow(windows, room)
             done = firing.on_element(windows, code, at, number, now)
         if done == firing.LATE:
             self.late.append((key, value, timestamp))
@@ -181,7 +266,7 @@ class WindowOperator:
         used = sorted({entry.key for entry in entries})
         return {
             "given": dict(self._given),
-            "windows": keeping.kept_state(self._windows),
+            "windows": kept_state(self._windows),
             "keys": [[code, self._keys[code]] for code in used],
             "next_code": self._next_code,
             "late": deepcopy(self.late),
@@ -192,7 +277,7 @@ class WindowOperator:
         """Return an operator that goes on from a snapshot, with its settings and watermark."""
         operator = cls(**state["given"])
         settings = operator._windows.settings
-        operator._windows = keeping.windows_of(settings, state["windows"], CAPACITY)
+        operator._windows = windows_of(settings, state["windows"], CAPACITY)
         for code, key in state["keys"]:
             operator._codes[key], operator._keys[code] = code, key
         operator._next_code = state["next_code"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.calibration.contradictions import flink_contradictions
 from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.flink_rest import read_job
+from flowcontrol.calibration.rates import flink_contradictions
 
 
 def found(dump: dict[str, Any]) -> list[tuple[str, str]]:

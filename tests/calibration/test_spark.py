@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcontrol.calibration.calibrate import fit_scenario
 from flowcontrol.calibration.comparing import beside
 from flowcontrol.calibration.draft import Draft
-from flowcontrol.calibration.fit import fit_scenario
-from flowcontrol.calibration.predict_spark import predict_batches
-from flowcontrol.calibration.spark_progress import fit_progress
+from flowcontrol.calibration.spark_progress import fit_progress, predict_batches
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job

@@ -19,7 +19,7 @@ from flowcontrol.deployment import (
     slot_sharing,
     stream_graph,
 )
-from flowcontrol.graphs.kinds import CHAINING, KINDS, PARTITION_TYPES, PARTITIONERS
+from flowcontrol.graphs.stream import CHAINING, KINDS, PARTITION_TYPES, PARTITIONERS
 
 SUBTASK = re.compile(r"([a-zA-Z]+)(\d+)")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.deployment import data_trace
-from flowcontrol.deployment.data_trace import check_sequence
+from flowcontrol.deployment.traces import check_sequence
 from flowcontrol.errors import ProtocolError, RunError
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import parse_scenario

@@ -66,7 +66,8 @@ def test_every_promise_says_what_it_rests_on_what_breaks_it_and_who_tries():
             assert part in text, f"{title}: says nothing of {part!r}"
 
 
-@pytest.mark.parametrize("name", [*OUTSIDE, *PAGES])
+# A decision is never edited: it names the files of its day.
+@pytest.mark.parametrize("name", [p for p in (*OUTSIDE, *PAGES) if "/decisions/" not in str(p)])
 def test_files_that_are_named_exist(name):
     text = read(name)
     links = re.findall(r"\]\(([^)#]+)\)", text)

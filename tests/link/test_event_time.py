@@ -25,7 +25,7 @@ from flowcontrol.link.event_time import (
 from flowcontrol.link.packing import latest_times
 from flowcontrol.link.settings import DEFAULTS, LinkSettings
 from flowcontrol.spec import SourceAlignment
-from flowcontrol.spec.valve import WatermarkValve
+from flowcontrol.spec.event_time import WatermarkValve
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 
 TIMES = st.integers(MIN_TIME + 1, MAX_TIME) | st.integers(-50, 50)

@@ -11,8 +11,8 @@ import pytest
 from flowcontrol.protocol.network.pool_rules import fetch_segment
 from flowcontrol.protocol.network.rounds import next_input
 from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL
-from flowcontrol.protocol.tasks.operators import of_ratio
-from flowcontrol.protocol.tasks.output import (
+from flowcontrol.protocol.tasks.operators import (
+    of_ratio,
     outputs_available,
     put_out,
     run_operators,

@@ -13,7 +13,7 @@ from flowcontrol.protocol.windows import contents, firing, spark_batches, trigge
 from flowcontrol.protocol.windows import firing as window_entries
 from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.spark_batches import APPEND, WatermarkOperator
-from flowcontrol.spec import keeping
+from flowcontrol.spec import window_operator as keeping
 from flowcontrol.state.declared import columns
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, TaskBatch
 from flowcontrol.state.windows import NO_TIMEOUT, ColumnValues, Windows, WindowSettings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.scaling.ds2_policy import Ds2Policy
+from flowcontrol.scaling.true_rates import Ds2Policy
 
 EDGES = [("source", "a"), ("a", "b")]
 

@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.scaling.ds2_policy import Ds2Policy
 from flowcontrol.scaling.runs.scaled import run_scaled
+from flowcontrol.scaling.true_rates import Ds2Policy
 from flowcontrol.scenario import parse_scenario
 
 EDGES = [("sentences", "split"), ("split", "count"), ("count", "sink")]

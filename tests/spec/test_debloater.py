@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.spec import BufferDebloater
-from flowcontrol.spec.debloater import time_to_consume_ms
+from flowcontrol.spec.gate import time_to_consume_ms
 
 KIB = 1024
 SIZES = 256, 32 * KIB

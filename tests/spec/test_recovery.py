@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flowcontrol.spec.functions import silent_death_seen_us
 from flowcontrol.spec.recovery import (
     Recovery,
     age_bounds_us,
@@ -20,7 +21,6 @@ from flowcontrol.spec.recovery import (
     restart_us,
     task_failure_seen_us,
 )
-from flowcontrol.spec.restarts import silent_death_seen_us
 
 S = 1_000_000
 HEARTBEAT = 10 * S, 50 * S

@@ -16,8 +16,8 @@ import pytest
 
 import flowcontrol
 from flowcontrol.kernel import compiled, loop
+from flowcontrol.kernel.cache import KERNEL
 from flowcontrol.kernel.compiled import cache_folder, is_compiled
-from flowcontrol.kernel.kept import KERNEL
 from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.kernel import kept
+from flowcontrol.kernel import cache as kept
 
 RUN = """
 import json, pathlib, sys, time

@@ -13,9 +13,9 @@ numba = pytest.importorskip("numba")
 if numba.config.DISABLE_JIT:
     pytest.skip("nothing is compiled here", allow_module_level=True)
 
+from flowcontrol.kernel.cache import load, object_file  # noqa: E402
 from flowcontrol.kernel.compiled import _PLAIN  # noqa: E402
 from flowcontrol.kernel.lowering import Lean, linked  # noqa: E402
-from flowcontrol.kernel.machine_code import load, object_file  # noqa: E402
 
 OPTIONS = {**_PLAIN, "pipeline_class": Lean}
 SIGNATURE = (numba.types.int64[::1], numba.types.int64)
@@ -59,7 +59,7 @@ def test_it_is_the_same_each_time_and_two_may_be_loaded() -> None:
 def test_what_is_loaded_needs_no_numba(tmp_path: Any) -> None:
     (tmp_path / "code").write_bytes(_code())
     code = (
-        "import sys, numpy, pathlib; from flowcontrol.kernel.machine_code import load;"
+        "import sys, numpy, pathlib; from flowcontrol.kernel.cache import load;"
         "advance = load(pathlib.Path(sys.argv[1]).read_bytes());"
         "print(advance(numpy.zeros(3, numpy.int64), 9), 'numba' in sys.modules)"
     )

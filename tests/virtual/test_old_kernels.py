@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import flowcontrol
+from flowcontrol.kernel.cache import UNUSED_S, drop_old_kernels
 from flowcontrol.kernel.compiled import cache_folder
-from flowcontrol.kernel.kept import UNUSED_S, drop_old_kernels
 
 pytest.importorskip("numba")
 

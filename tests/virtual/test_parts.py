@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.control.coordination import Coordination, Recovery
+from flowcontrol.control.between import Coordination, Recovery
 from flowcontrol.errors import RunError
 from flowcontrol.kernel import compiled, loop
-from flowcontrol.kernel.kept import KERNEL
+from flowcontrol.kernel.cache import KERNEL
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.memory import parts as k

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.advise.changes import Change, Path, Subject
-from flowcontrol.graphs.kinds import PARTITIONERS
+from flowcontrol.graphs.stream import PARTITIONERS
 from flowcontrol.report.numbers import percent
 
 if TYPE_CHECKING:

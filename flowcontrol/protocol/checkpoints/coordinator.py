@@ -10,7 +10,7 @@ from typing import Any
 
 from flowcontrol.protocol.checkpoints import checkpoint as c
 from flowcontrol.protocol.checkpoints import requests as r
-from flowcontrol.protocol.checkpoints.lifecycle import Action, Lifecycle
+from flowcontrol.protocol.checkpoints.checkpoint import Action, Lifecycle
 from flowcontrol.protocol.checkpoints.requests import FailureReason, TaskStatistics
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from flowcontrol.protocol.network.partitioners import pointwise_senders
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 # --- Why a request is refused or a checkpoint fails, in Flink's words, and which reasons count.
 #

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 # --- How large a task's state is, and how much of it a checkpoint writes.
 #

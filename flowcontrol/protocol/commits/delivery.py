@@ -16,7 +16,7 @@ from flowcontrol.protocol.commits.transactions import (
     percentile,
 )
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
-from flowcontrol.state.kept import attributes_of, put_attributes_back
+from flowcontrol.state.declared import attributes_of, put_attributes_back
 
 
 class _Barrier(NamedTuple):

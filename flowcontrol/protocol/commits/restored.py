@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from flowcontrol.protocol.commits.two_phase import is_expired
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 # --- Runs of records that a transactional sink has staged.
 #

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 # --- What a two-phase commit is made of: transactions, the store, a sink's state.
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flowcontrol.protocol.commits import transactions as t
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 
 class TwoPhaseCommitSink(Kept):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from flowcontrol.state.kept import Kept
+from flowcontrol.state.declared import Kept
 
 # --- The three rules by which Flink decides on a restart, each a function of what it remembers.
 #

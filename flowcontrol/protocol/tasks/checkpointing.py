@@ -13,7 +13,7 @@ from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.network import events as e
 from flowcontrol.protocol.network.events import follow_alignment
 from flowcontrol.protocol.tasks.event_time import stop_time
-from flowcontrol.protocol.tasks.output import is_between
+from flowcontrol.protocol.tasks.operators import is_between
 from flowcontrol.protocol.tasks.snapshots import begin_sync, stands_in_sync
 from flowcontrol.protocol.tasks.windowing import end_burst
 from flowcontrol.state import queues as q
@@ -80,7 +80,7 @@ def next_timer(worker: Worker) -> int:
 def is_between_records(worker: Worker, task: StreamTask, start: int, end: int) -> int:
     """Tell whether the task is between two records at some moment of the round: 1 if so.
 
-    As :func:`~flowcontrol.protocol.tasks.output.is_between`; one that stands still for the
+    As :func:`~flowcontrol.protocol.tasks.operators.is_between`; one that stands still for the
     synchronous part of a snapshot is not, nor is one in the middle of a burst.
     """
     if is_between(worker, task, start, end) == 0:

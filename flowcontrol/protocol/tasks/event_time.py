@@ -27,7 +27,7 @@ from flowcontrol.protocol.event_time.watermarks import (
 )
 from flowcontrol.protocol.network.rounds import read_mark
 from flowcontrol.protocol.service import EXPONENTIAL, LONGEST, relative_time
-from flowcontrol.protocol.tasks.output import is_between
+from flowcontrol.protocol.tasks.operators import is_between
 from flowcontrol.protocol.tasks.windowing import emit_marks, pass_marker, process_watermark
 from flowcontrol.state.rows import Gate
 from flowcontrol.state.tasks import MAX_TIME, RELAY, SERVER, StreamTask, TaskTime, Worker

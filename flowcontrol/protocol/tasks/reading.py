@@ -7,7 +7,7 @@ afterwards it reads as fast as it can until nothing waits.
 
 from flowcontrol.protocol.service import CONSTANT, MOST, first_us_at, work_by
 from flowcontrol.protocol.tasks.event_time import is_paused
-from flowcontrol.protocol.tasks.output import outputs_available, write_pending
+from flowcontrol.protocol.tasks.operators import outputs_available, write_pending
 from flowcontrol.protocol.tasks.task import (
     BLOCKED,
     CAPACITY,

@@ -11,7 +11,7 @@ from flowcontrol.protocol import service
 from flowcontrol.protocol.network.rounds import EVENT_POLLED, NO_INPUT, read_records, read_to_end
 from flowcontrol.protocol.service import CONSTANT
 from flowcontrol.protocol.tasks.event_time import begin_event, end_event, is_paused, on_mark
-from flowcontrol.protocol.tasks.output import outputs_available, put_out, write_pending
+from flowcontrol.protocol.tasks.operators import outputs_available, put_out, write_pending
 from flowcontrol.protocol.tasks.windowing import fire_next
 from flowcontrol.state.rows import Gate, Row
 from flowcontrol.state.tasks import READER, RELAY, SERVER, SOURCE, StreamTask, Worker

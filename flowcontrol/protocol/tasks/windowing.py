@@ -6,7 +6,7 @@ outputs are available: between two results the task is in the middle of a *burst
 any record. When nothing due is left, what has caused the burst is passed on.
 
 Spark's windows take records up all the same, and nothing fires before the batch ends: then its
-driver begins the answer (:mod:`flowcontrol.control.batches`), which goes out as a burst too.
+driver begins the answer (:mod:`flowcontrol.control.event_time`), which goes out as a burst too.
 """
 
 from flowcontrol.protocol.event_time.watermarks import (
@@ -20,7 +20,12 @@ from flowcontrol.protocol.event_time.watermarks import (
     stamp_of,
     time_of,
 )
-from flowcontrol.protocol.tasks.output import is_between, outputs_available, put_out, write_pending
+from flowcontrol.protocol.tasks.operators import (
+    is_between,
+    outputs_available,
+    put_out,
+    write_pending,
+)
 from flowcontrol.protocol.windows import firing
 from flowcontrol.protocol.windows.contents import NO_VALUE, id_of_key, key_by_table
 from flowcontrol.protocol.windows.spark_batches import next_answer, take_row

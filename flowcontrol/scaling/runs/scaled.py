@@ -15,10 +15,8 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import SCALINGS
 from flowcontrol.results.run import Run
 from flowcontrol.scaling.runs.controllers import controller_for
-from flowcontrol.scaling.runs.derive import derive
-from flowcontrol.scaling.runs.epoch import Ended, Span, run_epoch
-from flowcontrol.scaling.runs.joined import joined_tables
-from flowcontrol.scaling.runs.vertices import vertices_of
+from flowcontrol.scaling.runs.derive import derive, vertices_of
+from flowcontrol.scaling.runs.epoch import Ended, Span, joined_tables, run_epoch
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:

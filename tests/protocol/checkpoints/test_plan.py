@@ -7,7 +7,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.network.partitioners import pointwise_senders
-from flowcontrol.spec.plan import checkpoint_plan
+from flowcontrol.spec.functions import checkpoint_plan
 
 CHAIN = [(0, 1, "all"), (1, 2, "all")]
 JOIN = [(0, 2, "all"), (1, 2, "all")]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.checkpoints.snapshots import full_bytes, written_bytes
-from flowcontrol.spec.state_size import StateSize
+from flowcontrol.spec.functions import StateSize
 
 MB = 1_000_000
 TENTH = Fraction(1, 10)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.checkpoints.snapshots import Uploads
-from flowcontrol.spec.restarts import restored_us
+from flowcontrol.spec.functions import restored_us
 
 S = 1_000_000
 

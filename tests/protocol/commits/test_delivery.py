@@ -7,7 +7,7 @@ import json
 import pytest
 
 from flowcontrol.protocol.commits import restored, transactions
-from flowcontrol.spec.delivery import Delivery
+from flowcontrol.spec.two_phase import Delivery
 
 GUARANTEES = ["at-most-once", "at-least-once", "exactly-once"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from flowcontrol.protocol.commits.transactions import Guarantee
-from flowcontrol.spec.delivery import Delivery
+from flowcontrol.spec.two_phase import Delivery
 
 TIMEOUT = 60
 

@@ -11,7 +11,7 @@ import pytest
 from flowcontrol.protocol.commits.restored import Returning
 from flowcontrol.protocol.commits.together import restore_together, share_out
 from flowcontrol.protocol.commits.transactions import Guarantee, SettledRows
-from flowcontrol.spec.delivery import Delivery
+from flowcontrol.spec.two_phase import Delivery
 
 
 class Sink:

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from flowcontrol.spec.valve import WatermarkValve
+from flowcontrol.spec.event_time import WatermarkValve
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from narrow import Narrow
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.spec.restarts import refused_death_seen_us, restored_us, silent_death_seen_us
+from flowcontrol.spec.functions import refused_death_seen_us, restored_us, silent_death_seen_us
 
 S = 1_000_000
 HEARTBEAT = 10 * S, 50 * S

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.spec.restarts import failover_tasks, pipelined_regions
+from flowcontrol.spec.functions import failover_tasks, pipelined_regions
 
 P, B = "pipelined", "blocking"
 CHAIN = [("a", "b", P), ("b", "c", P)]

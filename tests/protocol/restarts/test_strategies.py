@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.restarts.strategies import LONGEST, deviation, exponential_delay
-from flowcontrol.spec.strategies import RestartStrategy
+from flowcontrol.spec.functions import RestartStrategy
 
 # Each table: a strategy, its settings, and steps (now, counted, restarts, delay).
 PLAIN: dict[str, Any] = {"jitter": 0}

@@ -13,8 +13,8 @@ from flowcontrol.kernel.compiled import _register, is_compiled
 from flowcontrol.memory.cells import cells_of, view, views
 from flowcontrol.protocol.windows import firing, spark_batches
 from flowcontrol.protocol.windows import spark_batches as w
-from flowcontrol.spec import keeping
-from flowcontrol.spec.spark_arguments import settings_of
+from flowcontrol.spec import window_operator as keeping
+from flowcontrol.spec.spark_aggregation import settings_of
 from flowcontrol.state.declared import width
 from flowcontrol.state.tasks import TaskBatch
 from flowcontrol.state.windows import (

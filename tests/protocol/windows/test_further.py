@@ -16,8 +16,8 @@ from flowcontrol.protocol.windows import firing, spark_batches
 from flowcontrol.protocol.windows import spark_batches as w
 from flowcontrol.protocol.windows.contents import NO_VALUE
 from flowcontrol.protocol.windows.keeping import further_of
-from flowcontrol.spec import keeping
-from flowcontrol.spec.spark_arguments import settings_of
+from flowcontrol.spec import window_operator as keeping
+from flowcontrol.spec.spark_aggregation import settings_of
 from flowcontrol.spec.window_arguments import read_settings
 from flowcontrol.state.declared import values_of
 from flowcontrol.state.tasks import TaskBatch

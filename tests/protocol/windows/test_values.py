@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.protocol.windows.contents import absorb, purge, put_in
 from flowcontrol.protocol.windows.firing import TAKEN, next_result, on_element, on_watermark
-from flowcontrol.spec.keeping import kept_state, new_windows, windows_of
-from flowcontrol.spec.window_operator import sum_within
+from flowcontrol.spec.window_operator import kept_state, new_windows, sum_within, windows_of
 from flowcontrol.state.tasks import MAX_TIME
 from flowcontrol.state.windows import WindowEntry, WindowSettings
 

@@ -13,7 +13,7 @@ from flowcontrol.kernel.compiled import _register, is_compiled
 from flowcontrol.memory.cells import cells_of, view, views
 from flowcontrol.protocol.windows import firing
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.spec import keeping
+from flowcontrol.spec import window_operator as keeping
 from flowcontrol.spec.window_arguments import read_settings
 from flowcontrol.state.declared import width
 from flowcontrol.state.windows import (

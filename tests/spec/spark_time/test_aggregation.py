@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flowcontrol.spec import SparkAggregation
-from flowcontrol.spec.spark_aggregation import Group, MicroBatch, MicroBatches
-from flowcontrol.spec.spark_arguments import LONGEST
+from flowcontrol.spec.spark_aggregation import LONGEST, Group, MicroBatch, MicroBatches
 from modules import load
 
 cases: Any = load("tests/spec/spark_time/cases.py")

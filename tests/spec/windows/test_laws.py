@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flowcontrol.protocol.windows import firing
-from flowcontrol.spec import WindowOperator, keeping
+from flowcontrol.spec import WindowOperator
+from flowcontrol.spec import window_operator as keeping
 from flowcontrol.spec.window_arguments import read_settings
 from flowcontrol.state.windows import Windows
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.systems.throttles.make import make_controller
+from flowcontrol.systems.throttles.controller import make_controller
 from modules import load
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.throttles.controller import Controller, JobObservation, SourceObservation
-from flowcontrol.systems.throttles.make import make_controller
+from flowcontrol.systems.throttles.controller import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    make_controller,
+)
 
 
 def controller(**values: float) -> Controller:

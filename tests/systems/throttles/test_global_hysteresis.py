@@ -13,8 +13,8 @@ from flowcontrol.systems.throttles.controller import (
     JobObservation,
     SourceObservation,
     TaskObservation,
+    make_controller,
 )
-from flowcontrol.systems.throttles.make import make_controller
 
 STOP, GO = Command(1, 0, -1), Command(0, 0, -1)
 # Two thousand come, one thousand go: the queue grows by 1000/s while the source emits and falls by

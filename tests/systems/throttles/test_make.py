@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.scenario.system import PRESETS, THROTTLE_PARTS
-from flowcontrol.systems.throttles.controller import Batches
-from flowcontrol.systems.throttles.make import check_values, make_controller
+from flowcontrol.systems.throttles.controller import Batches, check_values, make_controller
 
 
 def make(throttle, values, round_us=1000):

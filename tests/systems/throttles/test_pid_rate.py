@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.systems.throttles.controller import Controller, JobObservation, SourceObservation
-from flowcontrol.systems.throttles.make import make_controller
+from flowcontrol.systems.throttles.controller import (
+    Controller,
+    JobObservation,
+    SourceObservation,
+    make_controller,
+)
 
 # mu = 1000/s, offered 2000/s, B = 1 s: when a batch begins, ms, and its records. A batch is formed
 # at each whole second; with P = 1, I = 0.2 and every batch at speed 1000, the rate after one is

@@ -17,8 +17,8 @@ from flowcontrol.systems.throttles.controller import (
     JobObservation,
     SourceObservation,
     TaskObservation,
+    make_controller,
 )
-from flowcontrol.systems.throttles.make import make_controller
 
 ROUND_US = 50_000
 ABOVE = {"map": ["a"], "sink": ["a", "b"]}

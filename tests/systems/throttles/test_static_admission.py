@@ -9,8 +9,8 @@ from flowcontrol.systems.throttles.controller import (
     Controller,
     JobObservation,
     SourceObservation,
+    make_controller,
 )
-from flowcontrol.systems.throttles.make import make_controller
 
 
 def controller(**values: float) -> Controller:

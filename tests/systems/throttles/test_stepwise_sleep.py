@@ -11,8 +11,8 @@ from flowcontrol.systems.throttles.controller import (
     JobObservation,
     SourceObservation,
     TaskObservation,
+    make_controller,
 )
-from flowcontrol.systems.throttles.make import make_controller
 
 MS = 1_000_000
 
