@@ -23,7 +23,7 @@ SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 PURE = BASE | SYSTEMS | {"state", "protocol"}
 LAYOUT = PURE | {"layout", "trace"}
 CORE = LAYOUT | {"memory", "kernel", "control", "results"}
-KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "experiments"}
+KIT = CORE | {"files", "folders", "virtual", "analysis", "report", "topics", "experiments"}
 ALLOWED = {
     "arrays": set(),
     "errors": set(),
@@ -63,6 +63,7 @@ ALLOWED = {
     "analysis": BASE | {"protocol"},
     "diagnosis": {"protocol", "analysis", "calibration"},
     "report": BASE | {"files", "graphs", "deployment", "layout", "analysis"},
+    "topics": CORE | {"files", "analysis", "report", "metrics"},
     "experiments": CORE | {"folders", "virtual", "spark", "analysis", "report"},
     "experiments/capacity": CORE | {"analysis", "experiments", "experiments/compare", "report"},
     "experiments/sweep": KIT | {"ledger", "spark"},
@@ -73,8 +74,8 @@ ALLOWED = {
     | {"files", "folders", "ledger", "link", "analysis", "report", "run"}
     | {"experiments/advise"},
     "run": CORE
-    | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report"}
-    | {"deployment", "metrics", "experiments", "experiments/advise", "scaling/runs"},
+    | {"files", "folders", "virtual", "ledger", "spark", "live", "analysis", "report", "topics"}
+    | {"deployment", "experiments", "experiments/advise", "scaling/runs"},
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
     | {"link", "spark", "run", "stepview", "calibration"}

@@ -4,8 +4,8 @@ import argparse
 import sys
 
 from flowcontrol.cli.command import INTERRUPTED, add_folder, add_quiet, add_scenario, say, set_run
-from flowcontrol.report.terminal import print_advice
 from flowcontrol.run.emulate import emulate, show_run
+from flowcontrol.topics.shown import print_advice
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,10 @@
-"""The figures of a run in words: key figures, its jobs, its partitions that spill."""
+"""The key figures of a run, and its line: clock, length and rounds."""
 
 from collections.abc import Iterator, Mapping
-from html import escape
 from typing import Any
 
 from flowcontrol.analysis.wording import join_words, seconds
-from flowcontrol.report.markup import html_table, key_figure
+from flowcontrol.report.markup import key_figure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
 from flowcontrol.scenario import Scenario
 
@@ -131,94 +130,3 @@ def _lag(lag: Mapping[str, Any], *, is_only: bool) -> str:
     name = "" if is_only else f"{lag['stage']}: "
     records = f"{number(lag['max_records'])} records at most"
     return key_figure("Behind the log", f"{seconds(lag['max_s'])} s", f"{name}{records}, {note}")
-
-
-def lag_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each source that reads a log: whether it kept up, or caught up.
-
-    ``summary``: as in summary.json: its ``lags``, if there are any.
-    """
-    return [str(lag["sentence"]) for lag in summary.get("lags", ())]
-
-
-def hot_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each stage with a hot subtask: who it is, and how busy.
-
-    ``summary``: as in summary.json: its ``hot``, if there is any.
-    """
-    return [str(hot["sentence"]) for hot in summary.get("hot", ())]
-
-
-def job_sentences(summary: Mapping[str, Any]) -> list[str]:
-    """Return a sentence for each job of a run; none if its scenario has no ``jobs``.
-
-    ``summary``: as in summary.json: its ``jobs``, if there are any.
-    """
-    return [_sentence(job) for job in summary.get("jobs", ())]
-
-
-def _sentence(job: Mapping[str, Any]) -> str:
-    text = f"Job {job['name']} {job['state']}"
-    if job["state"] == "stopped":
-        text += f" at {seconds(job['stop_at_s'])} s"
-    elif job["state"] == "failed":
-        text += f", submitted at {seconds(job['start_at_s'])} s"
-    return f"{text}: {job['message']}" if job["message"] else f"{text}."
-
-
-_HEADS = (
-    "Edge", "Partition", "Spilled", "Read back", "Regions", "Buffers at most", "of",
-    "Read buffers", "Producers finished", "Consumers could start", "First message",
-    "Producers waited",
-)  # fmt: skip
-
-
-def partition_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of the terminal for each such partition.
-
-    ``summary``: as in ``summary.json``.
-
-    Yields a line per edge, and one for each task that waited.
-    """
-    for name, figures in _partitions(summary):
-        start = figures["consumers_may_start_s"]
-        yield (
-            f"{name} ({figures['type']}): {bytes_text(figures['bytes_spilled'])} spilled, "
-            f"{bytes_text(figures['bytes_read'])} read back; at most "
-            f"{number(figures['max_buffers'])} of {number(figures['pool_buffers'])} buffers "
-            f"and {number(figures['max_read_buffers'])} read buffers; consumers could "
-            f"{'not start' if start is None else f'start at {seconds(start)} s'}"
-        )
-        yield from (f"  {text}" for text in figures["waits"])
-
-
-def partition_section(summary: Mapping[str, Any]) -> str:
-    """Return the table of the page; empty if there is no such partition.
-
-    ``summary``: as in ``summary.json``.
-    """
-    rows = [list(map(escape, _cells(*found))) for found in _partitions(summary)]
-    if not rows:
-        return ""
-    waits = [text for _, figures in _partitions(summary) for text in figures["waits"]]
-    return f'<h2 id="partitions">Result partitions</h2>{html_table(_HEADS, rows)}' + "".join(
-        f"<p>{escape(text)}.</p>" for text in waits
-    )
-
-
-def _partitions(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for name, edge in summary["edges"].items():
-        if "partition" in edge:
-            yield name, edge["partition"]
-
-
-def _cells(name: str, figures: Mapping[str, Any]) -> Iterator[str]:
-    yield name
-    yield str(figures["type"])
-    yield bytes_text(figures["bytes_spilled"])
-    yield bytes_text(figures["bytes_read"])
-    for key in ("regions", "max_buffers", "pool_buffers", "max_read_buffers"):
-        yield number(figures[key])
-    for key in ("producers_finished_s", "consumers_may_start_s", "first_message_s"):
-        yield "" if figures[key] is None else f"{seconds(figures[key])} s"
-    yield f"{seconds(figures['producers_waited_s'])} s"

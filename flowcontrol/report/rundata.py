@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.checkpoints import COMPLETED, IN_PROGRESS, checkpoint_frame
 from flowcontrol.analysis.frames import (
@@ -72,7 +72,7 @@ class RunData:
     stages: pd.DataFrame  # stages, channels, latency: the result tables with ``interval_s``
     channels: pd.DataFrame
     latency: pd.DataFrame
-    scenario: Scenario  # What was run
+    scenario: Scenario  # What was run; with a controller, with as many subtasks as there ever were
     until_s: float  # Time of the last sample (s)
     bottleneck: str | None = None  # The limiting stage, which is always drawn
     # From when until when tasks were down after a failure (s).
@@ -83,6 +83,7 @@ class RunData:
     @classmethod
     def of(cls, tables: Tables, scenario: Scenario, bottleneck: str | None = None) -> RunData:
         """Return the data of a run from its result tables."""
+        scenario = _as_drawn(scenario, tables)
         return cls(
             result_frame(tables, "stages"),
             result_frame(tables, "channels"),
@@ -122,6 +123,24 @@ class RunData:
     def stage_rows(self, stage: str) -> pd.DataFrame:
         """Return the samples of one stage."""
         return self.stages[self.stages["stage"] == stage]
+
+
+def _as_drawn(scenario: Scenario, tables: Tables) -> Scenario:
+    """Return the scenario by which a run is drawn: with as many subtasks as any stage ever had.
+
+    A line of what one parallelism allows means nothing where it changes, so service rates are left
+    out. Without a controller it is the scenario itself.
+    """
+    if scenario.scaling is None:
+        return scenario
+    samples = tables["stages"].select(["stage", "subtask"]).to_pandas()
+    most = samples.groupby("stage")["subtask"].max().to_dict()
+    stages = []
+    for stage in scenario.stages:
+        width = int(most.get(stage.name, stage.parallelism - 1)) + 1
+        more: dict[str, Any] = {"parallelism": width, "placement": (0,) * width}
+        stages.append(stage.model_copy(update={**more, "service_rate": None}))
+    return scenario.model_copy(update={"stages": tuple(stages)})
 
 
 def _outages(tables: Tables) -> tuple[tuple[float, float], ...]:

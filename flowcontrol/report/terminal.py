@@ -8,30 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
 from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.advice import advice_sentences
-from flowcontrol.report.causes import cause_lines
-from flowcontrol.report.checkpoints import checkpoint_sentences
-from flowcontrol.report.deliveries import delivery_sentences, loss_sentences
-from flowcontrol.report.event_time import event_time_lines
-from flowcontrol.report.keyfigures import (
-    hot_sentences,
-    job_sentences,
-    lag_sentences,
-    partition_lines,
-    says_nothing_of_the_job,
-)
-from flowcontrol.report.messages import message_sentences
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
-from flowcontrol.report.restarts import restart_sentences
-from flowcontrol.report.sampling import sampling_sentences
-from flowcontrol.report.scaling import scaling_sentences
 
 _UNBOUNDED: Final = 10_000
 """Width of a console, in characters, on which every table fits."""
@@ -177,63 +161,3 @@ def _cell(column: _Column, stage: Mapping[str, Any]) -> Text:
     """Return one cell; the pressure is coloured as well as named."""
     content = column.cell(stage)
     return Text(content, style=_STYLES.get(content, "") if column.rank == 1 else "")
-
-
-def print_summary(
-    summary: Mapping[str, Any], console: Console | None = None, table: RenderableType | None = None
-) -> None:
-    """Print the table, the bottleneck, the state of each job if there are several, and advice.
-
-    If the length of the rounds limited the run, nothing but that follows the table.
-
-    ``console``: where to; by default standard output.
-    """
-    print_answer(summary, console, table)
-    print_advice(summary, console)
-
-
-def print_answer(
-    summary: Mapping[str, Any], console: Console | None = None, table: RenderableType | None = None
-) -> None:
-    """Print what is known as soon as the run is done: as :func:`print_summary`, without advice."""
-    console = console or Console()
-    console.print(Padding(table or StageTable(summary), (1, 0)))
-    console.print(Text(summary["sentence"]))
-    if says_nothing_of_the_job(summary):
-        return
-    for sentence in [
-        *loss_sentences(summary),
-        *summary.get("details", ()),
-        *cause_lines(summary),
-        *scaling_sentences(summary),
-        *lag_sentences(summary),
-        *hot_sentences(summary),
-    ]:
-        console.print(Text(sentence))
-    for line in [*event_time_lines(summary), *partition_lines(summary)]:
-        console.print(Text(line))
-    if "heap_exhausted_s" in summary:
-        when = number(summary["heap_exhausted_s"])
-        console.print(Text(f"A heap was full at {when} s: a real system would fail here."))
-    for sentence in [
-        *checkpoint_sentences(summary),
-        *restart_sentences(summary),
-        *delivery_sentences(summary),
-        *message_sentences(summary),
-        *sampling_sentences(summary),
-        *job_sentences(summary),
-    ]:
-        console.print(Text(sentence))
-
-
-def print_advice(summary: Mapping[str, Any], console: Console | None = None) -> None:
-    """Print what would help, and how exact the figures are."""
-    console = console or Console()
-    if says_nothing_of_the_job(summary):
-        return
-    for sentence in advice_sentences(summary):
-        console.print(Text(sentence))
-    if "round_error_ms" in summary:
-        origin = "chosen" if summary["round_is_chosen"] else "as stated"
-        error, length = milliseconds(summary["round_error_ms"]), milliseconds(summary["round_ms"])
-        console.print(Text(f"Rounds of {length} ({origin}) add up to {error} to a latency."))

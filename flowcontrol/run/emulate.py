@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from flowcontrol import notices
 from flowcontrol.analysis import summarise
-from flowcontrol.analysis.checkpoint_wording import aside_sentence
-from flowcontrol.analysis.deliveries import delivery_summary
-from flowcontrol.analysis.frames import end_of
-from flowcontrol.analysis.refused_savepoints import refused_sentences
-from flowcontrol.analysis.restarts import restart_summary
-from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.files import write_atomically
-from flowcontrol.layout.failover import restart_rates, surviving_sources
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.plan import window_warnings
 from flowcontrol.layout.replay import NO_ROWS, Replayed
@@ -28,17 +21,17 @@ from flowcontrol.notices import quiet as silenced
 from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.result import Result
 from flowcontrol.report.subtask_table import subtask_table
-from flowcontrol.report.terminal import print_advice, print_answer
 from flowcontrol.results.run import Run
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
-from flowcontrol.run.monitoring import add_monitoring
 from flowcontrol.run.remedies import add_remedies
-from flowcontrol.run.tracing import add_trace, run_again
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
 from flowcontrol.scenario.remarks import scenario_warnings
+from flowcontrol.topics.shown import add_topics, print_advice, print_answer, write_report
+from flowcontrol.trace.message_table import Window, messages_of
+from flowcontrol.trace.messages import Message
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -135,8 +128,8 @@ def emulate(
         By default the running one, else a new one.
     progress : callable, optional
         Called with the job when it starts; returns a context manager, whose value is updated with
-        the rounds done and the records that reached the sinks. By default a
-        :class:`flowcontrol.report.RunProgress` on standard error, once a run has taken 2 s.
+        the rounds done and the records that reached the sinks. By default it
+        is a bar on standard error, once a run has taken 2 s.
     warn : callable, optional
         Called with each warning, such as a rate beyond a channel's window; by default it is a
         line on standard error.
@@ -204,7 +197,7 @@ def _run(
         with progress(job) as shown:
             run = begin(folder, shown.update)
         if run.again is None:
-            run = replace(run, again=partial(run_again, job))
+            run = replace(run, again=partial(_run_again, job))
         summary = summarise(
             run.tables,
             job.scenario,
@@ -215,30 +208,7 @@ def _run(
         )
         if clock == "virtual":
             summary.update(_round_error(job))
-        for edge, figures in run.partitions.items():
-            summary["edges"][edge]["partition"] = figures
-        if run.put_aside:
-            own = summary["checkpoints"]
-            own["put_aside"] = run.put_aside
-            said = [aside_sentence(run.put_aside)]
-            own["sentences"] = [*own["sentences"], *filter(None, said)]
-        if run.heap_exhausted_s is not None:
-            summary["heap_exhausted_s"] = run.heap_exhausted_s
-        if run.jobs:
-            summary["jobs"] = list(run.jobs)
-        if "restarts" in run.tables:
-            end_s, rates = end_of(run.tables), restart_rates(job)
-            planned = [(float(one.at_s), one.victim) for one in job.scenario.failures]
-            lives = surviving_sources(job)
-            found = restart_summary(run.tables["restarts"], end_s, rates, planned, lives)
-            found["sentences"] += _refused(job, run)
-            summary["restarts"] = found
-        if "delivery" in run.tables:
-            summary["delivery"] = _delivery(job, run, summary)
-        if job.scenario.scaling is not None:
-            summary["scaling"] = scaling_summary(run.tables, job.scenario)
-            for name, width in summary["scaling"]["end"].items():
-                summary["stages"][name]["parallelism"] = width
+        add_topics(run, summary)
         is_whole = clock == "virtual" and run.is_finished and job.scenario.scaling is None
         if summary["bottleneck_detail"].get("is_of_round"):
             summary["sentence"] += f" {_other_rounds(job)}"
@@ -246,8 +216,6 @@ def _run(
         elif is_whole and advice is not False:
             add_remedies(summary, job.scenario)
             add_guarantees(summary, job.scenario)
-        add_trace(run, summary)
-        add_monitoring(run, summary)
         result = RunResult(**vars(run), path=folder.paths.root, summary=summary)
         if answer is not None:
             answer(result)
@@ -305,6 +273,17 @@ def _virtual(job: Job, _: SparkSession | None, replayed: Replayed) -> Begin:
 _CLOCKS = {"live": _live, "virtual": _virtual}
 
 
+def _run_again(job: Job, window: Window) -> list[Message]:
+    """Run a job's stages as the live clock does, without Spark; return a window's messages.
+
+    Raises RunError if the rows that a source is to replay cannot be read.
+    """
+    from flowcontrol.layout.replay import read_replayed
+    from flowcontrol.live.staged import staged_states
+
+    return list(messages_of(job, window, staged_states(job, read_replayed(job))))
+
+
 def _round_error(job: Job) -> dict[str, Any]:
     """Return the error that whole rounds add to the figures, for the summary."""
     from flowcontrol.virtual.choose import discretisation
@@ -330,28 +309,10 @@ def _other_rounds(job: Job) -> str:
     )
 
 
-def _refused(job: Job, run: Run) -> list[str]:
-    """Return what to say of savepoints that were asked for during a restart."""
-    if "checkpoints" not in run.tables:
-        return []
-    tables = run.tables["restarts"], run.tables["checkpoints"]
-    own = job.scenario
-    return refused_sentences(*tables, own.savepoints, own.failures, job.round_us)
-
-
-def _delivery(job: Job, run: Run, summary: dict[str, Any]) -> dict[str, Any]:
-    """Return what the readers of the sinks saw, for the summary."""
-    e2e = summary["checkpoints"]["e2e"] if "checkpoints" in summary else None
-    latency_ms = job.latency * job.round_us / 1000
-    return delivery_summary(run.tables["delivery"], job.scenario, run.staged, e2e, latency_ms)
-
-
 def _write_results(
     root: Path, tables: dict[str, pa.Table], summary: dict[str, Any], scenario: Scenario
 ) -> None:
     from deltalake import write_deltalake
-
-    from flowcontrol.report.html import write_report
 
     for name, table in tables.items():
         write_deltalake(str(root / name), table, mode="overwrite")

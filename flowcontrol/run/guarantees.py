@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flowcontrol.analysis.deliveries import delivery_summary, shown_rows
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.layout.job import Job
 from flowcontrol.run.jobs import job_for
 from flowcontrol.run.remedies import MOST_STEPS
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.topics.delivery import delivery_summary, shown_rows
 
 GUARANTEES: Final = ("at-most-once", "at-least-once", "exactly-once")
 

@@ -9,19 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.frames import Tables
-from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, open_anew
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.report.result import Result
-from flowcontrol.report.scaling import print_scalings
 from flowcontrol.run.emulate import RunResult, ShowRun, emulate
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Base, Given, Overrides, Texts, as_base, as_list
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.scaling_models import POLICIES
+from flowcontrol.topics.scaling import print_scalings, scaling_summary
 
 if TYPE_CHECKING:
     import pyarrow as pa

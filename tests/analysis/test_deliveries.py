@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.analysis.deliveries import delivery_summary, shown_rows
 from flowcontrol.records import DELIVERY
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.topics.delivery import delivery_summary, shown_rows
 
 
 def scenario(guarantee: str = "exactly-once", interval: str | None = "1s") -> Scenario:

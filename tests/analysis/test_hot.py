@@ -11,8 +11,8 @@ from rich.console import Console
 
 from flowcontrol.analysis import summarise
 from flowcontrol.analysis.hot import find_hot
-from flowcontrol.report import print_summary
 from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.topics.shown import print_summary
 
 TIMES = [10, 20]
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from flowcontrol import emulate
-from flowcontrol.analysis.refused_savepoints import MOST_SENTENCES, refused_sentences
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Savepoint
 from flowcontrol.scenario.given import as_scenario
+from flowcontrol.topics.restarts import MOST_SENTENCES, refused_sentences
 from flowcontrol.virtual import run_job
 
 PATH = Path(__file__).resolve().parents[2] / "conf" / "recovery.yaml"

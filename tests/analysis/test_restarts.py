@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.analysis.restarts import expected_catch_up_s, restart_summary
 from flowcontrol.records import RESTARTS
+from flowcontrol.topics.restarts import expected_catch_up_s, restart_summary
 
 NEVER = {"running_s": None, "caught_up_s": None}
 RATES = (Fraction(300), Fraction(500), True)

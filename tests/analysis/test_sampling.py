@@ -9,9 +9,9 @@ import pytest
 
 from flowcontrol.analysis import Pressure
 from flowcontrol.analysis.frames import result_frame
-from flowcontrol.analysis.sampling import MOST_UNSEEN, intervals, sampling_summary
 from flowcontrol.records import RESULTS, SAMPLES
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.topics.monitoring import MOST_UNSEEN, intervals, sampling_summary
 
 SCENARIO = parse_scenario(
     {

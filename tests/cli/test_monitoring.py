@@ -16,7 +16,7 @@ from flowcontrol.virtual import run_job
 
 run_emulate = import_module("flowcontrol.run.emulate")
 """The module; the package has the function of that name."""
-run_monitoring = import_module("flowcontrol.run.monitoring")
+run_monitoring = import_module("flowcontrol.topics.monitoring")
 
 TEXT = """\
 schema: 1

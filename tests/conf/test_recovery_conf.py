@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.layout.failover import restart_rates
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
+from flowcontrol.topics.restarts import restart_summary
 from flowcontrol.virtual import run_job, simulate
 
 PATH = Path(__file__).resolve().parents[2] / "conf" / "recovery.yaml"

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.analysis.scalings import scaling_summary
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scaling.runs.scaled import run_scaled
 from flowcontrol.scenario import load_scenario
+from flowcontrol.topics.scaling import scaling_summary
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 

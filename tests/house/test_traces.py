@@ -16,7 +16,16 @@ from modules import ROOT
 
 PACKAGE = ROOT / "flowcontrol"
 MOST_OF_AN_EVENT, MOST_OF_A_KEY, MOST_OF_A_COLUMN = 8, 8, 3
-READS_RESULTS = {"analysis", "calibration", "cli", "experiments", "metrics", "report", "scaling"}
+READS_RESULTS = {
+    "analysis",
+    "calibration",
+    "cli",
+    "experiments",
+    "metrics",
+    "report",
+    "scaling",
+    "topics",
+}
 """Rooms that work with what runs have left: a figure may be read there or not."""
 SHARED = {"t_s", "stage", "subtask", "records_in", "records_out"}
 """Columns whose names are also those of other tables or of the state."""

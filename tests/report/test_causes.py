@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.analysis.causes import WORDS, Cause, PoolReading
-from flowcontrol.report.causes import MOST_ROWS, TITLES, cause_lines, cause_section, pool_section
-from flowcontrol.report.html import report_page
-from flowcontrol.report.terminal import print_summary
+from flowcontrol.topics.causes import TITLES, cause_lines, cause_section
+from flowcontrol.topics.memory import MOST_ROWS, pool_section
+from flowcontrol.topics.shown import print_summary, report_page
 
 HOT = Cause(
     stage="<count>",

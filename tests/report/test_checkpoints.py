@@ -12,11 +12,15 @@ from rich.console import Console
 
 from flowcontrol.analysis import summarise
 from flowcontrol.report.charts import rates_chart
-from flowcontrol.report.checkpoint_charts import MOST_BARS, MOST_POINTS, checkpoint_charts
-from flowcontrol.report.checkpoints import MOST_ROWS, checkpoint_section
-from flowcontrol.report.html import report_page
 from flowcontrol.report.rundata import RunData
-from flowcontrol.report.terminal import print_summary
+from flowcontrol.topics.checkpoints import (
+    MOST_BARS,
+    MOST_POINTS,
+    MOST_ROWS,
+    checkpoint_charts,
+    checkpoint_section,
+)
+from flowcontrol.topics.shown import print_summary, report_page
 from modules import load
 
 made = load("tests/analysis/checkpoint_tables.py")

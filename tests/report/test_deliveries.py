@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol import emulate
 from flowcontrol.report.advice import advice_sentences
-from flowcontrol.report.deliveries import delivery_section, delivery_sentences, loss_sentences
+from flowcontrol.topics.delivery import DELIVERY, delivery_section, delivery_sentences
 
 INTERVAL = "execution.checkpointing.interval"
 
@@ -49,7 +49,7 @@ def test_lost_rows_are_explained_and_no_advice_on_latency_is_given(tmp_path: Pat
     made = emulate(
         mapping(sink=sink), clock="virtual", out=tmp_path / "run", advice=True, quiet=True
     )
-    [text] = loss_sentences(made.summary)
+    [text] = DELIVERY.alarms(made.summary)
     assert made.summary["delivery"]["sinks"]["sink"]["visible"] == 0
     assert "as transaction_timeout_s, 0.5 s, is shorter than the 1." in text
     assert text in (tmp_path / "run" / "report.html").read_text()

@@ -13,12 +13,17 @@ from rich.console import Console
 
 from flowcontrol.analysis import summarise
 from flowcontrol.records import TIME
-from flowcontrol.report import print_summary, report_page
 from flowcontrol.report.colours import PALETTE
-from flowcontrol.report.event_time import event_time_figures, event_time_lines, event_time_section
-from flowcontrol.report.event_time_charts import MOST_THIN, event_time_charts
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.topics.event_time import (
+    MOST_THIN,
+    event_time_charts,
+    event_time_figures,
+    event_time_lines,
+    event_time_section,
+)
+from flowcontrol.topics.shown import print_summary, report_page
 
 LINES = [
     "Watermarks: sink lags 8.7 s on average, 16.4 s at most, 5.3 s at the end.",

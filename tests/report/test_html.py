@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.report import report_page, write_report
 from flowcontrol.report.markup import asset
+from flowcontrol.topics.shown import report_page, write_report
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "rect", "line", "path"}
 FETCHING = {"src", "href", "xlink:href", "srcset", "data", "action", "poster", "background"}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.report import report_page
+from flowcontrol.topics.shown import report_page
 from modules import load
 
 browsing = load("tests/report/browser.py")

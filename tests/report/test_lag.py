@@ -10,10 +10,9 @@ from rich.console import Console
 
 from flowcontrol.analysis import summarise
 from flowcontrol.report.charts import all_charts
-from flowcontrol.report.html import report_page
 from flowcontrol.report.rundata import RunData
-from flowcontrol.report.terminal import print_summary
 from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.topics.shown import print_summary, report_page
 from flowcontrol.virtual import simulate
 
 

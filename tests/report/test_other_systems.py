@@ -9,11 +9,10 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.analysis import summarise
-from flowcontrol.report import print_summary
 from flowcontrol.report.charts import all_charts
-from flowcontrol.report.html import report_page
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario.system import PRESETS, preset_system
+from flowcontrol.topics.shown import print_summary, report_page
 
 COUNTING = [name for name in PRESETS if preset_system(name).counts_records]
 OTHERS = [name for name in PRESETS if name not in COUNTING]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.report.keyfigures import partition_lines, partition_section
+from flowcontrol.topics.memory import partition_lines, partition_section
 
 FIGURES: dict[str, Any] = {
     "type": "sort_merge",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from flowcontrol.report import RunProgress
+from flowcontrol.report.progress import RunProgress
 
 
 def plain(width: int = 120) -> tuple[Console, io.StringIO]:

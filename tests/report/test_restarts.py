@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from flowcontrol import emulate
-from flowcontrol.analysis.restarts import restart_summary
-from flowcontrol.report.restarts import MOST_ROWS, restart_section, restart_sentences
+from flowcontrol.topics.restarts import MOST_ROWS, RESTARTS, restart_section, restart_summary
 from modules import load
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
@@ -61,7 +60,7 @@ def test_of_many_failures_the_first_are_shown() -> None:
 
 def test_without_failures_there_is_no_section() -> None:
     assert section() == restart_section({}) == ""
-    assert restart_sentences({}) == []
+    assert [*RESTARTS.sentences({})] == []
 
 
 def test_the_page_has_it_behind_the_checkpoints_and_before_the_stages(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flowcontrol.report import StageTable, print_summary
-from flowcontrol.report.causes import cause_lines
+from flowcontrol.report.terminal import StageTable
 from flowcontrol.run import emulate
+from flowcontrol.topics.causes import cause_lines
+from flowcontrol.topics.shown import print_summary
 from modules import ROOT
 
 EVERY_HEAD = [

@@ -15,10 +15,10 @@ from flowcontrol.analysis.summary import summarise
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.records import MARKER
-from flowcontrol.report import print_summary
 from flowcontrol.report.charts import latency_chart
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.topics.shown import print_summary
 from flowcontrol.virtual import run_job
 
 OPTION = "metrics.latency.interval"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.analysis.restarts import restart_summary
 from flowcontrol.layout.failover import restart_rates, surviving_sources
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
+from flowcontrol.topics.restarts import restart_summary
 from flowcontrol.virtual import run_job
 
 MESSAGE_S = 0.01

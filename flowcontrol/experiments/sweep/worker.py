@@ -59,7 +59,7 @@ class SweepWork(Work):
 def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list[dict[str, Any]]:
     """Run one variant; return its rows of the table."""
     from flowcontrol.analysis import summarise
-    from flowcontrol.analysis.restarts import restart_summary
+    from flowcontrol.topics.restarts import restart_summary
 
     scenario = plan.scenario(variant.point, variant.seed)
     run = (simulate or virtual_clock())(scenario)

@@ -1,15 +1,15 @@
-"""Why a run was slow, for the terminal and the page."""
+"""Why a run was slow: causes, logs that grow, hot subtasks, and what became of each job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
-from itertools import groupby
 from typing import Any, Final
 
-from flowcontrol.analysis.causes.pools import PoolReading
-from flowcontrol.report.markup import html_table
+from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.numbers import percent
+from flowcontrol.results.run import Run
+from flowcontrol.topics.topic import Texts, Topic
 
 TITLES: Final[Mapping[str, str]] = {
     "operator": "slow operator",
@@ -28,11 +28,6 @@ TITLES: Final[Mapping[str, str]] = {
     "none": "nothing",
 }
 """What a cause is called."""
-
-MOST_ROWS: Final = 200
-"""Rows of the table of the pools."""
-
-_HEADS: Final = ("Stage", "Subtasks", "In", "Out", "Floating", "Exclusive", "What it says")
 
 
 def cause_lines(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -59,31 +54,6 @@ def cause_section(summary: Mapping[str, Any]) -> str:
     return f'<ul class="causes">{"".join(items)}</ul>' if items else ""
 
 
-def pool_section(readings: Sequence[PoolReading]) -> str:
-    """Return what the pools of each subtask say, folded, as markup; empty without any.
-
-    Neighbours of which the same is said share a row, with their means.
-    """
-    rows = [
-        _row(list(alike))
-        for _, alike in groupby(readings, key=lambda one: (one.stage, one.reading, one.channels))
-    ]
-    if not rows:
-        return ""
-    shown = [list(map(escape, row)) for row in rows[:MOST_ROWS]]
-    if len(rows) > MOST_ROWS:
-        shown.append([f"{len(rows) - MOST_ROWS:,} more rows are left out."])
-    return (
-        '<details id="pool-readings"><summary>What the pools say</summary>'
-        f'<div class="scroll">{html_table(_HEADS, shown)}</div>'
-        '<p class="how">Means over the run; 75 % or more is high. Of input and output: both low is '
-        "fine; output high is blocked by what follows or by the network; input high alone limits, "
-        "if what is before it is full; both high passes the pressure on. Floating buffers go where "
-        "backlog is, exclusive ones belong to a channel: floating high alone is some channels, "
-        "both is most, neither beside a full output before it is the network.</p></details>"
-    )
-
-
 def _labelled(summary: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the causes to show, with a number if there are several."""
     causes = [cause for cause in summary.get("causes", ()) if cause["cause"] != "none"]
@@ -100,12 +70,40 @@ def _headline(cause: Mapping[str, Any]) -> str:
     return f"{TITLES[cause['cause']]}, {where} ({sure} sure)"
 
 
-def _row(alike: Sequence[PoolReading]) -> list[str]:
-    first, last = alike[0], alike[-1]
-    who = str(first.subtask) if first is last else f"{first.subtask} to {last.subtask}"
-    usages = [
-        sum(getattr(one, name) for one in alike) / len(alike)
-        for name in ("into", "out", "floating", "exclusive")
-    ]
-    said = f"{first.reading}; {first.channels}" if first.channels else first.reading
-    return [first.stage, who, *map(percent, usages), said]
+def job_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each job of a run; none if its scenario has no ``jobs``.
+
+    ``summary``: as in summary.json: its ``jobs``, if there are any.
+    """
+    return [_job_sentence(job) for job in summary.get("jobs", ())]
+
+
+def _job_sentence(job: Mapping[str, Any]) -> str:
+    text = f"Job {job['name']} {job['state']}"
+    if job["state"] == "stopped":
+        text += f" at {seconds(job['stop_at_s'])} s"
+    elif job["state"] == "failed":
+        text += f", submitted at {seconds(job['start_at_s'])} s"
+    return f"{text}: {job['message']}" if job["message"] else f"{text}."
+
+
+def _said(key: str) -> Texts:
+    """Return the sentences of a list in the summary, one of each of its items."""
+    return lambda summary: [str(one["sentence"]) for one in summary.get(key, ())]
+
+
+CAUSES: Final = Topic(lines=cause_lines, head=cause_section)
+LAGS: Final = Topic(sentences=_said("lags"))
+"""Whether each source that reads a log kept up, or caught up."""
+
+HOT: Final = Topic(lines=_said("hot"))
+"""The hot subtask of each stage that has one, and how busy it is."""
+
+
+def _add_jobs(run: Run, summary: dict[str, Any]) -> None:
+    if run.jobs:
+        summary["jobs"] = list(run.jobs)
+
+
+JOBS: Final = Topic(add=_add_jobs, sentences=job_sentences)
+"""What became of each job of a run."""

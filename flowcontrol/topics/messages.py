@@ -1,12 +1,23 @@
-"""What the page and the terminal show of the messages of a trace: what flow control costs."""
+"""The messages of a trace, and what flow control costs.
+
+Neither the compiled kernel nor the live clock notes a message. What they did is done again up to
+the end of the window, and looked at after each round.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any
+from typing import Any, Final
 
 from flowcontrol.analysis.wording import seconds
+from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
 from flowcontrol.report.markup import html_table
 from flowcontrol.report.numbers import bytes_text, number, percent
+from flowcontrol.results.control_run import control_table
+from flowcontrol.results.run import Run
+from flowcontrol.topics.topic import Topic
+from flowcontrol.trace.message_table import overhead, window_of
 
 _HEADS = ("Message", "Count", "for each data buffer")
 
@@ -53,3 +64,24 @@ def message_section(summary: Mapping[str, Any]) -> str:
         "within a task manager sends none. Each of them stands in the table <code>messages</code>."
         "</p></section>\n"
     )
+
+
+def _add(run: Run, summary: dict[str, Any]) -> None:
+    """Put the messages of a run that is finished into its tables, if its scenario has a trace.
+
+    - ``run``: its tables get ``messages`` and ``control_messages``.
+    - ``summary``: gets ``trace``: the window, and what flow control costs in it.
+    """
+    trace, window = run.job.scenario.trace, window_of(run.job)
+    if trace is None or window is None or run.again is None or not run.is_finished:
+        return
+    found = run.again(window)
+    run.tables[MESSAGES.name] = MESSAGES.of_objects(found)
+    run.tables[CONTROL_MESSAGES.name] = control_table(run, window)
+    times = {"from_s": window.start_us / 1e6, "to_s": window.end_us / 1e6}
+    summary["trace"] = {**times, "edges": list(trace.edges) or None, **overhead(found)}
+
+
+TRACE: Final = Topic(
+    add=_add, sentences=message_sentences, below_stages=lambda run: message_section(run.summary)
+)
