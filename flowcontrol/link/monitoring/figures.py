@@ -91,7 +91,7 @@ class ChannelSnapshot:
 
     sender: str = figure(lambda c: c.sender.name, "Name of the sender.")
     receiver: str = figure(lambda c: c.group,
-        "Name of the receiver; empty as long as there is none.")
+        "Name of the receiver; empty while there is none.")
     channel: int = figure(lambda c: c.channel, "Number of the channel.", sql="int")
     written: int = figure(lambda c: c.sender.written[c.channel],
         "Messages that the sender has ever written.", MESSAGES)
@@ -111,20 +111,20 @@ class ChannelSnapshot:
     waiting: int = figure(lambda c: c.sender.written[c.channel] - c.sender.released[c.channel],
         "Messages written and not released.", MESSAGES, "waiting_messages")
     waiting_bytes: int = figure(lambda c: c.waiting_bytes,
-        "Size of what waits outside the buffers.", "bytes", "waiting_bytes", (6, "waits"),
-        "It is written and not released: in the blocked sender, or spilled.")
+        "Size of the messages that wait outside the buffers.", "bytes", "waiting_bytes",
+        (6, "waits"), "They are written and not released: in the blocked sender, or spilled.")
     backlog_rows: int = figure(lambda c: max(0, c.sender.records[c.channel] - c.position),
         "Rows written and not consumed.", "rows", "backlog_rows", (1, "rows"),
-        "By this receiver; what its running micro-batch reads is still in it.")
+        "Rows of the receiver's running micro-batch still count.")
     backlog_bytes: int = figure(lambda c: c.unconsumed_bytes,
         "Size of the rows not consumed.", "bytes", "backlog_bytes", (2, "bytes"),
-        "In Arrow's memory.")
+        "Counted in Arrow's memory.")
     age_s: float = figure(lambda c: c.age_s,
         "Age of the oldest message that is not consumed.", "s", "backlog_age_seconds", (3, "age"))
     drain_s: float | None = figure(lambda c: c.drain_s,
         "Time to drain the backlog at the recent rate; absent at 0.", "s", "drain_seconds",
         (4, "drain"),
-        "If nothing comes after it. `?`: nothing of this channel moved in the last micro-batches.")
+        "Without new rows. `?`: the last micro-batches moved nothing of this channel.")
     rows_in_per_s: float = figure(lambda c: c.writing.rows_per_s(c.key),
         "Rows written by the sender.", "rows/s", "in_rows_per_second", (7, "in/s"))
     bytes_in_per_s: float = figure(lambda c: c.writing.bytes_per_s(c.key),
@@ -136,7 +136,7 @@ class ChannelSnapshot:
     blocked_ratio: float = figure(lambda c: c.link.blocked(c.sender, c.channel),
         "Share of the window for which messages of the channel waited for a buffer.", RATIO)
     is_holding: bool = figure(lambda c: c.is_holding,
-        "Whether it is this receiver that the channel's sender waits for.")
+        "Whether the channel's sender waits for this receiver.")
     written_watermark_ms: int | None = figure(lambda c: c.written_watermark,
         "Watermark of what the sender has written; null without event time, as are the next ones.",
         UNIX_MS, default=None)
@@ -153,7 +153,7 @@ class ChannelSnapshot:
         "Whether the channel has had no rows for so long that it holds no watermark back.", "",
         "channel_idle", default=None)
     is_paused: bool | None = figure(lambda c: c.time and c.time.is_paused,
-        "Whether its sender gets no credit, being too far ahead of the others in event time.", "",
+        "Whether its sender gets no credit because it is too far ahead in event time.", "",
         "channel_paused", default=None)
     holds_watermark: bool | None = figure(lambda c: c.time and c.time.is_holding,
         "Whether the channel holds the receiver's watermark back.", "", "channel_holds_watermark",
@@ -162,7 +162,7 @@ class ChannelSnapshot:
     written_watermark_s = Derived(lambda one: in_seconds(one.written_watermark_ms),
         "Watermark of what the sender has written, Unix time; absent without event time.", UNIX_S,
         "written_watermark_seconds", (TIME, "written to"),
-        "The latest event time less the delay. A time of another day has its date.")
+        "The latest event time less the delay. A time on another day has its date.")
     watermark_s = Derived(lambda one: in_seconds(one.watermark_ms),
         "Watermark of what the receiver has consumed, Unix time; absent before the first.", UNIX_S,
         "watermark_seconds", (TIME + 1, "watermark"), "`-`: nothing yet.")
@@ -171,9 +171,9 @@ class ChannelSnapshot:
         " of this receiver, 0 to 1. Flink's grades: OK <= 0.1 < LOW <= 0.5 < HIGH.", RATIO,
         "blocked_ratio")
     backpressure_level = Derived(lambda one: pressure_of(1000 * one.held_ratio),
-        "Grade of the blocked ratio; null as long as the receiver has not ended its first batch.",
+        "Grade of the blocked ratio; null until the receiver has ended its first batch.",
         "OK, LOW, HIGH", "", (9, "verdict"),
-        "And how much of the time messages of this channel waited for a buffer.")
+        "Beside it: the share of the time for which messages of this channel waited for a buffer.")
 
 
 @dataclass(frozen=True)
@@ -189,16 +189,16 @@ class SenderSnapshot:
         "Bytes written into the link.", "bytes/s", "", (2, "bytes/s"))
     pool_used: int = figure(lambda s: s.link.cursors.pool_used(s.sender),
         "Buffers of the output pool in use.", "buffers", "sender_pool_used_buffers", (3, "pool"),
-        "And all of them. In use is what is released and not consumed by the slowest receiver. "
-        "Unless `floating_buffers` is stated the pool sizes itself; beside the link's name stands "
-        "what it may grow to.", "int")
+        "Then the size of the pool. A buffer is in use from its release until the slowest receiver "
+        "has consumed it. Unless you set `floating_buffers` the pool sizes itself; its maximum is "
+        "beside the link's name.", "int")
     pool_size: int = figure(lambda s: s.pool_size,
         "Buffers of the output pool.", "buffers", "sender_pool_size_buffers", sql="int")
     waiting_bytes: int = figure(lambda s: sum(c.waiting_bytes for c in s.channels),
-        "Size of what waits outside the buffers.", "bytes")
+        "Size of the messages that wait outside the buffers.", "bytes")
     blocked_ratio: float = figure(lambda s: s.link.blocked(s.sender),
         "Share of the last seconds for which rows of any channel waited for a buffer, 0 to 1.",
-        RATIO, "sender_blocked_ratio", (5, "state"), "And the grade.")
+        RATIO, "sender_blocked_ratio", (5, "state"), "In front of it: its grade.")
     silent_s: float = figure(lambda s: s.batches.silent_s,
         "Time since its last commit.", "s", "sender_silent_seconds", (6, "seen"))
     backpressure_level = Derived(lambda one: pressure_of(1000 * one.blocked_ratio),
@@ -211,7 +211,7 @@ class ReceiverSnapshot:
 
     name: str = figure(lambda r: r.receiver.group, "Name of the receiver.")
     member: str = figure(lambda r: r.member, "Its application id in the ledger.")
-    channels: tuple[int, ...] = figure(lambda r: tuple(r.receiver.channels), "Those that it reads.")
+    channels: tuple[int, ...] = figure(lambda r: tuple(r.receiver.channels), "Its channels.")
     rows_read: int = figure(lambda r: r.rows_read,
         "Rows ever consumed.", "rows", "receiver_rows_total")
     rows_per_s: float = figure(lambda r: sum(c.rows_out_per_s for c in r.channels),
@@ -219,23 +219,23 @@ class ReceiverSnapshot:
     bytes_per_s: float = figure(lambda r: sum(c.bytes_out_per_s for c in r.channels),
         "Bytes consumed from the link.", "bytes/s", "", (2, "bytes/s"))
     batch_s: float | None = figure(lambda r: r.batches.batch_s,
-        "Mean time of the receiver's last micro-batches; null as long as none has ended.", "s", "",
+        "Mean time of the receiver's last micro-batches; null until one has ended.", "s", "",
         (4, "batch/target"),
-        "And `target_batch_s`. `>` before it: the one that runs has taken that long already. "
-        "Yellow from 1.5 times the target. If a batch takes longer than that without any rows, "
-        "a line below says so: then batches are made larger, and keep at least 80 % of the "
+        "Then `target_batch_s`. With `>` in front, the running batch has taken that long already. "
+        "Yellow from 1.5 times the target. If a batch takes longer than the target without any "
+        "rows, a line below says so; batches then grow, and keep at least 80 % of the "
         "throughput.", "double")
     running_s: float | None = figure(lambda r: r.batches.running_s,
-        "Time so far of the micro-batch that runs; null if none does.", "s", sql="double")
+        "Time so far of the running micro-batch; null if there is none.", "s", sql="double")
     target_s: float | None = figure(lambda r: r.state.get("target_batch_s"),
         "Target time of a micro-batch, if it has one.", "s", "receiver_batch_target_seconds",
         sql="double")
     busy_ratio: float = figure(lambda r: r.batches.busy_ratio,
-        "Share of the last seconds that batches ran, 0 to 1.", RATIO, "receiver_busy_ratio",
+        "Share of the last seconds for which a batch ran, 0 to 1.", RATIO, "receiver_busy_ratio",
         (5, "state"), "`DETACHED` if a sender has cut it off.")
     pool_used: int = figure(lambda r: r.rows[0]["pool_used"] if r.rows else 0,
         "Floating buffers in use.", "buffers", "receiver_pool_used_buffers", (3, "pool"),
-        "And all floating buffers of its gate.")
+        "Then all floating buffers of its gate.")
     pool_size: int = figure(
         lambda r: r.rows[0]["pool_size"] if r.rows else r.link.settings.floating_buffers,
         "Floating buffers of its gate.", "buffers", "receiver_pool_size_buffers")
@@ -249,22 +249,22 @@ class ReceiverSnapshot:
     keeps_target: bool = figure(lambda r: r.state.get("keeps_target", True),
         "Whether a micro-batch without rows takes no longer than the target.", default=True)
     rows_skipped: int = figure(lambda r: r.state.get("skipped", 0),
-        "Rows that it never reads: all others had consumed them when it came.", "rows", default=0)
+        "Rows that it never reads: all others had consumed them when it joined.", "rows", default=0)
     is_starting: bool = figure(lambda r: r.is_starting,
         "Whether it has rows to read and has not ended its first micro-batch.", "",
         "receiver_starting", default=False)
     watermark_ms: int | None = figure(lambda r: r.time.watermark,
-        "Least watermark of its channels that are not idle; null before the first.", UNIX_MS,
+        "Minimum watermark of its channels that are not idle; null before the first.", UNIX_MS,
         default=None)
     watermark_lag_s: float | None = figure(lambda r: r.time.lag_s,
         "How far its watermark is behind the clock.", "s", "receiver_watermark_lag_seconds",
         default=None)
     paused: tuple[str, ...] = figure(lambda r: r.time.paused,
-        "Senders that got no credit at some time in the window, being too far ahead of the others.",
+        "Senders that got no credit at some time in the window: they were too far ahead.",
         default=())
 
     watermark_s = Derived(lambda one: in_seconds(one.watermark_ms),
-        "Least watermark of its channels that are not idle, Unix time.", UNIX_S,
+        "Minimum watermark of its channels that are not idle, Unix time.", UNIX_S,
         "receiver_watermark_seconds")
     longest_batch_s = Derived(
         lambda one: max((s for s in (one.batch_s, one.running_s) if s is not None), default=None),
