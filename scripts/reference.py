@@ -23,6 +23,7 @@ MADE = (
     "systems_reference",
     "held",
     "supported",
+    "emulated_page",
 )
 """The modules, in the order of the site's contents."""
 

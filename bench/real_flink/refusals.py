@@ -11,9 +11,8 @@ from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, STAMP_BYTES, keyed
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.models import Cluster
+from flowcontrol.scenario.models import SPILLING, Cluster
 from flowcontrol.scenario.option_table import OPTIONS
-from flowcontrol.scenario.partitions import SPILLING
 from flowcontrol.scenario.problems import key_path
 
 _MEMORY = "taskmanager.network.memory."

@@ -22,7 +22,7 @@ from flowcontrol.analysis.triggers import in_time_with_triggers
 from flowcontrol.analysis.wording import throttle_name
 from flowcontrol.protocol.monitoring import LOW_ABOVE, POOL_HIGH
 from flowcontrol.scenario import Edge, Scenario
-from flowcontrol.scenario.partitions import SPILLING
+from flowcontrol.scenario.models import SPILLING
 
 SATURATED: Final = 0.9
 """Busy share from which a stage certainly limits the stages that it blocks."""

@@ -15,7 +15,7 @@ from flowcontrol.analysis.panel import Panel, mean_over_time
 from flowcontrol.analysis.subtasks import Limiting, edges_into
 from flowcontrol.analysis.triggers import reads_in_batches
 from flowcontrol.scenario import Edge, Scenario
-from flowcontrol.scenario.partitions import SPILLING
+from flowcontrol.scenario.models import SPILLING
 
 _ALWAYS = 0.99
 """Share of the run from which a limit held "all the time"."""

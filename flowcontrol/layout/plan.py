@@ -11,7 +11,7 @@ from flowcontrol.layout.graph import JobEdge
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import demands_by_job
 from flowcontrol.scenario import JobSpan, Scenario, Schedule
-from flowcontrol.scenario.partitions import PIPELINED
+from flowcontrol.scenario.models import PIPELINED
 from flowcontrol.systems.transports.rules import first_grant, transport_named
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 

@@ -19,7 +19,7 @@ from flowcontrol.protocol.network import partition_kinds as k
 from flowcontrol.protocol.network.partition_kinds import has_quota, kind_of
 from flowcontrol.protocol.network.partitioners import next_by_share, smooth_round_robin
 from flowcontrol.protocol.network.pool_rules import fetch_segment
-from flowcontrol.scenario.partitions import regions_of
+from flowcontrol.scenario.graph import regions_of
 from flowcontrol.state import rows as w
 from flowcontrol.state.declared import width
 from flowcontrol.state.network import Message, ReceivedMessage

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.run.jobs import job_for
-from flowcontrol.scenario.clocks import Clock
+from flowcontrol.scenario.clocks import Clock, without_scaling
 from flowcontrol.scenario.given import Given, Overrides, as_scenario
-from flowcontrol.scenario.scaling_checks import without_scaling
 from flowcontrol.trace.round_state import RoundState
 
 

@@ -1,43 +1,23 @@
-"""Features that a clock cannot run yet: rejected explicitly, never ignored.
-
-Each clock has a set of checks, besides those of every clock.
-"""
+"""What a clock does not run of a scenario: what the rows of ``refusals.yaml`` ask of one."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final
 
 from flowcontrol.errors import Problem
+from flowcontrol.scenario.graph import is_finite, regions_of
 from flowcontrol.scenario.inputs import read_columns
-from flowcontrol.scenario.later import Refusal, later_refusals
 from flowcontrol.scenario.models import Edge, Scenario
 from flowcontrol.scenario.operators import named
 from flowcontrol.scenario.option_table import OPTIONS
-from flowcontrol.scenario.partitions import SPILLING, partition_problems
 from flowcontrol.scenario.problems import key_path, show
-from flowcontrol.scenario.stage_models import Input
+from flowcontrol.scenario.refusals import Clock as Clock
+from flowcontrol.scenario.refusals import Finder, refused
+from flowcontrol.scenario.resolve import parse_scenario
+from flowcontrol.scenario.stage_models import Input, Stage
 from flowcontrol.scenario.system import THROTTLE_PARTS
-from flowcontrol.scenario.time_checks import ONE_SUBTASK, batch_problems
 
-MAX_LIVE_CHANNELS: Final = 64
-"""Channels of one edge on the live clock: a row of the ledger each, every round."""
-
-MAX_VIRTUAL_CHANNELS: Final = 1_000_000
-"""Channels of one edge on the virtual clock: 1,000 subtasks to 1,000."""
-
-MAX_THROTTLED_DEPTH: Final = 12
-"""Stages below a throttled source on the live clock: it reads the ledgers of all of them, which
-keep the rows of a few more rounds as they are."""
-
-_EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
-_DEBLOAT = "taskmanager.network.memory.buffer-debloat.enabled"
-_PIPELINED = "pipelined_bounded"
-
-Check = Callable[[Scenario], Iterator[Refusal]]
-
-
-Clock = Literal["live", "virtual"]
+Parts = Iterator[dict[str, Any]]
 
 
 def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
@@ -45,28 +25,10 @@ def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
 
     Empty if it can run. Raises ValueError if there is no such clock.
     """
-    if clock not in _CHECKS:
+    if clock not in {"live", "virtual"}:
         raise ValueError(f"{clock!r} is not a clock: use 'live' or 'virtual'")
-    problems = partition_problems(scenario)
-    problems += batch_problems(
-        needs_batches=scenario.has_event_time and scenario.time_model == "spark",
-        batch_s=scenario.batch_s,
-        live_round_us=scenario.live_round_us,
-        clock=clock,
-        throttle=scenario.system.throttle,
-    )
-    sets = (("any", _ANY), (clock, _CHECKS[clock]))
-    refused = [(where, one) for where, checks in sets for c in checks for one in c(scenario)]
-    refused += later_refusals(scenario, clock)
-    problems += [_problem(where, refusal) for where, refusal in refused]
+    problems = [problem for _, problem in refused(clock, _Facts(scenario=scenario), FINDERS)]
     return [named(problem) for problem in problems] if scenario.operators else problems
-
-
-def _problem(where: str, refusal: Refusal) -> Problem:
-    place, what, instead = refusal
-    name = "any clock" if where == "any" else f"the {where} clock"
-    other = ", or use --clock virtual" if where == "live" else ""
-    return Problem(place, f"{what} not emulated on {name} yet: {instead}{other}")
 
 
 def channels_of(edge: Edge, scenario: Scenario) -> int:
@@ -81,182 +43,306 @@ def channels_of(edge: Edge, scenario: Scenario) -> int:
     return senders * receivers
 
 
-def _live_stages(scenario: Scenario) -> Iterator[Refusal]:
+def without_scaling(scenario: Scenario, what: str) -> list[Problem]:
+    """Return the problem of a controller where only one parallelism makes sense.
+
+    ``what``: who does not run it, as ``a step``.
+    """
+    if scenario.scaling is None:
+        return []
+    text = f"{scenario.scaling.policy!r}: {what} has no controller; leave scaling out"
+    return [Problem("scaling", text)]
+
+
+def placed_by_hand(scenario: Scenario) -> list[str]:
+    """Return the stages whose subtasks are not where they are by default."""
+    mapping = scenario.canonical()
+    for row in mapping["stages"]:
+        row.pop("placement", None)
+    bare = parse_scenario(mapping, scenario.name)
+    return [one.name for one in scenario.stages if one.placement != bare.stage(one.name).placement]
+
+
+def _depth(scenario: Scenario) -> int:
+    """Return how many exchanges are in a row."""
     depths: dict[str, int] = {}
     for stage in scenario.topological():
         above = [depths[edge.sender] + (not edge.chain) for edge in scenario.inputs(stage.name)]
         depths[stage.name] = max(above, default=0)
-    depth, throttle = max(depths.values(), default=0), scenario.system.throttle
-    if throttle != "none" and depth > MAX_THROTTLED_DEPTH:
-        what = f"{throttle!r} over {depth} stages in a row, more than {MAX_THROTTLED_DEPTH}, is"
-        yield "system.throttle", what, "leave the throttle out"
+    return max(depths.values(), default=0)
 
 
-def _lone_tasks(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse chains that no other task feeds or reads: a round is rows of the ledger of a link."""
-    heads: dict[str, str] = {}
-    for stage in scenario.topological():
-        chained = [edge.sender for edge in scenario.inputs(stage.name) if edge.chain]
-        heads[stage.name] = heads[chained[0]] if chained else stage.name
-    ends = {(edge.sender, edge.receiver) for edge in scenario.edges if not edge.chain}
-    linked = {heads[end] for pair in ends for end in pair}
-    for index, edge in enumerate(scenario.edges):
-        if edge.chain and edge.sender == heads[edge.sender] and edge.sender not in linked:
-            linked.add(edge.sender)  # it is named once
-            what = f"true: {edge.sender!r} and all behind it in one task, with no link whose ledger"
-            by_rule = "set pipeline.operator-chaining.enabled: false"
-            instead = by_rule if scenario.operators else "take chain out of one edge"
-            yield f"edges[{index}].chain", f"{what} could hold a round, are", instead
+def _is_without_watermarks(scenario: Scenario) -> bool:
+    return scenario.system.counts_records or scenario.system.transport == "tcp"
 
 
-def _many_channels(scenario: Scenario, limit: int) -> Iterator[Refusal]:
-    for index, edge in enumerate(scenario.edges):
-        channels = channels_of(edge, scenario)
-        if channels > limit:
-            what = f"{channels} channels: more than {limit} on an edge are"
-            yield f"edges[{index}]", what, "lower the parallelism of its stages"
+_FACTS: Final[dict[str, Callable[[Scenario], object]]] = {
+    "throttle": lambda s: THROTTLE_PARTS[s.system.throttle],
+    "has_credits": lambda s: s.system.transport in {"credit", "local"},
+    "is_without_watermarks": _is_without_watermarks,
+    "is_throttled_or_without_credits": lambda s: (
+        s.system.transport not in {"credit", "local"} or s.system.throttle != "none"
+    ),
+    "is_throttled_among_buffers": lambda s: (
+        s.system.throttle != "none" and not s.system.counts_records
+    ),
+    "spills": lambda s: any(edge.is_spilling for edge in s.edges),
+    "job_names": lambda s: ", ".join(job.name for job in s.jobs),
+    "latency_ms": lambda s: s.options.latency_interval_us // 1000,
+    "has_flinks_time": lambda s: s.has_stamps and s.time_model != "spark",
+    "has_sparks_time": lambda s: s.has_stamps and s.time_model == "spark",
+    "has_batches": lambda s: s.has_event_time and s.time_model == "spark",
+    "is_round": lambda s: s.batch_us == s.live_round_us,
+    "batch": lambda s: float(s.batch_s or 0),
+    "batch_ms": lambda s: float((s.batch_s or 0) * 1000),
+    "round": lambda s: s.live_round_us / 1000,
+    "scales": lambda s: s.scaling is not None and not s.jobs and not s.operators,
+    "depth": _depth,
+}
+"""What rows ask of a scenario beside its attributes."""
 
 
-def _service_times_in_chains(scenario: Scenario) -> Iterator[Refusal]:
-    chained = {end for edge in scenario.edges if edge.chain for end in (edge.sender, edge.receiver)}
+class _Facts(dict[str, Any]):
+    """Facts of a scenario, each worked out when it is asked for."""
+
+    def __missing__(self, name: str) -> Any:
+        scenario = self["scenario"]
+        self[name] = _FACTS[name](scenario) if name in _FACTS else getattr(scenario, name)
+        return self[name]
+
+
+def _stages(scenario: Scenario) -> Parts:
     for index, stage in enumerate(scenario.stages):
-        if stage.name in chained and stage.service_time != "constant":
-            what = f"{stage.service_time!r}: service times that vary in a chain of stages are"
-            instead = "use constant, or take chain out of its edges"
-            yield f"stages[{index}].service_time", what, instead
+        yield {"index": index, "stage": stage}
 
 
-def _records_on_a_wire(scenario: Scenario) -> Iterator[Refusal]:
-    bandwidth = scenario.cluster.bandwidth_bytes_per_s
-    if bandwidth is not None and scenario.system.counts_records:
-        what = f"{bandwidth:g}: a bandwidth under transport {scenario.system.transport!r} is"
-        yield "cluster.bandwidth_bytes_per_s", what, "leave it out"
+def _edges(scenario: Scenario) -> Parts:
+    by_name = {stage.name: stage for stage in scenario.stages}
+    for index, edge in enumerate(scenario.edges):
+        ends = {"sender": by_name[edge.sender], "receiver": by_name[edge.receiver]}
+        yield {"index": index, "edge": edge, "channels": channels_of(edge, scenario), **ends}
 
 
-def _debloating_without_credits(scenario: Scenario) -> Iterator[Refusal]:
-    if scenario.options.debloat_enabled and scenario.system.transport != "credit":
-        what = f"true with the transport {scenario.system.transport!r}: debloating is"
-        yield key_path(["options", _DEBLOAT]), what, "use false, or credit"
+def _operators(scenario: Scenario) -> Parts:
+    for index, one in enumerate(scenario.operators):
+        yield {"index": index, "operator": one, "inputs": len(scenario.inputs(one.name))}
 
 
-def _no_exclusive_buffers(scenario: Scenario) -> Iterator[Refusal]:
-    transport = scenario.system.transport
-    if scenario.options.exclusive_buffers == 0 and transport not in {"credit", "local"}:
-        what = f"0: channels without exclusive buffers under transport {transport!r}, which has no "
-        what += "credit to announce a backlog for, are"
-        yield key_path(["options", _EXCLUSIVE]), what, "state at least 1, or use credit"
-
-
-def _options(scenario: Scenario) -> Iterator[Refusal]:
+def _unemulated(scenario: Scenario) -> Parts:
+    """Yield Flink's options that change what no clock emulates."""
     for key, value in scenario.options.unemulated:
         option = OPTIONS[key]
         default = "leave it out" if option.default is None else f"use {show(option.default)}"
-        yield key_path(["options", key]), f"{show(value)}: {option.meaning}:", default
+        place = key_path(["options", key])
+        yield {"place": place, "value": show(value), "meaning": option.meaning, "default": default}
 
 
-def _partition_types(scenario: Scenario, when: str) -> Iterator[Refusal]:
+def _head(scenario: Scenario, name: str) -> str:
+    """Return the first stage of a chain."""
+    onto = next((edge.sender for edge in scenario.inputs(name) if edge.chain), None)
+    return name if onto is None else _head(scenario, onto)
+
+
+def _lone_tasks(scenario: Scenario) -> Parts:
+    """Yield chains that no other task feeds or reads: a round is rows of the ledger of a link."""
+    heads = {stage.name: _head(scenario, stage.name) for stage in scenario.stages}
+    ends = {(edge.sender, edge.receiver) for edge in scenario.edges if not edge.chain}
+    linked = {heads[end] for pair in ends for end in pair}
+    by_rule = "set pipeline.operator-chaining.enabled: false"
     for index, edge in enumerate(scenario.edges):
-        if edge.partition_type != _PIPELINED:
-            what = f"{edge.partition_type!r}: other kinds of result partition{when} are"
-            yield f"edges[{index}].partition_type", what, f"use {_PIPELINED}"
+        if edge.chain and edge.sender == heads[edge.sender] and edge.sender not in linked:
+            linked.add(edge.sender)  # it is named once
+            remedy = by_rule if scenario.operators else "take chain out of one edge"
+            yield {"index": index, "edge": edge, "remedy": remedy}
 
 
-def _partition_types_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse other kinds of result partition without credits or behind a throttle."""
-    system = scenario.system
-    if system.transport not in {"credit", "local"}:
-        for place, what, instead in _partition_types(scenario, " without credits"):
-            yield place, what, f"{instead}, or the transport credit"
-    for index, edge in enumerate(scenario.edges):
-        if edge.partition_type in SPILLING and system.throttle != "none":
-            what = f"{edge.partition_type!r} with throttle {system.throttle!r}: sources"
-            what += " that are slowed before a partition on disk are"
-            instead = f"use {_PIPELINED}, or the throttle none"
-            yield f"edges[{index}].partition_type", what, instead
+def _chained_stages(scenario: Scenario) -> Parts:
+    chained = {end for edge in scenario.edges if edge.chain for end in (edge.sender, edge.receiver)}
+    return (part for part in _stages(scenario) if part["stage"].name in chained)
 
 
-def _ages_from_arrival(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse latencies from arrival where a throttle looks at the same ages."""
-    throttle = scenario.system.throttle
-    for index, stage in enumerate(scenario.stages):
-        if THROTTLE_PARTS[throttle].needs_ages and stage.latency_from == "arrival":
-            what = f"'arrival' with throttle {throttle!r}, which looks at when records are emitted,"
-            yield f"stages[{index}].latency_from", f"{what} is", "use emission"
+def _rated_behind_source(scenario: Scenario) -> Parts:
+    """Yield edges to a stage with a rate in the task of a source that states no log."""
+    for part in _edges(scenario):
+        source = scenario.stage(_head(scenario, part["edge"].sender))
+        is_of_source = part["edge"].chain and source.is_source and not source.reads_log
+        if is_of_source and part["receiver"].service_rate is not None:
+            yield part
 
 
-def _chained_logs(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse a source with a log that is chained to a stage with a rate."""
-    throttle = scenario.system.throttle
-    chained = {edge.receiver: edge.sender for edge in scenario.edges if edge.chain}
-    for index, edge in enumerate(scenario.edges):
-        head = edge.sender
-        while head in chained:
-            head = chained[head]
-        has_rate = scenario.stage(edge.receiver).service_rate is not None
-        source = scenario.stage(head)
-        is_of_source = edge.chain and source.is_source and not source.reads_log
-        if THROTTLE_PARTS[throttle].has_log and is_of_source and has_rate:
-            what = f"true with throttle {throttle!r}: a service_rate in the task"
-            instead = f"leave it out, take the service_rate of {edge.receiver!r} out, or use"
-            what, instead = f"{what} of a source with a log is", f"{instead} another throttle"
-            yield f"edges[{index}].chain", what, instead
-
-
-def _jobs_of_other_systems(scenario: Scenario) -> Iterator[Refusal]:
-    system = scenario.system
-    if not scenario.shares_memory:
-        return
-    if system.transport not in {"credit", "local"} or system.throttle != "none":
-        what = f"{system.transport!r} with throttle {system.throttle!r}: jobs that start and stop"
-        yield "system", f"{what} without credits are", "use flink, or give no job a time"
-    yield from _partition_types(scenario, " of jobs that start and stop")
-
-
-def _keys_further_down(scenario: Scenario) -> Iterator[Refusal]:
-    for index, edge in enumerate(scenario.edges):
-        if edge.key is not None and scenario.stage(edge.sender).input is None:
-            what = f"{edge.key!r}: hash by a column further down than the source that replays it is"
-            instead = "use channel_weights, or hash on the edge that leaves the source"
-            if scenario.stage(edge.receiver).window is not None:
-                instead = f"use {ONE_SUBTASK}, or hash straight from the source into the window"
-            yield f"edges[{index}].key", what, instead
-
-
-def _mixed_rows(scenario: Scenario) -> Iterator[Refusal]:
-    """Refuse a stage in which rows of different columns would meet."""
+def _mixed_rows(scenario: Scenario) -> Parts:
+    """Yield stages in which rows of different columns would meet."""
     carried: dict[str, tuple[str, ...] | None] = {}
     for stage in scenario.topological():
         senders = [edge.sender for edge in scenario.inputs(stage.name)]
         found = {sender: carried[sender] for sender in senders}
         carried[stage.name] = next(iter(found.values())) if found else _columns(stage.input)
         if len(set(found.values())) > 1:
-            place = f"stages[{scenario.stages.index(stage)}]"
-            what = f"rows of different columns from {', '.join(found)} into {stage.name!r} are"
-            yield place, what, "give them inputs with the same columns"
+            index = scenario.stages.index(stage)
+            yield {"index": index, "stage": stage, "names": ", ".join(found)}
 
 
 def _columns(source: Input | None) -> tuple[str, ...] | None:
     return None if source is None else read_columns(source.format, Path(source.path))
 
 
-_ANY: Final[tuple[Check, ...]] = (
-    _no_exclusive_buffers,
-    _options,
-    _keys_further_down,
-    _records_on_a_wire,
-    _debloating_without_credits,
-    _chained_logs,
-    _ages_from_arrival,
-    _service_times_in_chains,
-    _partition_types_of_other_systems,
-    _jobs_of_other_systems,
-)
-_CHECKS: Final[dict[str, tuple[Check, ...]]] = {
-    "live": (
-        _live_stages,
-        _lone_tasks,
-        _mixed_rows,
-        partial(_many_channels, limit=MAX_LIVE_CHANNELS),
-    ),
-    "virtual": (partial(_many_channels, limit=MAX_VIRTUAL_CHANNELS),),
+def _endless(scenario: Scenario) -> Parts:
+    """Yield the sources before a blocking edge that never end."""
+    for part in _blocking(scenario):
+        before = {part["edge"].sender, *scenario.upstream(part["edge"].sender)}
+        for source in scenario.stages:
+            if source.is_source and source.name in before and not is_finite(source):
+                rate = "arrival_rate" if source.reads_log else "emit_rate"
+                yield {**part, "source": source, "rate": rate}
+
+
+def _blocking(scenario: Scenario) -> Parts:
+    regions = regions_of(scenario)
+    for part in _edges(scenario):
+        edge = part["edge"]
+        if edge.is_blocking:
+            yield {**part, "is_joined": regions[edge.sender] == regions[edge.receiver]}
+
+
+def _late_sources(scenario: Scenario) -> Parts:
+    """Yield sources that would have to run beside a consumer before that has started."""
+    regions = regions_of(scenario)
+    for part in _blocking(scenario):
+        own = regions[part["edge"].receiver]
+        late = [s.name for s in scenario.stages if s.is_source and regions[s.name] == own]
+        yield from ({**part, "late": name} for name in late if not part["is_joined"])
+
+
+def _windows_in_a_row(scenario: Scenario) -> Parts:
+    for part in _stages(scenario):
+        above = map(scenario.stage, scenario.upstream(part["stage"].name))
+        first = next((one.name for one in above if one.window is not None), None)
+        if part["stage"].window is not None and first is not None:
+            yield {**part, "first": first}
+
+
+def _window_readers(scenario: Scenario) -> Parts:
+    for part in _stages(scenario):
+        if any(scenario.stage(name).window for name in scenario.upstream(part["stage"].name)):
+            yield part
+
+
+def _windows_in_transactions(scenario: Scenario) -> Parts:
+    for part in _stages(scenario):
+        head = scenario.stage(_head(scenario, part["stage"].name))
+        if head.window is not None and part["stage"].guarantee == "exactly-once":
+            yield {**part, "head": head}
+
+
+def _sources_into_sparks_windows(scenario: Scenario) -> Iterator[list[list[Stage]]]:
+    """Yield the sources behind each edge into a window of Spark's."""
+    for stage in scenario.stages if scenario.time_model == "spark" else ():
+        if stage.window is not None:
+            inputs = scenario.inputs(stage.name)
+            yield [list(scenario.sources_of(edge.sender)) for edge in inputs]
+
+
+def _other_delays(scenario: Scenario) -> Parts:
+    for edges in _sources_into_sparks_windows(scenario):
+        for sources in edges:
+            delays = [None if one.watermark is None else one.watermark.delay_s for one in sources]
+            shown = ["none" if one is None else f"{float(one):g}" for one in delays]
+            for source, delay, own in zip(sources, delays, shown, strict=True):
+                if delay != delays[0]:
+                    index, key = scenario.stages.index(source), "" if delay is None else ".delay_s"
+                    said = {"own": own, "first": sources[0], "firsts": shown[0]}
+                    yield {"index": index, "key": key, **said}
+
+
+def _missing_watermarks(scenario: Scenario) -> Parts:
+    for edges in _sources_into_sparks_windows(scenario):
+        firsts = [sources[0] for sources in edges]
+        missing = [one for one in firsts if one.watermark is None]
+        if missing and len(missing) < len(firsts):
+            other = next(one.name for one in firsts if one.watermark is not None)
+            yield {"index": scenario.stages.index(missing[0]), "other": other}
+
+
+def _edges_with_key_groups(scenario: Scenario) -> Parts:
+    by_name = {one["operator"].name: one for one in _operators(scenario)}
+    for part in _edges(scenario):
+        if part["edge"].partitioner == "hash":
+            own = by_name.get(part["edge"].receiver, {"operator": None, "index": 0})
+            yield {**part, "operator": own["operator"], "operator_index": own["index"]}
+
+
+def _several(scenario: Scenario) -> Parts:
+    for key in ("savepoints", "failures"):
+        if count := len(getattr(scenario, key)):
+            yield {"key": key, "count": count}
+
+
+def _keys_beside_scaling(scenario: Scenario) -> Parts:
+    for part in _stages(scenario):
+        for key in ("event_time", "window", "input", "output", "state"):
+            if getattr(part["stage"], key) is not None:
+                yield {**part, "key": key}
+
+
+def _scaled(scenario: Scenario) -> Parts:
+    """Yield the stages that the controller may scale."""
+    own = scenario.scaling
+    if own is None or scenario.jobs or scenario.operators:
+        return
+    fixed = {source.name for source in scenario.sources}
+    if own.policy != "ds2":
+        sources = scenario.sources
+        fixed = {one.name for one in sources if not (one.reads_log or one.is_total_divided)}
+        fixed |= set(own.autoscaler.vertex_exclude_ids)
+    for part in _stages(scenario):
+        if _head(scenario, part["stage"].name) not in fixed:
+            yield part
+
+
+def _scaled_by_place(scenario: Scenario) -> Parts:
+    """Yield those of them whose subtasks are not where they are by default."""
+    scaled = list(_scaled(scenario))
+    by_hand = placed_by_hand(scenario) if scaled else ()
+    for part in scaled:
+        if part["stage"].name in by_hand:
+            yield {**part, "placement": list(part["stage"].placement)}
+
+
+def _rates_of_their_own(scenario: Scenario) -> Parts:
+    for part in _scaled(scenario):
+        for key in ("emit_rate", "arrival_rate", "service_rate"):
+            rates = getattr(part["stage"], key)
+            if rates and any(one != rates[0] for one in rates):
+                yield {**part, "key": key}
+
+
+def _stalls_of_some(scenario: Scenario) -> Parts:
+    for part in _scaled(scenario):
+        every = tuple(range(part["stage"].parallelism))
+        for number, stall in enumerate(part["stage"].stalls):
+            if stall.subtasks != every:
+                yield {**part, "number": number, "subtasks": list(stall.subtasks)}
+
+
+def _edges_into_scaled(scenario: Scenario) -> Parts:
+    scaled = {part["stage"].name for part in _scaled(scenario)}
+    return (part for part in _edges(scenario) if part["edge"].receiver in scaled)
+
+
+FINDERS: Final[dict[str, Finder]] = {
+    find.__name__.removeprefix("_"): find
+    for find in (
+        *(_stages, _edges, _operators, _unemulated, _lone_tasks, _chained_stages, _mixed_rows),
+        *(_rated_behind_source, _endless, _blocking, _late_sources, _windows_in_a_row),
+        *(_window_readers, _windows_in_transactions, _other_delays, _missing_watermarks),
+        *(
+            _edges_with_key_groups,
+            _several,
+            _keys_beside_scaling,
+            _scaled_by_place,
+            _rates_of_their_own,
+        ),
+        *(_stalls_of_some, _edges_into_scaled),
+    )
 }
+"""By the name that the table has for them."""

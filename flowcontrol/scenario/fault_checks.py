@@ -3,67 +3,49 @@
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fault_tolerance import Failure, Savepoint
-from flowcontrol.scenario.models import Cluster, Edge
+from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
 from flowcontrol.scenario.options import NetworkOptions
 from flowcontrol.scenario.problems import key_path, known
 from flowcontrol.scenario.stage_models import Stage
-from flowcontrol.scenario.system import ALIASES, PRESETS, SystemSpec
+from flowcontrol.scenario.system import ALIASES, PRESETS, TRANSPORT_PARTS, SystemSpec
 
-_MODE: Final = "execution.checkpointing.mode"
 _UNALIGNED: Final = "execution.checkpointing.unaligned.enabled"
 
 
-def check_barriers(
-    name: object,
-    system: SystemSpec,
-    options: NetworkOptions,
-    *,
-    has_savepoints: bool,
-    has_failures: bool,
-) -> Iterator[Problem]:
-    """Refuse checkpoints, and failures, of a system that has no barriers for them.
+def barrier_facts(
+    name: object, system: SystemSpec, options: NetworkOptions | None, head: ScenarioHead
+) -> dict[str, Any]:
+    """Return what the rows of ``refusals.yaml`` ask of a file that is being read.
 
     - ``name``: ``system`` in the file: the name of one, or its parts.
-    - ``has_savepoints``, ``has_failures``: whether the file has some.
+    - ``options``: None: they could not be read.
     """
-    has_checkpoints = has_savepoints or options.checkpoint_interval_us is not None
-    if not (has_checkpoints or has_failures):
-        return
+    read = options or NetworkOptions()
     preset = PRESETS.get(ALIASES.get(str(name), str(name))) if isinstance(name, str) else None
-    mode = options.checkpoint_mode
-    if preset is not None and not preset.barriers:
-        what = "checkpoints" if has_checkpoints else "failures"
-        text = f"{name!r} has no barriers, which {what} here need ({preset.checkpoints}): use "
-        yield Problem("system", f"{text}{', '.join(_with_barriers(mode))}, or leave the {what} out")
-    elif has_checkpoints:
-        if preset is not None and mode not in preset.barriers:
-            text = f"{mode!r}: {name!r} has only {preset.checkpoints}: use "
-            text += f"{' or '.join(preset.barriers)}, or a system that has it: "
-            yield Problem(key_path(["options", _MODE]), text + ", ".join(_with_barriers(mode)))
-        yield from _of_records(system, options)
-
-
-def _of_records(system: SystemSpec, options: NetworkOptions) -> Iterator[Problem]:
-    """Refuse barriers that a transport of records cannot carry."""
-    if not system.counts_records:
-        return
-    transport, is_exact = system.transport, options.checkpoint_mode == "exactly_once"
-    if options.unaligned_enabled and is_exact:
-        text = f"true: no barrier overtakes in the queues of {transport!r}: use false, or the "
-        yield Problem(key_path(["options", _UNALIGNED]), text + "transport credit")
-    if transport == "hop_hysteresis" and is_exact:
-        text = f"{transport!r}: one switch stops all senders of a task, so records that wait "
-        text += "behind a barrier would stop those whose barriers are missing, for ever: use "
-        text += f"blocking_queue, or {_MODE} AT_LEAST_ONCE"
-        yield Problem("system.transport", text)
-
-
-def _with_barriers(mode: str) -> list[str]:
-    return [name for name, preset in PRESETS.items() if mode in preset.barriers]
+    has_checkpoints = bool(head.savepoints) or read.checkpoint_interval_us is not None
+    needs = "checkpoints" if has_checkpoints else "failures" if head.failures else ""
+    barriers, mode = () if preset is None else preset.barriers, read.checkpoint_mode
+    return {
+        "name": name,
+        "system": system,
+        "options": read,
+        "preset": preset,
+        "mode": mode,
+        "trace": head.trace,
+        "transport": TRANSPORT_PARTS[system.transport],
+        "scenario": head,
+        "needs": needs if options is not None else "",
+        "has_barriers": has_checkpoints and (preset is None or barriers),
+        "is_exact": mode == "exactly_once",
+        "is_periodic": read.checkpoint_interval_us is not None,
+        "lacks_mode": mode not in barriers,
+        "modes": " or ".join(barriers),
+        "with_barriers": ", ".join(n for n, one in PRESETS.items() if mode in one.barriers),
+    }
 
 
 _CUSTOM = (
@@ -167,17 +149,13 @@ def check_state(
 
 
 def check_unaligned(
-    options: NetworkOptions, transport: str, edges: Sequence[Edge], problems: list[Problem]
+    options: NetworkOptions, edges: Sequence[Edge], problems: list[Problem]
 ) -> None:
-    """Refuse unaligned checkpoints where Flink does, in its words, and before it had them.
+    """Refuse unaligned checkpoints over custom partitioners, in Flink's words.
 
     ``problems``: grows by everything that is wrong.
     """
     is_wanted = options.unaligned_enabled and options.checkpoint_interval_us is not None
-    if is_wanted and transport == "tcp":
-        text = "true: unaligned checkpoints came with Flink 1.11, and the transport tcp is that of"
-        text = f"{text} Flink up to 1.4: use false, or the system flink"
-        problems.append(Problem(key_path(["options", _UNALIGNED]), text))
     custom = [edge.name for edge in edges if edge.partitioner == "custom"]
     if is_wanted and custom and not options.unaligned_forced:
         text = f"true over {', '.join(custom)}: {_CUSTOM}"

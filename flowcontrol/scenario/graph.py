@@ -7,7 +7,7 @@ from typing import Final
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fields import is_stated
-from flowcontrol.scenario.models import Cluster, Edge
+from flowcontrol.scenario.models import PIPELINED, Cluster, Edge, Scenario
 from flowcontrol.scenario.problems import known, show
 from flowcontrol.scenario.stage_models import Stage
 
@@ -342,3 +342,31 @@ def _check_placement(
             "slots for one each: raise cluster.slots or cluster.task_managers"
         )
         problems.append(Problem(f"{place}.placement", text))
+
+
+def regions_of(scenario: Scenario) -> dict[str, int]:
+    """Return the number of the pipelined region of each stage.
+
+    Flink's ``SchedulingPipelinedRegion``, for whole stages.
+
+    Returns two stages have the same number if pipelined edges, in either direction, join them; a
+    number is the place of the region's first stage in the scenario.
+    """
+    number = {stage.name: place for place, stage in enumerate(scenario.stages)}
+    joined = [edge for edge in scenario.edges if edge.chain or edge.partition_type in PIPELINED]
+    for _ in scenario.stages:
+        for edge in joined:
+            least = min(number[edge.sender], number[edge.receiver])
+            number[edge.sender] = number[edge.receiver] = least
+    return number
+
+
+def is_finite(stage: Stage) -> bool:
+    """Tell whether a source ends: it replays rows, or all its schedules end in a rate of 0.
+
+    Of a source that reads a log those of the arrivals count.
+    """
+    if stage.input is not None:
+        return True
+    schedules = stage.arrival_rate or stage.emit_rate or ()
+    return all(schedule.phases[-1].rate == 0 for schedule in schedules)

@@ -55,6 +55,13 @@ PartitionType = Literal[
     "hybrid_selective",
 ]
 
+PIPELINED: Final = frozenset({"pipelined_bounded", "pipelined_approximate", "pipelined"})
+"""Types of partition whose consumers run beside their producers, always."""
+BLOCKING: Final = frozenset({"blocking", "sort_merge"})
+"""Types whose consumers start when all producers have finished."""
+SPILLING: Final = BLOCKING | {"hybrid_full", "hybrid_selective"}
+"""Types that write to disk."""
+
 
 def _us(number: float, unit_us: int) -> int:
     """Return a number of the file in microseconds, given the unit in microseconds."""
@@ -181,6 +188,16 @@ class Edge(f.Mapping):
     def name(self) -> str:
         """Name in the results: ``source->sink``."""
         return f"{self.sender}->{self.receiver}"
+
+    @property
+    def is_blocking(self) -> bool:
+        """Whether its consumers start when all producers have finished."""
+        return self.partition_type in BLOCKING
+
+    @property
+    def is_spilling(self) -> bool:
+        """Whether it writes to disk."""
+        return self.partition_type in SPILLING
 
     @property
     def folder(self) -> str:

@@ -10,7 +10,6 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.problems import known
 from flowcontrol.scenario.schedule import MICROSECONDS
-from flowcontrol.scenario.system import TRANSPORT_PARTS, SystemSpec
 
 MAX_SAMPLES: Final = 100_000
 """Most samples of a set: a thousand times Flink's, whose error is a thirtieth of Flink's."""
@@ -93,15 +92,12 @@ class Trace(f.Mapping):
 
 
 def trace_problems(
-    trace: Trace, duration_s: float, system: SystemSpec, edges: Sequence[tuple[str, bool]]
+    trace: Trace, duration_s: float, edges: Sequence[tuple[str, bool]]
 ) -> Iterator[Problem]:
     """Yield what is wrong with a trace.
 
     ``edges``: name of every edge, and whether it is chained.
     """
-    if why := TRANSPORT_PARTS[system.transport].no_messages:
-        text = f"transport {system.transport!r} has no messages, as {why}"
-        yield Problem("trace", f"{text}: leave it out, or use another system")
     end = Fraction(repr(duration_s))
     if trace.to_s is not None and trace.to_s > end:
         text = f"{float(trace.to_s):g} is behind the end of the run, {duration_s:g}"

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.scenario.fault_checks import (
-    check_barriers,
+    barrier_facts,
     check_failures,
     check_state,
     check_times,
@@ -40,6 +40,7 @@ from flowcontrol.scenario.monitoring import monitoring_problems, trace_problems
 from flowcontrol.scenario.operators import lower, read_operators, slots_of
 from flowcontrol.scenario.options import read_options
 from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.refusals import refused
 from flowcontrol.scenario.scaling_models import scaling_problems
 from flowcontrol.scenario.stage_models import Operator, Stage
 from flowcontrol.scenario.system import PRESETS, read_system
@@ -92,17 +93,11 @@ def parse_scenario(
             problems += scaling_problems(head.scaling, list(by_name.values()))
         if head.trace is not None:
             named = [(edge.name, edge.chain) for _, edge in parts.edges]
-            problems += trace_problems(head.trace, head.duration_s, parts.system, named)
+            problems += trace_problems(head.trace, head.duration_s, named)
         if head.monitoring is not None:
             problems += monitoring_problems(head.monitoring, head.duration_s)
-        if parts.options is not None:
-            problems += check_barriers(
-                mapping.get("system"),
-                parts.system,
-                parts.options,
-                has_savepoints=bool(head.savepoints),
-                has_failures=bool(head.failures),
-            )
+        facts = barrier_facts(mapping.get("system"), parts.system, parts.options, head)
+        problems += [problem for _, problem in refused("reading", facts)]
     problems += [operators.moved(jobs.moved(problem)) for problem in found]
     jobs.check(None if head is None else head.duration_s, problems)
     if problems or head is None:
@@ -238,7 +233,7 @@ def _resolve(
     sent = carried(edges, replayed, {stage.name for _, stage in parts.stages if stage.window})
     check_windows(parts.stages, edges, sent, parts.time_model, problems)
     if parts.options is not None:
-        check_unaligned(parts.options, parts.system.transport, edges, problems)
+        check_unaligned(parts.options, edges, problems)
     by_name = {stage.name: stage for _, stage in parts.stages}
     return tuple(whole), tuple(
         _resolve_edge(i, edge, by_name, sent, problems) for i, edge in parts.edges

@@ -130,38 +130,6 @@ def _flinks_own(stage: Stage) -> Iterator[Fault]:
             yield key, f"{text} write time_model: flink"
 
 
-def batch_problems(
-    *,
-    needs_batches: bool,
-    batch_s: Fraction | None,
-    live_round_us: int,
-    clock: str,
-    throttle: str = "none",
-) -> list[Problem]:
-    """Return what a clock cannot do with the batches of Spark's event time.
-
-    - ``needs_batches``: whether the job has Spark's event time.
-    - ``live_round_us``: a round on the live clock, microseconds, which is a micro-batch.
-    - ``clock``: the clock to run it, ``live`` or ``virtual``.
-    - ``throttle``: what slows the sources; it may have batches of its own.
-    """
-    if not needs_batches:
-        return []
-    if clock == "virtual" and throttle == BATCH_THROTTLE:
-        if batch_s is None:
-            return []
-        text = f"{float(batch_s):g} s: batches are those of the throttle {throttle!r}: leave it out"
-        return [Problem("batch_s", text)]
-    if clock == "virtual" and batch_s is None:
-        text = "is missing: time_model spark counts in batches, and the virtual clock has none of"
-        return [Problem("batch_s", f"{text} its own: state their length in s")]
-    if clock == "live" and batch_s is not None and batch_s * 1_000_000 != live_round_us:
-        text = f"{float(batch_s):g} s: on the live clock a batch is a micro-batch, which is"
-        text = f"{text} {live_round_us / 1000:g} ms: leave it out, or state round_ms: "
-        return [Problem("batch_s", f"{text}{float(batch_s * 1000):g}")]
-    return []
-
-
 ONE_SUBTASK = "global, or rebalance and parallelism 1, the column being the key of the input"
 """How rows meet by key in a window that they do not reach straight from their source."""
 

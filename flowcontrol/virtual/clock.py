@@ -15,7 +15,7 @@ from flowcontrol.results.figures import aside_figures, partition_figures
 from flowcontrol.results.run import Run
 from flowcontrol.results.running import Running, step
 from flowcontrol.scenario import Scenario, check_clock
-from flowcontrol.scenario.scaling_checks import without_scaling
+from flowcontrol.scenario.clocks import without_scaling
 from flowcontrol.trace.message_table import Window, first_round, messages_of, window_of
 from flowcontrol.trace.messages import Message
 

@@ -1,4 +1,4 @@
-"""What no clock, or one, runs yet of checkpoints and failures: one table, refused by key."""
+"""What no clock, or one, runs yet of checkpoints, failures and event time: refused by key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.scenario import Scenario, check_clock, later, parse_scenario
-from flowcontrol.scenario.later import LATER, Later, later_refusals
+from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 from modules import load
 
 set_value = load("tests/scenario/conftest.py").set_value
@@ -177,7 +176,7 @@ OWN = {
     "event time and throttles": "beside a throttle",
     "event time and disks": "over partitions on disk",
 }
-"""What only the refusal of a line says, where its scenario asks for other lines too."""
+"""What only that refusal says, where its scenario asks for other things too."""
 
 
 @pytest.mark.parametrize(
@@ -226,7 +225,7 @@ def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any
 
 
 def asked(changed: Any, key: str) -> Scenario:
-    """The scenario that asks for a line of the table."""
+    """The scenario that asks for something refused."""
     given = changed(*ASKED[key][0])
     if key in OPERATORS:
         given["operators"] = given.pop("stages")
@@ -240,42 +239,26 @@ def asked(changed: Any, key: str) -> Scenario:
     return parse_scenario(given)
 
 
-def test_each_line_has_a_scenario_that_asks_for_it() -> None:
-    """A line that goes takes its scenario with it."""
-    assert [line.key for line in LATER] == list(ASKED)
+LIVE_ONLY = {"scaling on the live clock", "spark's event time", "transactions of windows"}
 
 
 @pytest.mark.parametrize("clock", ["live", "virtual"])
-@pytest.mark.parametrize("line", LATER, ids=lambda line: line.key)
-def test_what_is_asked_for_is_refused(changed: Any, line: Later, clock: Any) -> None:
-    _, place, texts = ASKED[line.key]
-    problems = check_clock(asked(changed, line.key), clock)
-    if line.where not in {"any", clock}:
+@pytest.mark.parametrize("key", ASKED)
+def test_what_is_asked_for_is_refused(changed: Any, key: str, clock: Any) -> None:
+    _, place, texts = ASKED[key]
+    problems = check_clock(asked(changed, key), clock)
+    if key in LIVE_ONLY and clock == "virtual":
         assert problems == []
         return
-    named = OWN.get(line.key, "")
-    [problem] = [one for one in problems if named in one.message]
+    [problem] = [one for one in problems if OWN.get(key, "") in one.message]
     assert problem.place == place
-    name = "any clock" if line.where == "any" else f"the {clock} clock"
+    name = "the live clock" if key in LIVE_ONLY else "any clock"
     for text in [f"not emulated on {name} yet", *texts]:
         assert text in problem.message
 
 
-@pytest.mark.parametrize(("where", "other"), [("live", "virtual"), ("virtual", "live")])
-def test_a_line_of_one_clock_is_not_the_others(
-    changed: Any, where: Any, other: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = Later("name", where, lambda scenario: iter([("name", scenario.name, "is")]))
-    monkeypatch.setattr(later, "LATER", (line,))
-    scenario = parse_scenario(changed())
-    assert check_clock(scenario, other) == []
-    [problem] = check_clock(scenario, where)
-    assert f"not emulated on the {where} clock yet" in problem.message
-    assert ("--clock virtual" in problem.message) == (where == "live")
-
-
 @pytest.mark.parametrize("clock", ["live", "virtual"])
-def test_a_scenario_without_them_asks_for_nothing(changed: Any, clock: str) -> None:
+def test_a_scenario_without_them_asks_for_nothing(changed: Any, clock: Any) -> None:
     options = {"execution.checkpointing.timeout": "1s", "restart-strategy": "fixed-delay"}
     scenario = parse_scenario({**changed(), "options": options, "system": "storm"})
-    assert list(later_refusals(scenario, clock)) == []
+    assert check_clock(scenario, clock) == []

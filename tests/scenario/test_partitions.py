@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.scenario import check_clock, parse_scenario
-from flowcontrol.scenario.partitions import regions_of
+from flowcontrol.scenario.graph import regions_of
 
 ENDS = [{"at_s": 0, "rate": 100}, {"at_s": 5, "rate": 0}]
 DISK = ("cluster/disk_bytes_per_s", 1e6)

@@ -9,7 +9,6 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-from flowcontrol.scenario.clocks import MAX_THROTTLED_DEPTH
 from flowcontrol.scenario.system import PRESETS, preset_system
 
 EXCLUSIVE = "taskmanager.network.memory.buffers-per-channel"
@@ -73,7 +72,6 @@ def test_what_has_a_bound(system: Any, is_bounded: bool) -> None:
 
 @pytest.mark.parametrize(("depth", "refused"), [(1, 0), (12, 0), (13, 1)])
 def test_the_live_clock_throttles_only_so_many_stages(depth: int, refused: int) -> None:
-    assert MAX_THROTTLED_DEPTH == 12
     problems = check_clock(read("storm-1", stages=depth + 1), "live")
     assert [problem.place for problem in problems] == ["system.throttle"] * refused
     assert check_clock(read("unbounded", stages=depth + 1), "live") == []

@@ -6,7 +6,9 @@ import re
 from functools import cache
 
 import pytest
+import yaml
 
+from flowcontrol.scenario.refusals import FEATURES
 from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
 from flowcontrol.systems.transports.rules import names
 from modules import ROOT
@@ -16,13 +18,13 @@ ROWS = {"parts.yaml", "presets.yaml", "records.yaml"}
 ELSEWHERE = {
     "half_return_credit": {"batched_credit.py"},  # its permits come back by the same rule
     "rate_window": {"physical_graph.py"},  # a packet weighs more than its records
-    "hop_hysteresis": {"fault_checks.py", "charts.yaml"},  # its switch is a task's
-    "blocking_queue": {"fault_checks.py"},  # what to use in place of that
+    "hop_hysteresis": {"refusals.yaml", "charts.yaml"},  # its switch is a task's
+    "blocking_queue": {"refusals.yaml"},  # what to use in place of that
     "unbounded": {"charts.py", "spark_progress.py"},  # it grants nothing; Spark's own
     "pid_rate": {"system.py"},  # has an alias
     # Spark's batches are this throttle's, and so are the triggers that a measured job has.
     "static_admission": {
-        *("system.py", "time_checks.py", "option_changes.py", "spark_progress.py")
+        *("system.py", "time_checks.py", "option_changes.py", "spark_progress.py", "refusals.yaml")
     },
 }
 """Files that name a part beside its own, and why."""
@@ -34,7 +36,11 @@ def words() -> dict[str, set[str]]:
     """Return the words of each source, by the name of its file."""
     found: dict[str, set[str]] = {}
     for path in (path for kind in ("*.py", "*.yaml") for path in PACKAGE.rglob(kind)):
-        found.setdefault(path.name, set()).update(named_in(path.read_text()))
+        text = path.read_text()
+        if path.name == "refusals.yaml":  # its rows, not the scenarios that ask for them
+            rows = [row for one in FEATURES.values() for row in one.get("rows", {}).values()]
+            text = yaml.safe_dump([{**row, "with": {}} for row in rows])
+        found.setdefault(path.name, set()).update(named_in(text))
     return found
 
 

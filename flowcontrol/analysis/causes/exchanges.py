@@ -12,7 +12,7 @@ from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.frames import panel_of
 from flowcontrol.analysis.wording import percent
 from flowcontrol.scenario import Edge
-from flowcontrol.scenario.partitions import SPILLING
+from flowcontrol.scenario.models import SPILLING
 
 DEFAULT_WINDOW: Final = 10
 """Flink's buffers of a channel by default, 2 exclusive and 8 floating ones of its gate."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from flowcontrol.scenario import Scenario, parse_scenario
-from flowcontrol.scenario.scaling_checks import placed_by_hand
+from flowcontrol.scenario.clocks import placed_by_hand
 from flowcontrol.scenario.scaling_models import MOST_PARALLELISM
 from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
 from flowcontrol.scenario.stage_models import Stage

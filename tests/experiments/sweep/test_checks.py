@@ -70,10 +70,7 @@ def test_an_id_is_the_same_in_another_process(plan, chain):
     assert found.stdout.strip() == variant.id
 
 
-def test_options_of_checkpoints_are_varied_like_others(plan, monkeypatch):
-    from flowcontrol.scenario import later
-
-    monkeypatch.setattr(later, "LATER", ())
+def test_options_of_checkpoints_are_varied_like_others(plan):
     checkpointing = "options.execution.checkpointing."
     made = plan(
         {
