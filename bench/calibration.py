@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.comparing import Tolerance, beside
 from flowcontrol.calibration.draft import Draft
-from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.link_ledger import fit_link

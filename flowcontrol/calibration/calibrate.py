@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.comparing import Row, beside
 from flowcontrol.calibration.draft import Draft, Figure
-from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.predict import bottleneck, predict

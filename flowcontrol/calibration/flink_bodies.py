@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from flowcontrol.calibration.bodies import known, known_rows, plain
+from flowcontrol.calibration.bodies import Poll, known, known_rows, plain
 from flowcontrol.calibration.draft import Draft
-from flowcontrol.calibration.dump import Poll
 from flowcontrol.calibration.readings import FlinkJob
 
 # --- Checkpoints in the bodies of Flink's REST API: options, durations, state.

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from flowcontrol.calibration.bodies import (
+    Poll,
+    job_of,
     known,
     known_rows,
     plain,
@@ -16,7 +18,6 @@ from flowcontrol.calibration.bodies import (
     word_at,
 )
 from flowcontrol.calibration.draft import refuse
-from flowcontrol.calibration.dump import Poll, job_of
 from flowcontrol.calibration.flink_bodies import (
     METERS,
     SUBTASK_IDS,
@@ -40,7 +41,7 @@ RESTART: Final = (
 def read_job(polls: Sequence[Poll], source: str, wanted: str | None = None) -> FlinkJob:
     """Read a job out of polls.
 
-    - ``polls``: bodies by path, as :func:`~flowcontrol.calibration.dump.read_dump` returns them.
+    - ``polls``: bodies by path, as :func:`~flowcontrol.calibration.bodies.read_dump` returns them.
     - ``wanted``: id of the job; by default the only one.
 
     Raises ScenarioError if there is no job to read, no metrics of it, only one moment, or a restart

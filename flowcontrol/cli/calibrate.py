@@ -84,8 +84,8 @@ def _draft(options: argparse.Namespace) -> Draft:
 
 
 def _flink(options: argparse.Namespace) -> Draft:
+    from flowcontrol.calibration.bodies import check_save, read_dump, write_dump
     from flowcontrol.calibration.calibrate import check_folder
-    from flowcontrol.calibration.dump import check_save, read_dump, write_dump
     from flowcontrol.calibration.fit_flink import fit_flink
     from flowcontrol.calibration.flink_rest import read_job
     from flowcontrol.calibration.rest import is_url, poll

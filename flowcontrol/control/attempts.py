@@ -12,10 +12,15 @@ import numpy as np
 from flowcontrol.control.cuts import CutLogs, Cuts, lose_messages
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import free_runs, push_run
-from flowcontrol.kernel.areas import areas_of_task
 from flowcontrol.kernel.disk import spill_row
 from flowcontrol.kernel.reports import aside_of
-from flowcontrol.kernel.views import aligned_channels, kernel_checkpoints, kernel_time, wake
+from flowcontrol.kernel.views import (
+    aligned_channels,
+    areas_of_task,
+    kernel_checkpoints,
+    kernel_time,
+    wake,
+)
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.work import most_emitted
 from flowcontrol.memory import fields as f

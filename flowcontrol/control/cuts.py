@@ -19,7 +19,7 @@ from flowcontrol.kernel.views import kernel_window, out_row, task_row, wake, win
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import Ints
-from flowcontrol.protocol.event_time.watermarks import mark_bytes
+from flowcontrol.protocol.event_time import mark_bytes
 from flowcontrol.protocol.windows.keeping import ENTRY, FURTHER, put_entries
 from flowcontrol.state.declared import cell, width
 from flowcontrol.state.tasks import MIN_TIME

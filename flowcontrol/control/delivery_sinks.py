@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from flowcontrol.layout.failover import Failover
+from flowcontrol.layout.fault_tolerance import Failover
 from flowcontrol.layout.graph import JobEdge, JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import SinkSubtask, sink_subtasks
-from flowcontrol.protocol.commits.delivery import Delivery
-from flowcontrol.protocol.commits.restored import Returning
-from flowcontrol.protocol.commits.together import restore_together
+from flowcontrol.protocol.commits.delivery import Delivery, Returning, restore_together
 from flowcontrol.protocol.commits.transactions import SettledRows
 from flowcontrol.protocol.tasks.operators import on_records
 from flowcontrol.state.declared import Kept

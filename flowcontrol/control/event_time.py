@@ -15,7 +15,7 @@ from flowcontrol.layout.task_settings import (
     next_batch_end,
 )
 from flowcontrol.memory.memory import Memory
-from flowcontrol.protocol.event_time.watermarks import allowed_watermark, note_report
+from flowcontrol.protocol.event_time import allowed_watermark, note_report
 from flowcontrol.protocol.tasks.event_time import reported, update_max_desired_watermark
 from flowcontrol.protocol.windows import spark_batches as w
 from flowcontrol.protocol.windows.spark_batches import begin_answer

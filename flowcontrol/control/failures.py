@@ -15,11 +15,11 @@ from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.task_orders import Restart, TaskOrder
 from flowcontrol.kernel.reports import NO_ROUND
-from flowcontrol.layout.failover import Failover, death_seen_us
+from flowcontrol.layout.fault_tolerance import Failover, death_seen_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.requests import STOP_SAVEPOINT
 from flowcontrol.protocol.control.plane import durations
-from flowcontrol.protocol.restarts.recovery import restored_us
+from flowcontrol.protocol.restarts import restored_us
 from flowcontrol.state.declared import Kept
 
 TOO_MANY_CHECKPOINTS: Final = "too many checkpoints"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, NamedTuple
 
+from flowcontrol.layout.fault_tolerance import Sizes, task_states
 from flowcontrol.layout.job import Job
-from flowcontrol.layout.state_sizes import Sizes, task_states
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.checkpoints.snapshots import Uploads
 from flowcontrol.state.declared import Kept

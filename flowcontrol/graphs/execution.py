@@ -12,7 +12,7 @@ from flowcontrol.protocol.network.partitioners import (
     pointwise_senders,
     pointwise_subpartition,
 )
-from flowcontrol.protocol.restarts.recovery import failover_tasks, pipelined_regions
+from flowcontrol.protocol.restarts import failover_tasks, pipelined_regions
 
 # --- Intermediate results: what a vertex gives out, a partition a subtask.
 

@@ -14,7 +14,7 @@ from flowcontrol.graphs.stream import (
     StreamNode,
     check_hybrid,
 )
-from flowcontrol.protocol.restarts.recovery import pipelined_regions
+from flowcontrol.protocol.restarts import pipelined_regions
 
 # --- Which edges are chained: the conditions of ``StreamingJobGraphGenerator``, in their order.
 

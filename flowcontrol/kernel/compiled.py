@@ -29,9 +29,8 @@ from flowcontrol.systems.transports.rules import CHOSEN, names
 F = TypeVar("F", bound=Callable[..., Any])
 
 RULES = {
-    "protocol": "service",
+    "protocol": "service event_time",
     "protocol.checkpoints": "alignment barriers",
-    "protocol.event_time": "watermarks valve",
     "protocol.network": (
         "pool_rules credit_rules subpartition_rules rounds events partition_kinds debloating "
         "partitioners"

@@ -21,7 +21,7 @@ from flowcontrol.memory.cells import part_of, prefetch, row
 from flowcontrol.memory.part_fields import AHEAD
 from flowcontrol.memory.parts import WINDOWS
 from flowcontrol.memory.places import KernelMemory
-from flowcontrol.protocol.event_time.watermarks import id_of, time_of
+from flowcontrol.protocol.event_time import id_of, time_of
 from flowcontrol.protocol.windows.contents import first_start, key_by_table
 from flowcontrol.protocol.windows.firing import bucket_of
 from flowcontrol.state.windows import NONE

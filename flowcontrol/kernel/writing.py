@@ -10,7 +10,7 @@ from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, row
 from flowcontrol.memory.parts import BUFFERS, RECORDS, WINDOWS
 from flowcontrol.memory.places import KernelMemory
-from flowcontrol.protocol.event_time.watermarks import id_of
+from flowcontrol.protocol.event_time import id_of
 from flowcontrol.protocol.network.partition_kinds import SORTED
 from flowcontrol.protocol.network.partitioners import count_share
 from flowcontrol.protocol.network.rounds import (

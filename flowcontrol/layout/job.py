@@ -8,7 +8,7 @@ from functools import cached_property
 from flowcontrol.layout.buffers import Sizes
 from flowcontrol.layout.graph import POINTWISE, Channel, JobEdge, JobVertex
 from flowcontrol.protocol.checkpoints import alignment as a
-from flowcontrol.protocol.restarts.strategies import RestartStrategy
+from flowcontrol.protocol.restarts import RestartStrategy
 from flowcontrol.scenario import Savepoint, Scenario
 from flowcontrol.scenario import fault_tolerance as t
 from flowcontrol.scenario.clocks import channels_of

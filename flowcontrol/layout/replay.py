@@ -29,7 +29,7 @@ from flowcontrol.layout.row_stamps import (
     value_name,
 )
 from flowcontrol.layout.row_values import NO_COLUMNS, WindowColumns, key_texts, values_of
-from flowcontrol.protocol.event_time.watermarks import IDS
+from flowcontrol.protocol.event_time import IDS
 from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.protocol.windows.contents import BLOCK_BITS
 from flowcontrol.scenario.inputs import read_rows

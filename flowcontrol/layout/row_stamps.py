@@ -18,7 +18,7 @@ import numpy as np
 from flowcontrol.arrays import Ints, pa, pc
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.layout import row_values as c
-from flowcontrol.protocol.event_time.watermarks import ID_BITS, IDS, LAST_TIME
+from flowcontrol.protocol.event_time import ID_BITS, IDS, LAST_TIME
 
 if TYPE_CHECKING:
     from flowcontrol.layout.graph import JobVertex

@@ -13,7 +13,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_KEYS, NOTHING, LinkKeys, RowKeys
 from flowcontrol.layout.shares import channels_of_keys, stream_of, weights_of_keys
 from flowcontrol.protocol.commits.transactions import Guarantee
-from flowcontrol.protocol.event_time.watermarks import IDS
+from flowcontrol.protocol.event_time import IDS
 from flowcontrol.protocol.network.partitioners import (
     channel_of_key,
     default_max_parallelism,

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link.settings import EVENT_TYPES, LinkSettings
-from flowcontrol.protocol.event_time.valve import on_status, on_watermark
-from flowcontrol.protocol.event_time.watermarks import (
+from flowcontrol.protocol.event_time import (
     allowed_watermark,
     is_quiet_too_long,
     must_pause,
     note_report,
     on_event,
     on_probe,
+    on_status,
+    on_watermark,
     report_of,
 )
 from flowcontrol.state.tasks import (

@@ -14,8 +14,8 @@ from flowcontrol.control.task_orders import Restart
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import FIRED, LATE, ROUTED, TAKEN, Move
 from flowcontrol.kernel.reports import window_bytes
+from flowcontrol.layout.fault_tolerance import task_states
 from flowcontrol.layout.graph import JobVertex, Member
-from flowcontrol.layout.state_sizes import task_states
 from flowcontrol.layout.task_settings import is_timed
 from flowcontrol.ledger.state_table import KeptCut, StateView
 from flowcontrol.live.replica import Replica

@@ -22,13 +22,20 @@ from flowcontrol.control.between import acts_between
 from flowcontrol.errors import ProtocolError
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import Move, free_runs, push_mark, push_run, run_at
-from flowcontrol.kernel.areas import inputs_of, outputs_of
 from flowcontrol.kernel.credits import wake_sender
 from flowcontrol.kernel.ending import is_empty
 from flowcontrol.kernel.loop import run_tasks, settle_until
 from flowcontrol.kernel.messages import expect
 from flowcontrol.kernel.reports import deliver_orders, log_element
-from flowcontrol.kernel.views import REPORT_CELLS, collect, kernel_checkpoints, sleep, wake
+from flowcontrol.kernel.views import (
+    REPORT_CELLS,
+    collect,
+    inputs_of,
+    kernel_checkpoints,
+    outputs_of,
+    sleep,
+    wake,
+)
 from flowcontrol.layout.job import Job
 from flowcontrol.live.shares import (
     COUNTED,

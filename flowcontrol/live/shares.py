@@ -9,18 +9,19 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.areas import (
+from flowcontrol.kernel.loop import serve_machines
+from flowcontrol.kernel.machines import CONNECTION_CELLS
+from flowcontrol.kernel.messages import serve_now
+from flowcontrol.kernel.views import (
     Area,
     areas_beside_task,
     areas_of_input,
     areas_of_output,
     credits_of,
     outputs_of,
+    sleep,
+    wake,
 )
-from flowcontrol.kernel.loop import serve_machines
-from flowcontrol.kernel.machines import CONNECTION_CELLS
-from flowcontrol.kernel.messages import serve_now
-from flowcontrol.kernel.views import sleep, wake
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import row, zeros
 from flowcontrol.memory.memory import Memory

@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.areas import inputs_of, outputs_of
 from flowcontrol.kernel.jobs import Timeline
 from flowcontrol.kernel.loop import run_round, settle_until
+from flowcontrol.kernel.views import inputs_of, outputs_of
 from flowcontrol.layout.job import Job
 from flowcontrol.live.replica import Replica, broken, rows_of_log
 from flowcontrol.live.shares import ChannelShare, Machines, Shares, TaskShare, sent_as, waiting_in

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from flowcontrol.layout.fault_tolerance import task_sync_us
 from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.job import CheckpointSettings, Job, is_forced
 from flowcontrol.layout.replay import NO_KEYS, ONE_KEY, LinkKeys, RowKeys
-from flowcontrol.layout.state_sizes import task_sync_us
 from flowcontrol.layout.task_settings import (
     has_batches,
     look_rounds,

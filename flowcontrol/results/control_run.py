@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from flowcontrol.arrays import pa
-from flowcontrol.layout.failover import Failover
+from flowcontrol.layout.fault_tolerance import Failover
 from flowcontrol.layout.graph import start_us
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.control.calls import (

@@ -11,7 +11,7 @@ from numpy import typing as npt
 
 from flowcontrol.arrays import Ints, pa
 from flowcontrol.layout.job import Job
-from flowcontrol.protocol.event_time.watermarks import is_pending_mark
+from flowcontrol.protocol.event_time import is_pending_mark
 from flowcontrol.scenario import Scenario
 from flowcontrol.trace.message_table import Window
 from flowcontrol.trace.messages import Message

@@ -4,9 +4,16 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from flowcontrol.protocol.event_time import watermarks
-from flowcontrol.protocol.event_time.valve import on_status, on_watermark
-from flowcontrol.protocol.event_time.watermarks import ACTIVE, IDLE, WATERMARK, advance, become_idle
+from flowcontrol.protocol import event_time as watermarks
+from flowcontrol.protocol.event_time import (
+    ACTIVE,
+    IDLE,
+    WATERMARK,
+    advance,
+    become_idle,
+    on_status,
+    on_watermark,
+)
 from flowcontrol.state.tasks import (
     MAX_TIME,
     MIN_TIME,
@@ -62,7 +69,7 @@ class WatermarkGenerator:
     All times are whole milliseconds.
 
     Flink's ``BoundedOutOfOrdernessWatermarks`` and ``WatermarksWithIdleness``. The rules are in
-    :mod:`flowcontrol.protocol.event_time.watermarks`.
+    :mod:`flowcontrol.protocol.event_time`.
 
     - ``out_of_orderness``: how far behind the latest event another may be, at least 0; 0: ascending
       times (``forBoundedOutOfOrderness``, ``forMonotonousTimestamps``).
@@ -135,8 +142,8 @@ class SourceAlignment:
     """A group of sources of which none may be too far ahead (``withWatermarkAlignment``).
 
     Flink's ``SourceCoordinator``. The rules are in
-    :mod:`flowcontrol.protocol.event_time.watermarks`; what a subtask reports is
-    :func:`~flowcontrol.protocol.event_time.watermarks.report_of`: MAX_TIME if it is idle or
+    :mod:`flowcontrol.protocol.event_time`; what a subtask reports is
+    :func:`~flowcontrol.protocol.event_time.report_of`: MAX_TIME if it is idle or
     has finished, and nothing before its first watermark.
 
     ``drift``: how far a subtask may be ahead of the last, ms, at least 0.
@@ -216,7 +223,7 @@ class WatermarkValve:
     they gave out, in order: watermarks, ms, ``"idle"`` and ``"active"``.
 
     Flink's ``StatusWatermarkValve``. The rules are in
-    :mod:`flowcontrol.protocol.event_time.valve`.
+    :mod:`flowcontrol.protocol.event_time`.
 
     ``channels``: input channels, at least 1; they are counted from 0.
 
@@ -283,7 +290,7 @@ class WatermarkValve:
 # --- The splits of a source, as rules and as an object: one watermark out of theirs.
 #
 # ``output`` is what the source has given out, ``splits`` its places for splits (an indexable
-# sequence). Rules return what is given out (:mod:`flowcontrol.protocol.event_time.watermarks`).
+# sequence). Rules return what is given out (:mod:`flowcontrol.protocol.event_time`).
 #
 # Source: ``WatermarkOutputMultiplexer``, ``CombinedWatermarkStatus``; section 6 of
 # checkpoints-and-time.

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
+from flowcontrol.protocol import restarts as recovery
+from flowcontrol.protocol import restarts as strategies
 from flowcontrol.protocol.checkpoints import requests, snapshots
 from flowcontrol.protocol.checkpoints.requests import ALL, POINTWISE
 from flowcontrol.protocol.network.partition_kinds import (
@@ -16,9 +18,7 @@ from flowcontrol.protocol.network.partition_kinds import (
     partition_sizes,
 )
 from flowcontrol.protocol.network.partitioners import check_parallelism
-from flowcontrol.protocol.restarts import recovery, strategies
-from flowcontrol.protocol.restarts.recovery import BLOCKING, PIPELINED, Edge
-from flowcontrol.protocol.restarts.strategies import EXPONENTIAL, FIXED, NONE, RATE
+from flowcontrol.protocol.restarts import BLOCKING, EXPONENTIAL, FIXED, NONE, PIPELINED, RATE, Edge
 from flowcontrol.protocol.service import ratio_of
 from flowcontrol.state.rows import UNLIMITED
 
@@ -279,7 +279,7 @@ def _check_heartbeats(failed_us: int, interval_us: int, first_us: int) -> None:
 class RestartStrategy(strategies.RestartStrategy):
     """A job's restart strategy, which refuses what Flink's constructors do.
 
-    Parameters are those of :class:`flowcontrol.protocol.restarts.strategies.RestartStrategy`.
+    Parameters are those of :class:`flowcontrol.protocol.restarts.RestartStrategy`.
 
     Raises ValueError if the kind is unknown, or Flink refuses a number.
     """

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flowcontrol.protocol.restarts.recovery import MICROSECONDS
+from flowcontrol.protocol.restarts import MICROSECONDS
 from flowcontrol.spec.functions import restored_us
 
 

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 from flowcontrol.protocol.commits import delivery, two_phase
 from flowcontrol.protocol.commits import transactions as t
-from flowcontrol.protocol.commits.restored import Returning
-from flowcontrol.protocol.commits.together import restore_together
+from flowcontrol.protocol.commits.delivery import Returning, restore_together
 from flowcontrol.protocol.commits.transactions import Guarantee, SettledRows
 
 # --- What the readers of a sink get, as an object that checks its arguments.

@@ -103,7 +103,7 @@ class StreamTask(Task):
     yields: int = 0
     """1: mail is looked at between two results of the burst under way."""
     stamp: int = 0
-    """Stamp of the record in hand (:mod:`flowcontrol.protocol.event_time.watermarks`)."""
+    """Stamp of the record in hand (:mod:`flowcontrol.protocol.event_time`)."""
     cost_ns: int = 0
     """Of a source: what an emission takes its thread, nanoseconds; constant."""
     is_pending: int = 0
@@ -321,7 +321,7 @@ class WindowTask:
 
     to_give: int = 0
     """What is passed on when nothing due is left: a sum of WATERMARK and IDLE
-    (:mod:`flowcontrol.protocol.event_time.watermarks`)."""
+    (:mod:`flowcontrol.protocol.event_time`)."""
     keys: int = 1
     """Keys of its records; constant."""
     bytes_per_key: int = 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.layout.failover import restart_rates, surviving_sources
+from flowcontrol.layout.fault_tolerance import restart_rates, surviving_sources
 from flowcontrol.report.markup import html_table
 from flowcontrol.report.numbers import number
 from flowcontrol.results.run import Run
@@ -43,10 +43,10 @@ def restart_summary(
 
     - ``table``: ``restarts`` of a run.
     - ``end_s`` (s): end of the run.
-    - ``rates``: those of the closed form (:func:`flowcontrol.layout.failover.restart_rates`); by
-      default there is none.
+    - ``rates``: those of :func:`flowcontrol.layout.fault_tolerance.restart_rates`, the closed form;
+      by default there is none.
     - ``surviving``: by what fails the share of the sources that emits until it is cancelled
-      (:func:`flowcontrol.layout.failover.surviving_sources`); by default none does.
+      (:func:`flowcontrol.layout.fault_tolerance.surviving_sources`); by default none does.
 
     Returns ``count``; ``downtime_s``, from each failure until all tasks ran again;
     ``records_reprocessed``; ``longest_catch_up_s`` or null; ``failures``, of each its row of the

@@ -15,13 +15,20 @@ from flowcontrol.state.queues import CANCEL_MARKER, END_OF_DATA, END_OF_PARTITIO
 from flowcontrol.systems.transports.rules import first_grant
 from flowcontrol.systems.transports.transport import ChannelGrant
 from flowcontrol.trace.channel_state import ChannelId, MessageUnderWay
-from flowcontrol.trace.message_recorder import FlinkRecorder, arrived_by
-from flowcontrol.trace.messages import BACKWARD, FORWARD, Message, Processes, Recorder
+from flowcontrol.trace.messages import (
+    BACKWARD,
+    FORWARD,
+    FlinkRecorder,
+    Message,
+    Processes,
+    Recorder,
+    arrived_by,
+)
 from flowcontrol.trace.round_state import RoundState, TaskState
 
 # --- The messages of channels that count records, and what a throttle says to sources and hears.
 #
-# As flowcontrol.trace.message_recorder, of other systems than Flink.
+# As flowcontrol.trace.messages, of other systems than Flink.
 
 
 EVENT_NAMES: Final = {

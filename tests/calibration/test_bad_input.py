@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.calibrate import check, fit_scenario
-from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.writing import scenario_text

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.calibration.dump import read_dump
+from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.rates import flink_contradictions
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.calibrate import fit_scenario
 from flowcontrol.calibration.comparing import beside
-from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.predict import bottleneck, predict

@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from flowcontrol.calibration.bodies import plain
+from flowcontrol.calibration.bodies import plain, read_dump
 from flowcontrol.calibration.calibrate import check
-from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.spark_progress import fit_progress

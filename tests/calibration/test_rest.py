@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.calibration.bodies import read_dump, write_dump
 from flowcontrol.calibration.calibrate import fit_scenario
-from flowcontrol.calibration.dump import read_dump, write_dump
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.rest import poll
 from flowcontrol.errors import ScenarioError

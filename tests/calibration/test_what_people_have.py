@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from flowcontrol.calibration.batches import read_progress
+from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.calibrate import fit_scenario
 from flowcontrol.calibration.comparing import beside
-from flowcontrol.calibration.dump import read_dump
 from flowcontrol.calibration.fit_flink import _simple, fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.link_ledger import _window

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.layout.failover import restart_rates
+from flowcontrol.layout.fault_tolerance import restart_rates
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.topics.restarts import restart_summary

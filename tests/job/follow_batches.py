@@ -12,7 +12,7 @@ from unittest import mock
 from flowcontrol.control.event_time import BatchedTask, WindowQuery, window_stages_of
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import new_operators
-from flowcontrol.protocol.event_time.watermarks import id_of, time_of
+from flowcontrol.protocol.event_time import id_of, time_of
 from flowcontrol.protocol.windows.contents import key_of
 from flowcontrol.protocol.windows.firing import RESTING
 from flowcontrol.spec.spark_aggregation import MicroBatch, MicroBatches

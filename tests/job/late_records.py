@@ -7,7 +7,7 @@ from typing import Any
 
 from flowcontrol.kernel.ages import run_at
 from flowcontrol.layout.job import Job
-from flowcontrol.protocol.event_time.watermarks import time_of
+from flowcontrol.protocol.event_time import time_of
 from flowcontrol.state.tasks import MIN_TIME
 from modules import load
 

@@ -10,7 +10,7 @@ import pytest
 from flowcontrol.control.event_time import AlignmentControl
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.protocol.event_time.watermarks import IDLE, WATERMARK
+from flowcontrol.protocol.event_time import IDLE, WATERMARK
 from flowcontrol.protocol.tasks.event_time import (
     check_watermark_alignment,
     note_idle,

@@ -8,14 +8,7 @@ import pytest
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.protocol.event_time.watermarks import (
-    ACTIVE,
-    IDLE,
-    WATERMARK,
-    WATERMARK_BYTES,
-    id_of,
-    time_of,
-)
+from flowcontrol.protocol.event_time import ACTIVE, IDLE, WATERMARK, WATERMARK_BYTES, id_of, time_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from flowcontrol.trace.round_state import RoundState

@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.protocol.event_time.watermarks import MARKER, MARKER_BYTES, WATERMARK
+from flowcontrol.protocol.event_time import MARKER, MARKER_BYTES, WATERMARK
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.trace.round_state import RoundState
 from modules import load

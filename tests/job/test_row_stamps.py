@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from flowcontrol.errors import ScenarioError
 from flowcontrol.layout import row_stamps
 from flowcontrol.layout.row_stamps import RowNeeds, RowStamper, StampedRows, row_needs, stamp_rows
-from flowcontrol.protocol.event_time.watermarks import LAST_TIME, id_of, time_of
+from flowcontrol.protocol.event_time import LAST_TIME, id_of, time_of
 
 MS_OF_2013 = 1_356_998_400_000
 

@@ -67,7 +67,7 @@ def version_in(folder: Path) -> str:
 
 def test_a_changed_rule_changes_it(tmp_path: Path) -> None:
     rules = ["protocol/network/rounds.py", "systems/tcp.py", "systems/throttles/pid_rate.py"]
-    rules += ["protocol/tasks/operators.py", "layout/failover.py", "kernel/loop.py"]
+    rules += ["protocol/tasks/operators.py", "layout/fault_tolerance.py", "kernel/loop.py"]
     found = changed(tmp_path, "...\nCHANGED = 1\n", (), [*rules, "topics/shown.py"])
     assert found == {**dict.fromkeys(rules, True), "topics/shown.py": False}
 

@@ -10,7 +10,7 @@ import pytest
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.shares import window_ratio
 from flowcontrol.layout.task_settings import link_keys, new_window_settings
-from flowcontrol.protocol.event_time.watermarks import IDS
+from flowcontrol.protocol.event_time import IDS
 from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.triggers import (

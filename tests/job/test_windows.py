@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.protocol.event_time.watermarks import WATERMARK, time_of
+from flowcontrol.protocol.event_time import WATERMARK, time_of
 from flowcontrol.protocol.windows.firing import EVENT_TIMERS
 from flowcontrol.scenario import Scenario
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME

@@ -21,7 +21,7 @@ from flowcontrol import audit
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.protocol.event_time.watermarks import ACTIVE, IDLE, MARKER, WATERMARK
+from flowcontrol.protocol.event_time import ACTIVE, IDLE, MARKER, WATERMARK
 from flowcontrol.results.running import step
 from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual.clock import run_job

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from flowcontrol import audit
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger import exchange
-from flowcontrol.protocol.event_time.watermarks import MARKER, channel_of_mark, pending_mark
+from flowcontrol.protocol.event_time import MARKER, channel_of_mark, pending_mark
 from flowcontrol.records import MARKER as OF_MARKERS
 from flowcontrol.results.running import step
 from flowcontrol.virtual.clock import run_job

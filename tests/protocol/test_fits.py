@@ -17,10 +17,10 @@ import pytest
 
 from flowcontrol.kernel.compiled import _rule_modules
 from flowcontrol.layout.physical_graph import MOST_BYTES, MOST_RECORDS
+from flowcontrol.protocol import event_time as watermarks
 from flowcontrol.protocol import service
 from flowcontrol.protocol.checkpoints import barriers
 from flowcontrol.protocol.checkpoints.barriers import MOST_TRACKED
-from flowcontrol.protocol.event_time import watermarks
 from flowcontrol.protocol.network import (
     credit_rules,
     debloating,

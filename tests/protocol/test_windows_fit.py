@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.event_time import watermarks
+from flowcontrol.protocol import event_time as watermarks
 from flowcontrol.protocol.windows import contents, firing, spark_batches, triggers
 from flowcontrol.protocol.windows import firing as window_entries
 from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS

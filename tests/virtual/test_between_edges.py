@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.protocol.event_time.watermarks import WATERMARK, pending_mark
+from flowcontrol.protocol.event_time import WATERMARK, pending_mark
 from flowcontrol.results.run import put_out_and_pending
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.stepview.shown import shown_state

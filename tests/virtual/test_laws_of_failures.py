@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.layout.failover import restart_rates, surviving_sources
+from flowcontrol.layout.fault_tolerance import restart_rates, surviving_sources
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.topics.restarts import restart_summary

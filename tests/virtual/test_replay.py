@@ -22,7 +22,7 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.replay import read_replayed, routes_of_keys
 from flowcontrol.live.replay import stage_replay, staged_rows
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.protocol.event_time.watermarks import id_of, time_of
+from flowcontrol.protocol.event_time import id_of, time_of
 from flowcontrol.protocol.network.partitioners import channel_of_key
 from flowcontrol.results.tables import checkpoint_tables
 from flowcontrol.scenario import parse_scenario

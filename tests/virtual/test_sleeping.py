@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import random_jobs as draws
 from flowcontrol.kernel import loop
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.areas import inputs_of, outputs_of
+from flowcontrol.kernel.views import inputs_of, outputs_of
 from flowcontrol.layout.job import Job
 from flowcontrol.live.shares import Standing
 from flowcontrol.memory.cells import slot_cells

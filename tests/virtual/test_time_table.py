@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
-from flowcontrol.protocol.event_time.watermarks import WATERMARK, time_of
+from flowcontrol.protocol.event_time import WATERMARK, time_of
 from flowcontrol.records import TIME
 from flowcontrol.results.running import step
 from flowcontrol.scenario import parse_scenario

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from flowcontrol.layout.job import Job
-from flowcontrol.protocol.event_time.watermarks import ACTIVE, IDLE, WATERMARK
+from flowcontrol.protocol.event_time import ACTIVE, IDLE, WATERMARK
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 from flowcontrol.trace.round_state import RoundState, TaskState
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from flowcontrol.layout.job import Job
-from flowcontrol.protocol.event_time.watermarks import MARKER, channel_of_mark, pending_mark
+from flowcontrol.protocol.event_time import MARKER, channel_of_mark, pending_mark
 from flowcontrol.trace.round_state import RoundState
 
 EVENTS = {

@@ -7,8 +7,7 @@ written to all outputs like a record, behind all that was put out before.
 
 from collections.abc import Sequence
 
-from flowcontrol.protocol.event_time.valve import on_status, on_watermark
-from flowcontrol.protocol.event_time.watermarks import (
+from flowcontrol.protocol.event_time import (
     ID_BITS,
     IDLE,
     MARKER,
@@ -21,6 +20,8 @@ from flowcontrol.protocol.event_time.watermarks import (
     on_allowed,
     on_event,
     on_probe,
+    on_status,
+    on_watermark,
     report_of,
     stamp_of,
     time_of,

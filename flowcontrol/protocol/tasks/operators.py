@@ -4,11 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, TypeAlias, cast
 
-from flowcontrol.protocol.event_time.watermarks import (
-    bytes_of_mark,
-    channel_of_mark,
-    is_pending_mark,
-)
+from flowcontrol.protocol.event_time import bytes_of_mark, channel_of_mark, is_pending_mark
 from flowcontrol.protocol.network.rounds import stays_blocked
 from flowcontrol.protocol.service import ratio_of
 from flowcontrol.state.rows import FIFO_COUNT, FIFO_HEAD, FIFO_SLOTS, fifo_pop, fifo_push

@@ -9,7 +9,7 @@ Spark's windows take records up all the same, and nothing fires before the batch
 driver begins the answer (:mod:`flowcontrol.control.event_time`), which goes out as a burst too.
 """
 
-from flowcontrol.protocol.event_time.watermarks import (
+from flowcontrol.protocol.event_time import (
     ACTIVE,
     IDLE,
     MARKER,

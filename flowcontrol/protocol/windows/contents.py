@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from flowcontrol.protocol.event_time.watermarks import ID_BITS, IDS
+from flowcontrol.protocol.event_time import ID_BITS, IDS
 from flowcontrol.state.rows import Row
 from flowcontrol.state.tasks import MAX_TIME, earlier, later
 from flowcontrol.state.windows import (

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.areas import inputs_of, outputs_of
+from flowcontrol.kernel.views import inputs_of, outputs_of
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, DECLINED, FINISHED
-from flowcontrol.protocol.event_time.watermarks import mark_bytes
+from flowcontrol.protocol.event_time import mark_bytes
 from flowcontrol.state.network import CheckpointReport
 from flowcontrol.state.queues import KINDS, is_event
 from flowcontrol.trace.channel_state import ChannelId

@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
-from flowcontrol.protocol.event_time.watermarks import WATERMARK
+from flowcontrol.protocol.event_time import WATERMARK
 from flowcontrol.state.queues import DATA, END_OF_DATA, SPANNING_DATA
 from flowcontrol.state.tasks import MAX_TIME
 from flowcontrol.virtual import simulate

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from flowcontrol.protocol.commits import restored, transactions
+from flowcontrol.protocol.commits import delivery as restored
+from flowcontrol.protocol.commits import transactions
 from flowcontrol.spec.two_phase import Delivery
 
 GUARANTEES = ["at-most-once", "at-least-once", "exactly-once"]

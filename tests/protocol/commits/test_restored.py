@@ -8,8 +8,7 @@ from collections import Counter
 
 import pytest
 
-from flowcontrol.protocol.commits.restored import Returning
-from flowcontrol.protocol.commits.together import restore_together, share_out
+from flowcontrol.protocol.commits.delivery import Returning, restore_together, share_out
 from flowcontrol.protocol.commits.transactions import Guarantee, SettledRows
 from flowcontrol.spec.two_phase import Delivery
 

@@ -11,10 +11,10 @@ import pytest
 
 from flowcontrol.kernel.compiled import _register, is_compiled
 from flowcontrol.memory.cells import cells_of, view, views
-from flowcontrol.protocol.event_time import valve as valves
-from flowcontrol.protocol.event_time import watermarks as alignment
-from flowcontrol.protocol.event_time import watermarks as generation
-from flowcontrol.protocol.event_time import watermarks as output
+from flowcontrol.protocol import event_time as alignment
+from flowcontrol.protocol import event_time as generation
+from flowcontrol.protocol import event_time as output
+from flowcontrol.protocol import event_time as valves
 from flowcontrol.state.declared import width
 from flowcontrol.state.tasks import (
     MAX_TIME,

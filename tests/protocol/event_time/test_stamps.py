@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.event_time import watermarks as m
-from flowcontrol.protocol.event_time import watermarks as s
-from flowcontrol.protocol.event_time.watermarks import ACTIVE, IDLE, WATERMARK
+from flowcontrol.protocol import event_time as m
+from flowcontrol.protocol import event_time as s
+from flowcontrol.protocol.event_time import ACTIVE, IDLE, WATERMARK
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME
 
 LAST = 4_398_046_511_103

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.protocol.restarts.strategies import LONGEST, deviation, exponential_delay
+from flowcontrol.protocol.restarts import LONGEST, deviation, exponential_delay
 from flowcontrol.spec.functions import RestartStrategy
 
 # Each table: a strategy, its settings, and steps (now, counted, restarts, delay).

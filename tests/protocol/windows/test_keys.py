@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from flowcontrol.layout.replay import LEAST_GUIDED, LinkKeys
-from flowcontrol.protocol.event_time.watermarks import IDS
+from flowcontrol.protocol.event_time import IDS
 from flowcontrol.protocol.windows.contents import id_of_key, key_by_table, key_of
 
 weights = st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.protocol.event_time import watermarks as alignment
+from flowcontrol.protocol import event_time as alignment
 from flowcontrol.spec import SourceAlignment, SplitWatermarks, WatermarkGenerator, WatermarkValve
 from flowcontrol.spec.event_time import PausableClock, on_incoming
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource

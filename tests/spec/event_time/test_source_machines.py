@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from flowcontrol.protocol.event_time import watermarks as alignment
+from flowcontrol.protocol import event_time as alignment
 from flowcontrol.spec import SourceAlignment, SplitWatermarks, WatermarkGenerator
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource
 from narrow import Narrow

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.protocol.event_time import watermarks as alignment
+from flowcontrol.protocol import event_time as alignment
 from flowcontrol.spec import SourceAlignment, SplitWatermarks, WatermarkGenerator, WatermarkValve
 from flowcontrol.state.tasks import MAX_TIME, MIN_TIME, AlignedSource
 
