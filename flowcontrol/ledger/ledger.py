@@ -8,7 +8,7 @@ the same transaction, so that neither reading nor committing grows with the ledg
 import re
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import DeltaLog, damage_named, files_of
-from flowcontrol.ledger.run_tables import RESTORE_RUN
-from flowcontrol.records import LEDGER
+from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.log import RESTORE_RUN, DeltaLog, NewFile, damage_named, files_of
+from flowcontrol.records import LEDGER, STATE
 
 COMPACT_EVERY = 64
 """Small files that a side leaves before it rewrites them as one."""
@@ -37,7 +36,7 @@ where messages are under way for several rounds."""
 TOGETHER = "to"
 """Between the first and the last batch of a commit in the name of its file; in a packed one "-"."""
 
-STATE = "batch_id", "sender", "receiver", "channel_state", "task_state"
+NEEDED = "batch_id", "sender", "receiver", "channel_state", "task_state"
 """Columns by which a stage goes on; the others are for whoever looks at a run."""
 
 _NAME = re.compile(rf"(sender|receiver)-(\d+)(?:(-|{TOGETHER})(\d+))?-[0-9a-f]+\.parquet")
@@ -95,7 +94,7 @@ class LedgerView:
     def rows(self, side: str, number: int) -> list[dict[str, Any]]:
         """Return a side's rows of one round, ordered by sender and receiver; not to be changed.
 
-        They have the columns that a stage needs to go on, :data:`STATE`.
+        They have the columns that a stage needs to go on, :data:`NEEDED`.
 
         Raises LedgerError if the round has not been committed.
         """
@@ -107,7 +106,7 @@ class LedgerView:
                 keep = [("batch_id", "=", number)]
                 with damage_named(self.path, packed):
                     table = pq.read_table(
-                        self.path / packed, columns=list(STATE), filters=keep, partitioning=None
+                        self.path / packed, columns=list(NEEDED), filters=keep, partitioning=None
                     )
                 rows: list[dict[str, Any]] = table.to_pylist()
                 return rows
@@ -123,7 +122,7 @@ class LedgerView:
             self._read.move_to_end(path)
             return self._read[path]
         found: dict[int, list[dict[str, Any]]] = {}
-        for row in _read_file(self.path, path, STATE).to_pylist():
+        for row in _read_file(self.path, path, NEEDED).to_pylist():
             found.setdefault(row["batch_id"], []).append(row)
         self._read[path] = found
         if len(self._read) > FILES_IN_HAND:
@@ -245,3 +244,101 @@ def _parse_name(path: str) -> _Name:
         raise LedgerError(f"{path} is not a file that a ledger writes")
     side, low, between, high = match.groups()
     return _Name(side, int(low), int(high or low), between == "-")
+
+
+# --- The state of a run's checkpoints: a row per checkpoint, stage and subtask, in one Delta table.
+#
+# A stage appends what its subtasks held when they took a checkpoint, a file a round, and drops its
+# own files of checkpoints from which nothing can begin any more. Both are one transaction with the
+# round as its version, so a round that runs again adds nothing.
+
+
+class KeptCut(NamedTuple):
+    """What one subtask held when it took a checkpoint: the columns of the table."""
+
+    checkpoint_id: int  # Number of the checkpoint
+    stage: str  # Its stage
+    subtask: int  # Which of it
+    batch_id: int  # Round in which it was taken
+    state_bytes: int  # Size of its state, as the scenario states it
+    cut: str  # JSON (what :mod:`flowcontrol.live.moves` notes)
+
+
+class StateView:
+    """What has been committed of the state of a run's checkpoints."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._log = DeltaLog(path)
+        self._files: dict[str, list[int]] = {}
+
+    def refresh(self) -> None:
+        """Read the commits since the last time."""
+        for commit in self._log.follow(self._files.clear, at_once=True):
+            for add in commit.adds:
+                self._files[add.path] = [int(one) for one in add.stats["checkpoints"]]
+            for path in commit.removes:
+                self._files.pop(path, None)
+
+    def cuts(self, checkpoint: int) -> list[KeptCut]:
+        """Return what is kept of a checkpoint, as of the last refresh, in no order."""
+        found = [
+            KeptCut(**row)
+            for path, checkpoints in self._files.items()
+            if checkpoint in checkpoints
+            for row in self._rows(path)
+        ]
+        return [one for one in found if one.checkpoint_id == checkpoint]
+
+    def all_cuts(self, is_needed: Callable[[int], bool]) -> list[KeptCut]:
+        """Return what is kept of the checkpoints with certain ids, as of the last refresh."""
+        checkpoints = {one for found in self._files.values() for one in found}
+        return [cut for one in sorted(checkpoints) if is_needed(one) for cut in self.cuts(one)]
+
+    def _rows(self, path: str) -> list[dict[str, Any]]:
+        with pq.ParquetFile(self.path / path) as file:
+            rows: list[dict[str, Any]] = file.read(use_threads=False).to_pylist()
+        return rows
+
+
+class StateTable(StateView):
+    """The table as one stage writes it.
+
+    ``path``: the table; created if it is not there.
+    """
+
+    def __init__(self, path: Path, run_id: str, stage: str) -> None:
+        create_table(path, STATE.arrow_schema(), STATE.meaning)
+        super().__init__(path)
+        self._schema, self._stage = STATE.arrow_schema(), stage
+        self._writer = Writer(path, f"{run_id}/{stage}/state")
+
+    def commit(
+        self, number: int, cuts: Sequence[KeptCut], is_needed: Callable[[int], bool]
+    ) -> bool:
+        """Append what the stage's subtasks held in a round; False if that is there, or is nothing.
+
+        ``is_needed``: given the number of a checkpoint, whether some attempt may yet begin from it,
+        in this round too. Files of which none is needed go.
+        """
+        if not cuts or self._writer.last_batch() >= number:
+            return False
+        self.refresh()
+        gone = [
+            NewFile(path, (self.path / path).stat().st_size, 0)
+            for path, checkpoints in self._files.items()
+            if path.rsplit("-", 2)[0] == self._stage and not any(map(is_needed, checkpoints))
+        ]
+        done = self._writer.commit(number, [self._write(number, cuts)], gone)
+        for file in gone if done else []:
+            (self.path / file.path).unlink(missing_ok=True)
+        return done
+
+    def _write(self, number: int, cuts: Sequence[KeptCut]) -> NewFile:
+        rows = [cut._asdict() for cut in cuts]
+        table = pa.Table.from_pylist(rows, schema=self._schema)
+        name = f"{self._stage}-{number:08d}-{uuid.uuid4().hex[:12]}.parquet"
+        pq.write_table(table, self.path / name, compression="none" if len(table) < 64 else "zstd")
+        checkpoints = sorted({cut.checkpoint_id for cut in cuts})
+        size = (self.path / name).stat().st_size
+        return NewFile(name, size, len(table), {"checkpoints": checkpoints})

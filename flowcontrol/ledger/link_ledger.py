@@ -21,9 +21,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import DamagedError, LedgerError, LinkError
-from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import RESTORE, Add, DeltaLog
-from flowcontrol.ledger.seals import check_file, check_seal, digest, sealed
+from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.log import (
+    RESTORE,
+    Add,
+    DeltaLog,
+    NewFile,
+    check_file,
+    check_seal,
+    digest,
+    sealed,
+)
 from flowcontrol.ledger.storage import Storage, writing
 from flowcontrol.records import LEDGER
 

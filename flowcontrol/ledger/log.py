@@ -5,18 +5,46 @@ file by file instead of through a table handle (which takes several milliseconds
 Only reading is done here; what is committed goes through delta-rs (:mod:`.commit`).
 """
 
+from __future__ import annotations
+
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.errors import DamagedError, LedgerError
-from flowcontrol.ledger.run_tables import RESTORE_RUN, check_writers
 from flowcontrol.ledger.storage import Storage
+
+# --- What the tables of a run have that those of a link have not: one writer's run, and its remedy.
+
+
+RESTORE_RUN = (
+    "Put it back as it was and give the same command again, or begin the run anew with --overwrite"
+)
+"""Remedy for a missing or damaged file of a run."""
+
+
+def check_writers(file: str, writers: Iterable[str], run_id: str | None) -> None:
+    """Refuse what another run has committed: its rows are not those of this one.
+
+    ``run_id``: identity of the run; None: anybody may write.
+
+    Raises DamagedError if one of them is of another run.
+    """
+    if run_id is None:
+        return
+    others = {one for one in writers if one.partition("/")[0] != run_id}
+    if others:
+        raise DamagedError(
+            f"{file} was written by {min(others)!r}: it is of another run, this one is "
+            f"{run_id!r}. {RESTORE_RUN}"
+        )
+
 
 RESTORE = (
     "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
@@ -56,6 +84,18 @@ class Add:
 
 EPOCH: Final = "/epoch"
 """What follows a writer's application id in that of its epoch."""
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A file to be added."""
+
+    path: str  # Relative to the table
+    nbytes: int  # Size of the file
+    rows: int  # Rows in it
+    # What to keep beside the statistics in the log.
+    stats: Mapping[str, object] = field(default_factory=dict)
+    partition: Mapping[str, str] = field(default_factory=dict)  # Partition values
 
 
 @dataclass
@@ -326,3 +366,59 @@ def _added(add: Mapping[str, Any]) -> Add:
     stats = json.loads(add["stats"]) if add.get("stats") else {}
     partition = dict(add.get("partitionValues") or {})
     return Add(add["path"], partition, stats, add["modificationTime"], add["size"])
+
+
+# --- Digests that show whether data is read as it was written.
+#
+# A CRC-32 finds every change of up to three bits and every burst of up to 32; zlib's runs at
+# several GiB a second, so that no byte of a link is read unchecked.
+
+
+SEAL = "seal"
+"""Key of the digest in a file's entry in the log."""
+
+
+def digest(content: Any, before: int = 0) -> int:
+    """Return the CRC-32 of bytes, or of bytes that follow others."""
+    return zlib.crc32(content, before)
+
+
+def sealed(path: str, partition: Mapping[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's entry for the log with a digest of itself."""
+    return {**stats, SEAL: _seal(path, partition, stats)}
+
+
+def _seal(path: str, partition: Mapping[str, Any], stats: Mapping[str, Any]) -> int:
+    text = json.dumps([path, dict(partition), dict(stats)], separators=(",", ":"))
+    return digest(text.encode())
+
+
+def check_seal(place: object, version: int, add: Add) -> dict[str, Any]:
+    """Return what a commit says of a file.
+
+    Raises DamagedError if it is not what was written.
+    """
+    stats = {name: value for name, value in add.stats.items() if name != SEAL}
+    try:
+        seal = _seal(add.path, add.partition, stats)
+    except TypeError:  # a damaged checkpoint may hold anything
+        seal = -1
+    if add.stats.get(SEAL) != seal:
+        raise DamagedError(
+            f"{place}/_delta_log: what commit {version}, or its checkpoint, says of {add.path} is "
+            f"not what was written: the file is damaged. {RESTORE}"
+        )
+    return stats
+
+
+def check_file(place: object, path: str, content: Any, expected: tuple[int, int]) -> None:
+    """Make sure that bytes have the size and the digest that they were written with.
+
+    Raises DamagedError if they have not.
+    """
+    found = len(content), digest(content)
+    if found != expected:
+        raise DamagedError(
+            f"{place}/{path} is damaged: it has {found[0]} bytes with the digest {found[1]:08x}, "
+            f"written were {expected[0]} with {expected[1]:08x}. {RESTORE}"
+        )

@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.channel_log import ChannelLog
+from flowcontrol.ledger.link_index import ChannelLog
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.beginning import oldest
 from flowcontrol.link.event_time import EventTimes, ahead_of_others, now_ms, progress_of

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.seals import digest
+from flowcontrol.ledger.log import digest
 from flowcontrol.ledger.storage import Storage, writing
 from flowcontrol.link.fencing import check_not_running, fence_members, figures_of, unread_of
 from flowcontrol.link.opening import EXCHANGE, LEDGER, check_free

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.link_files import create_log
 from flowcontrol.ledger.link_ledger import create_ledger
+from flowcontrol.ledger.link_log import create_log
 from flowcontrol.ledger.storage import Storage, writing
 from flowcontrol.link.columns import check_columns, types_of
 from flowcontrol.link.event_time import check_event_column

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.ledger.channel_log import ChannelLog
+from flowcontrol.ledger.link_index import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.event_time import EventTimes, now_ms

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flowcontrol.ledger.link_files import folder_of
 from flowcontrol.ledger.link_index import PackedRows
+from flowcontrol.ledger.link_log import folder_of
 from flowcontrol.ledger.storage import writing
 from flowcontrol.link.columns import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter, codecs

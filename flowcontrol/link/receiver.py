@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from flowcontrol.errors import FencedError, LinkError
-from flowcontrol.ledger.channel_log import Extent
+from flowcontrol.ledger.link_index import Extent
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage

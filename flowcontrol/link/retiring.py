@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from flowcontrol.errors import FencedError, LinkError
-from flowcontrol.ledger.commit import NewFile, Writer
-from flowcontrol.ledger.link_files import folder_of
+from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView
-from flowcontrol.ledger.link_log import SENDER, LinkLog
+from flowcontrol.ledger.link_log import SENDER, LinkLog, folder_of
+from flowcontrol.ledger.log import NewFile
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.fencing import figures_of, unread_of
 from flowcontrol.link.finishing import finish_sender

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.seals import check_file, digest
+from flowcontrol.ledger.log import check_file, digest
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 from flowcontrol.errors import LinkError, RemovedError
 from flowcontrol.ledger.commit import Writer
-from flowcontrol.ledger.link_files import LinkFiles
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.ledger.link_log import LinkFiles
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.background import BackgroundRelease
 from flowcontrol.link.members import senders_of

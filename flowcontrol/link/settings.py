@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedgerView
-from flowcontrol.ledger.seals import SEAL, digest
+from flowcontrol.ledger.log import SEAL, digest
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.schema import columns_of

@@ -9,7 +9,7 @@ Steps of a micro-batch, and what a crash right after each one leaves:
 2. Executors write files: orphans, which no commit names; the batch runs again.
 3. The exchange logs (a sink: its table) are committed, a transaction each: the batch runs
    again, finds them there, moves no row and continues with step 4. So is what subtasks held at
-   the checkpoints that they took in the round (:mod:`flowcontrol.ledger.state_table`). A sink that
+   the checkpoints that they took in the round (:mod:`flowcontrol.ledger.ledger`). A sink that
    writes exactly once commits nothing here but what a completed checkpoint has, before step 2
    (:mod:`flowcontrol.live.sink`).
 4. The ledgers' rows are committed, a transaction each. That recycles the round's buffers.
@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any
 from flowcontrol.layout.graph import JobEdge
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
-from flowcontrol.ledger.ledger import Ledger, LedgerView, create_ledger
-from flowcontrol.ledger.state_table import KeptCut, StateTable
+from flowcontrol.ledger.ledger import KeptCut, Ledger, LedgerView, StateTable, create_ledger
 from flowcontrol.live.file_orders import StageOrders, WindowResults, joined
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema

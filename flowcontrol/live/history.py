@@ -15,8 +15,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView, read_history
-from flowcontrol.ledger.log import damage_named, files_of
-from flowcontrol.ledger.run_tables import RESTORE_RUN
+from flowcontrol.ledger.log import RESTORE_RUN, damage_named, files_of
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.stage_rows import count_of, shares_of
 from flowcontrol.live.whole import observer_of

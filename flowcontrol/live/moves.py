@@ -17,7 +17,7 @@ from flowcontrol.kernel.reports import window_bytes
 from flowcontrol.layout.fault_tolerance import task_states
 from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.task_settings import is_timed
-from flowcontrol.ledger.state_table import KeptCut, StateView
+from flowcontrol.ledger.ledger import KeptCut, StateView
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
 from flowcontrol.live.sink import SinkMail

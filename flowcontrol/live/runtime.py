@@ -17,8 +17,7 @@ from flowcontrol.layout.graph import JobEdge, JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS, Replayed
 from flowcontrol.layout.task_settings import alignment_of, has_batches
-from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.ledger.state_table import StateView
+from flowcontrol.ledger.ledger import LedgerView, StateView
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.moves import StageRestarts, works_of
 from flowcontrol.live.replay import staged_rows

@@ -22,9 +22,14 @@ from flowcontrol.control.failures import Watcher
 from flowcontrol.control.task_orders import COMPLETED, TaskOrder
 from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.job import Job
-from flowcontrol.ledger.exchange import OutputTable, PackedFile
+from flowcontrol.ledger.exchange import (
+    OutputTable,
+    PackedFile,
+    StagedFiles,
+    oldest_batch,
+    sweep_staged,
+)
 from flowcontrol.ledger.ledger import LedgerView
-from flowcontrol.ledger.staged import StagedFiles, oldest_batch, sweep_staged
 from flowcontrol.live.rows import EdgeOrder
 from flowcontrol.live.stage_rows import side_of_state
 from flowcontrol.live.work import Ints, SubtaskRound

@@ -17,8 +17,8 @@ from deltalake import DeltaTable
 
 from flowcontrol.errors import DamagedError
 from flowcontrol.ledger import appending
-from flowcontrol.ledger.commit import CHECKPOINT_EVERY, NewFile, Writer, create_table
-from flowcontrol.ledger.log import DeltaLog, files_of
+from flowcontrol.ledger.commit import CHECKPOINT_EVERY, Writer, create_table
+from flowcontrol.ledger.log import DeltaLog, NewFile, files_of
 
 ROWS = pa.schema([("number", pa.int64()), ("sender", pa.int64())])
 

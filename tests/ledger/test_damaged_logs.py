@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from flowcontrol.errors import DamagedError, LinkError
-from flowcontrol.ledger import listing as listing_module
+from flowcontrol.ledger import commit as listing_module
 from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger

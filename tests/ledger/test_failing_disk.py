@@ -10,10 +10,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger import listing
+from flowcontrol.ledger import commit as listing
 from flowcontrol.ledger.commit import CHECKPOINT_EVERY, Writer
-from flowcontrol.ledger.link_files import LinkFiles, create_log
 from flowcontrol.ledger.link_ledger import LinkLedger, create_ledger
+from flowcontrol.ledger.link_log import LinkFiles, create_log
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.records import LEDGER
 

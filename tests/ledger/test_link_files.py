@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import FencedError, LinkError
 from flowcontrol.ledger import commit as commits
-from flowcontrol.ledger import link_files
+from flowcontrol.ledger import link_log as link_files
 from flowcontrol.ledger import log as log_module
-from flowcontrol.ledger.channel_log import Extent
-from flowcontrol.ledger.link_files import LinkFiles, PackedRows, create_log
-from flowcontrol.ledger.link_log import LinkLog
+from flowcontrol.ledger.link_index import Extent
+from flowcontrol.ledger.link_log import LinkFiles, LinkLog, PackedRows, create_log
 from flowcontrol.ledger.storage import Storage
 
 SIZE = 1000

@@ -9,9 +9,9 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from flowcontrol.errors import DamagedError, LedgerError
-from flowcontrol.ledger import listing
-from flowcontrol.ledger.commit import NewFile, Writer, create_table
-from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger import commit as listing
+from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.log import DeltaLog, NewFile
 from flowcontrol.ledger.storage import Storage
 
 GAP = "Kernel error: Expected contiguous commit files, but found gap: 6389 -> 6391"

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from flowcontrol.ledger.commit import CHECKPOINT_EVERY, CONFIGURATION, NewFile, Writer, create_table
+from flowcontrol.ledger.commit import CHECKPOINT_EVERY, CONFIGURATION, Writer, create_table
 from flowcontrol.ledger.exchange import OutputTable, PackedFile
 from flowcontrol.ledger.ledger import create_ledger
-from flowcontrol.ledger.link_files import create_log
 from flowcontrol.ledger.link_ledger import create_ledger as create_link_ledger
+from flowcontrol.ledger.link_log import create_log
+from flowcontrol.ledger.log import NewFile
 from flowcontrol.ledger.storage import Storage
 
 NUMBERS = pa.schema([("number", pa.int64())])

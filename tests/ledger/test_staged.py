@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.ledger.exchange import PackedFile
-from flowcontrol.ledger.staged import PARTIAL, StagedFiles, oldest_batch, sweep_staged
+from flowcontrol.ledger.exchange import PARTIAL, PackedFile, StagedFiles, oldest_batch, sweep_staged
 from flowcontrol.protocol.commits.transactions import TransactionStore
 from flowcontrol.spec.two_phase import TwoPhaseCommitSink
 

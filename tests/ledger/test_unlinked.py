@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from flowcontrol.ledger import unlinked
+from flowcontrol.ledger import appending as unlinked
+from flowcontrol.ledger.appending import claimed, has_hard_links
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.unlinked import claimed, has_hard_links
 
 SCHEMA = pa.schema([("a", pa.int64())])
 
@@ -98,7 +98,7 @@ def test_two_that_look_at_once_cannot_both_win(no_links, tmp_path, monkeypatch):
 def claim_and_die(table: Path) -> None:
     """Have another process claim the next commit, and kill it."""
     text = (
-        "import os, sys; from flowcontrol.ledger.unlinked import claimed\n"
+        "import os, sys; from flowcontrol.ledger.appending import claimed\n"
         "with claimed(sys.argv[1], 1) as is_ours: os._exit(int(is_ours))"
     )
     assert subprocess.run([sys.executable, "-c", text, str(table)], check=False).returncode == 1

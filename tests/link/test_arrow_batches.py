@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flowcontrol.ledger.link_files import PackedRows
+from flowcontrol.ledger.link_log import PackedRows
 from flowcontrol.link.batches import MOST_BYTES, MOST_ROWS, arrow_batches, mean_row_bytes
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.errors import DamagedError, LinkError
-from flowcontrol.ledger import link_files, link_ledger
-from flowcontrol.ledger.channel_log import ChannelLog
+from flowcontrol.ledger import link_ledger
+from flowcontrol.ledger import link_log as link_files
+from flowcontrol.ledger.link_index import ChannelLog
 from flowcontrol.ledger.storage import Storage, writing
 
 

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.errors import LinkError
-from flowcontrol.ledger.channel_log import ChannelLog, later_of
-from flowcontrol.ledger.link_index import ChannelLine, FileEntry, Numbering, PackedRows
+from flowcontrol.ledger.link_index import (
+    ChannelLine,
+    ChannelLog,
+    FileEntry,
+    Numbering,
+    PackedRows,
+    later_of,
+)
 from flowcontrol.link.event_time import (
     EventTimes,
     Held,

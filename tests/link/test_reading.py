@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.ledger.channel_log import ChannelLog, Extent, Piece
+from flowcontrol.ledger.link_index import ChannelLog, Extent, Piece
 from flowcontrol.link.input import take_rows, unread_bytes
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flowcontrol.ledger.link_files import PackedRows, create_log
 from flowcontrol.ledger.link_ledger import create_ledger
+from flowcontrol.ledger.link_log import PackedRows, create_log
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.input import Cursors
 from flowcontrol.link.receiver import LinkReceiver

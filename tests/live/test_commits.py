@@ -19,10 +19,10 @@ from deltalake.exceptions import CommitFailedError
 
 from flowcontrol.errors import FencedError, LedgerError
 from flowcontrol.ledger import commit as commits
-from flowcontrol.ledger.commit import ATTEMPTS, NewFile, Writer, create_table
+from flowcontrol.ledger.commit import ATTEMPTS, Writer, create_table
 from flowcontrol.ledger.exchange import OutputTable
 from flowcontrol.ledger.ledger import COMPACT_EVERY, Ledger, LedgerView, read_history
-from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.log import DeltaLog, NewFile
 from flowcontrol.records import LEDGER
 
 NUMBERS = pa.schema([("number", pa.int64())])

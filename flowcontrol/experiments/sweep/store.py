@@ -19,7 +19,8 @@ from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.variants import Variant
 from flowcontrol.folders import Kind, OwnedFolder
-from flowcontrol.ledger.commit import NewFile, Writer, create_table
+from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.log import NewFile
 from flowcontrol.version import OF_FIGURES, rules_version
 
 if TYPE_CHECKING:
