@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from flowcontrol.spark.workers import freeze_loaded
+from flowcontrol.spark.versions import freeze_loaded
 
 WAIT_S = 0.0005
 

@@ -23,8 +23,8 @@ from measured import note
 
 from flowcontrol import Link
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.columns import CHANNEL
 from flowcontrol.link.packing import HOLD_BYTES, PackRows
+from flowcontrol.link.schema import CHANNEL
 from flowcontrol.spark.session import get_session
 from link import CODEC, SOURCE_BATCH_BYTES, LinkChain, made_rows, throughput
 

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from flowcontrol.cli.link import add_commands
 from flowcontrol.link.altering import FIXED
-from flowcontrol.link.command import add_commands
 from flowcontrol.link.link import Link
 from flowcontrol.link.monitoring.figures import (
     TIME,

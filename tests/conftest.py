@@ -130,7 +130,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the one Spark session of a test run, with the start script's own settings."""
     from pyspark.sql import SparkSession
 
-    from flowcontrol.spark.start import CHECKPOINT_FILES
+    from flowcontrol.spark.session import CHECKPOINT_FILES
     from flowcontrol.spark.versions import checkpoint_file_manager
     from jvm import CHEAP, delta_jars, delta_package, read_settings
 

@@ -19,9 +19,8 @@ from flowcontrol.errors import LedgerError, LinkError
 from flowcontrol.ledger.link_ledger import member_rows
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, Sender, receivers_of, senders_of
-from flowcontrol.link.monitoring.batches import waiting_share
-from flowcontrol.link.monitoring.cursors import member_of
-from flowcontrol.link.monitoring.history import LedgerHistory, Step
+from flowcontrol.link.monitoring.history import LedgerHistory, Step, waiting_share
+from flowcontrol.link.monitoring.times import member_of
 from flowcontrol.link.settings import LinkSettings, altered, read_made
 
 WARM_UP: Final = 0.25

@@ -1,10 +1,195 @@
 """``flowcontrol link``: show a link, or change it."""
 
+from __future__ import annotations
+
 import argparse
+import json
 import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from flowcontrol.cli.command import AGAIN, INTERRUPTED, note
-from flowcontrol.link.command import add_commands
+from flowcontrol.errors import LinkError
+
+if TYPE_CHECKING:
+    from flowcontrol.link.link import Link
+
+
+# --- ``flowcontrol link``: create, show, alter, move and delete a link; retire a member. No JVM.
+
+
+UNSET = "none"
+
+Act = Callable[[argparse.Namespace], Iterator[str]]
+"""Does what was asked for; yields lines to print."""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add the commands; each sets ``act``, a function that yields the lines to print.
+
+    ``parser``: of ``flowcontrol link``.
+    """
+    parser.description = "Create, show, change, move or delete a link, or retire a member."
+    commands = parser.add_subparsers(required=True, metavar="ACTION")
+
+    def add(name: str, act: Act, text: str, example: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            epilog=f"example: flowcontrol link {name} /lake/links/orders{example}",
+        )
+        made.add_argument("path", metavar="PATH", help="folder of the link")
+        made.set_defaults(act=act)
+        return made
+
+    create = add("create", _create, "make a link before its queries start", " --set key=customer")
+    _add_settings(create, required=False, example="channels=16")
+    show = add("show", _show, "show settings, members, backlog and space on disk", "")
+    show.add_argument("--json", action="store_true", help="print JSON")
+    alter = add(
+        "alter",
+        _alter,
+        "change settings of a link that is in use",
+        " --set floating_buffers=64 --set target_batch_s=2",
+    )
+    _add_settings(alter, required=True, example="detach_after_bytes=1gb")
+    remove = add(
+        "remove-receiver", _remove_receiver, "remove a receiver that does not come back", " audit"
+    )
+    remove.add_argument("name", metavar="NAME", help="of the receiver")
+    _add_force(remove, "also if it has rows to read: it never reads them")
+    remove = add("remove-sender", _remove_sender, "remove a sender that does not come back", " old")
+    remove.add_argument("name", metavar="NAME", help="of the sender")
+    remove.add_argument(
+        "--finish",
+        action="store_true",
+        help="release in its place what it has left, and wait until receivers have read it",
+    )
+    move = add("move", _move, "move a link to another folder", " /volumes/links/orders")
+    move.add_argument("target", metavar="TARGET", help="the new folder, empty or not there yet")
+    _add_force(move, "cut off members that run")
+    delete = add("delete", _delete, "delete a link with all that it holds", "")
+    _add_force(delete, "also if members run or rows are unread, which are lost")
+
+
+def _add_settings(parser: argparse.ArgumentParser, *, required: bool, example: str) -> None:
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        required=required,
+        metavar="NAME=VALUE",
+        help=f"such as {example}; {UNSET} unsets a setting; may be repeated",
+    )
+
+
+def _add_force(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--force", action="store_true", help=text)
+
+
+def _open(options: argparse.Namespace) -> Link:
+    from flowcontrol.link.link import open_link  # with pyarrow: not for a text of help
+
+    return open_link(options.path)
+
+
+def _create(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.ledger.storage import Storage
+    from flowcontrol.link.link import Link
+    from flowcontrol.link.monitoring.figures import size
+    from flowcontrol.link.settings import DEFAULTS, read_made
+
+    given = _given(options)
+    unknown = [name for name in given if name not in DEFAULTS]
+    if unknown:
+        known = ", ".join(DEFAULTS)
+        raise LinkError(f"{', '.join(unknown)} is not a setting of a link: {known} are")
+    if read_made(Storage(options.path)) is not None:
+        raise LinkError(
+            f"{options.path}: a link is there already: flowcontrol link show {options.path}, or "
+            "alter its settings with flowcontrol link alter"
+        )
+    if "key" in given and given["key"] is not None:
+        given["key"] = str(given["key"]).split(",")
+    link = Link(options.path, **{"channels": DEFAULTS["channels"], **given})
+    own = link.settings
+    buffers = own.channels * own.exclusive_buffers + own.most_floating
+    bound = size(buffers * own.buffer_bytes)
+    yield f"made the link {link.storage}: of each sender at most {bound} are in flight"
+
+
+def _show(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.link.describing import shown
+
+    found = _open(options).describe()
+    if options.json:
+        yield json.dumps(found, indent=1)
+    else:
+        yield from shown(found)
+
+
+def _alter(options: argparse.Namespace) -> Iterator[str]:
+    link, given = _open(options), _given(options)
+    settings = link.alter(**given)
+    for name in given:
+        value = getattr(settings, name)
+        yield f"{name} is {UNSET if value is None else value}"
+
+
+def _given(options: argparse.Namespace) -> dict[str, object]:
+    given = dict[str, object]()
+    for text in options.set:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise LinkError(f"--set {text}: needs NAME=VALUE, such as detach_after_bytes=1gb")
+        if name in given:
+            raise LinkError(f"--set {text}: {name} is set twice: set it once")
+        given[name] = _value(name, value)
+    return given
+
+
+def _value(name: str, text: str) -> object:
+    """Return a value as ``Link`` takes it: a number for seconds and counts, a text for a size."""
+    if text.lower() == UNSET:
+        return None
+    try:
+        if name.endswith("_s"):
+            return float(text)
+        if name == "channels" or name.endswith("_buffers"):
+            return int(text)
+    except ValueError:
+        pass
+    return text
+
+
+def _remove_receiver(options: argparse.Namespace) -> Iterator[str]:
+    _open(options).remove_receiver(options.name, force=options.force)
+    yield f"receiver {options.name} is removed: no sender waits for it any more"
+
+
+def _remove_sender(options: argparse.Namespace) -> Iterator[str]:
+    link = _open(options)
+    if options.finish:
+        yield f"releasing what sender {options.name} has left, as its receivers read it"
+    freed = link.remove_sender(options.name, finish=options.finish)
+    yield f"sender {options.name} is removed: {freed} bytes are free"
+
+
+def _move(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.ledger.storage import Storage
+    from flowcontrol.link.moving import move
+
+    copied = move(Storage(options.path), Storage(options.target), force=options.force)
+    yield f"the link is in {options.target} now ({copied} bytes copied): name that in its queries"
+
+
+def _delete(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.ledger.storage import Storage
+    from flowcontrol.link.moving import delete
+
+    delete(Storage(options.path), force=options.force)
+    yield f"the link {options.path} is deleted"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

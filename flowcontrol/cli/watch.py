@@ -69,7 +69,7 @@ def _port(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Show the links until Ctrl-C; return the exit status."""
-    from flowcontrol.link.monitoring.watch import WatchConsole, open_monitors, watch
+    from flowcontrol.link.monitoring.table import WatchConsole, open_monitors, watch
 
     if options.once and options.port is not None:
         return refuse("--once and --port exclude each other: nothing could read the port in time")

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.fencing import figures_of
 from flowcontrol.link.members import ranges
+from flowcontrol.link.moving import figures_of
 from flowcontrol.link.opening import EXCHANGE, LEDGER
 from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
 
@@ -102,7 +102,7 @@ def _size(table: Storage) -> int:
 
 def shown(link: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a link for a terminal of 80 columns."""
-    from flowcontrol.link.monitoring.short_numbers import size
+    from flowcontrol.link.monitoring.figures import size
 
     yield f"link {link['path']}"
     for name, value in link["settings"].items():
@@ -145,7 +145,7 @@ def _members(kind: str, members: list[dict[str, Any]], cells: Any) -> Iterator[s
 
 
 def _sender_cells(one: Mapping[str, Any]) -> list[str]:
-    from flowcontrol.link.monitoring.short_numbers import duration, size
+    from flowcontrol.link.monitoring.figures import duration, size
 
     pool = f"{one['pool_used']}/{one['pool_size']}"
     ago = f"{duration(one['last_commit_s'])} ago"
@@ -160,7 +160,7 @@ def _sender_cells(one: Mapping[str, Any]) -> list[str]:
 
 
 def _receiver_cells(one: Mapping[str, Any]) -> list[str]:
-    from flowcontrol.link.monitoring.short_numbers import duration, size
+    from flowcontrol.link.monitoring.figures import duration, size
 
     took = one["last_batch_s"]
     return [

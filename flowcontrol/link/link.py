@@ -301,7 +301,7 @@ class Link:
         Only one process at a time may publish a link. Rows older than a week, which the link
         itself no longer keeps, stay in the table.
         """
-        from flowcontrol.link.publish import publish_ledger
+        from flowcontrol.link.monitoring.view import publish_ledger
 
         return publish_ledger(spark, self.storage.child("ledger"), self.settings.link_id, table)
 
@@ -339,7 +339,7 @@ class Link:
         A query of it that still runs fails. A new checkpoint with ``reset=True`` restores the
         receiver, at its position if the rows are still there.
         """
-        from flowcontrol.link.retiring import remove_receiver
+        from flowcontrol.link.altering import remove_receiver
 
         remove_receiver(self.storage, name, force=force)
 
@@ -364,7 +364,7 @@ class Link:
         LinkError
             If there is no sender of that name, or a receiver has rows of it to read.
         """
-        from flowcontrol.link.retiring import remove_sender
+        from flowcontrol.link.altering import remove_sender
 
         return remove_sender(self.storage, name, finish=finish)
 

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 from flowcontrol.errors import DetachedError, LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
 from flowcontrol.link.pool_size import Pace
+from flowcontrol.link.settings import SETTINGS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-
-
-SETTINGS = "settings/link"
-"""The ledger's member whose newest commit holds what was altered."""
 
 
 class Sender(NamedTuple):

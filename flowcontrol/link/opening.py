@@ -9,9 +9,8 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import create_ledger
 from flowcontrol.ledger.link_log import create_log
 from flowcontrol.ledger.storage import Storage, writing
-from flowcontrol.link.columns import check_columns, types_of
 from flowcontrol.link.event_time import check_event_column
-from flowcontrol.link.schema import agree_columns
+from flowcontrol.link.schema import agree_columns, check_columns, types_of
 from flowcontrol.link.settings import (
     ALTERABLE,
     DEFAULTS,

@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_log import folder_of
 from flowcontrol.ledger.storage import writing
-from flowcontrol.link.columns import CHANNEL
+from flowcontrol.link.schema import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter, codecs
-from flowcontrol.spark.workers import freeze_loaded
+from flowcontrol.spark.versions import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.ledger.storage import Storage

@@ -9,14 +9,12 @@ reads while the sender writes its next source batch. Behind a slow sink both are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from flowcontrol.link.batch_size import fit_costs
-
-if TYPE_CHECKING:
-    from flowcontrol.link.settings import LinkSettings
+from flowcontrol.link.settings import LinkSettings
 
 BATCHES = 24
 """Batches that are remembered."""

@@ -15,7 +15,12 @@ from flowcontrol.ledger.link_index import Extent
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.beginning import (
+from flowcontrol.link.batch_size import Budget
+from flowcontrol.link.event_time import receiver_watermark
+from flowcontrol.link.input import (
+    Channel,
+    Cursors,
+    LinkInput,
     check_from_start,
     note_beginning,
     oldest_of,
@@ -23,12 +28,7 @@ from flowcontrol.link.beginning import (
     skipped_text,
     written_of,
 )
-from flowcontrol.link.budget import Budget
-from flowcontrol.link.event_time import receiver_watermark
-from flowcontrol.link.extents import FileRows
-from flowcontrol.link.input import Channel, Cursors, LinkInput
 from flowcontrol.link.members import (
-    SETTINGS,
     Sender,
     check_attached,
     check_kept,
@@ -38,9 +38,9 @@ from flowcontrol.link.members import (
     senders_of,
 )
 from flowcontrol.link.pool_size import PaceMeter
-from flowcontrol.link.presence import Presence
 from flowcontrol.link.schema import check_known
-from flowcontrol.link.settings import LinkSettings, altered
+from flowcontrol.link.sealed_files import FileRows
+from flowcontrol.link.settings import SETTINGS, LinkSettings, Presence, altered
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 FIRST_BYTES = 16 << 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil
@@ -12,12 +13,12 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.log import SEAL, digest
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.members import SETTINGS
 from flowcontrol.link.schema import columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
+
 
 FILE = "link.json"
 
@@ -84,6 +85,9 @@ ALTERABLE = (
     "watermark_delay_s",
 )
 """What can change while a link is in use."""
+
+SETTINGS = "settings/link"
+"""The ledger's member whose newest commit holds what was altered."""
 
 EVENT_SETTINGS = ("event_time_column", *EVENT_LIMITS_S)
 """What a link with event time has."""
@@ -392,3 +396,33 @@ def schema_of(text: str) -> StructType:
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(text))
+
+
+# --- Whether a link is still where its members think it is: it may be moved or deleted meanwhile.
+
+
+EVERY_S = 5.0
+"""How often a member that waits looks at ``link.json``. One that commits is fenced at once."""
+
+
+class Presence:
+    """Asks now and then."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._asked = time.monotonic()
+
+    def check(self, *, at_once: bool = False) -> None:
+        """Refuse a link that was moved or deleted since it was opened.
+
+        ``at_once``: look now: a member does so behind its claim, which a move that fences all
+        members before has not seen.
+
+        Raises LinkError: saying what has become of it.
+        """
+        now = time.monotonic()
+        if not at_once and now - self._asked < EVERY_S:
+            return
+        self._asked = now
+        if read_made(self._storage) is None:
+            raise LinkError(f"{self._storage}: the link was deleted while this query ran")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
-from flowcontrol.link.extents import LinkPartition, read_rows, share_out
 from flowcontrol.link.options import read_options
+from flowcontrol.link.sealed_files import LinkPartition, read_rows, share_out
 from flowcontrol.spark.reader import CreditReader
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from flowcontrol.layout.replay import NO_KEYS, RowKeys
 from flowcontrol.ledger.exchange import PARTIAL, Span
 from flowcontrol.ledger.log import damage_named
 from flowcontrol.results.windows import result_schema
-from flowcontrol.spark.workers import freeze_loaded
+from flowcontrol.spark.versions import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.layout.graph import JobVertex

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flowcontrol.link.budget import Budget
+from flowcontrol.link.batch_size import Budget
 
 PHASE = 20
 

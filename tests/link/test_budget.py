@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from flowcontrol.link.budget import Budget
+from flowcontrol.link.batch_size import Budget
 from flowcontrol.link.receiver import FIRST_BYTES
 
 MB = 1 << 20

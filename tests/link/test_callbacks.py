@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from flowcontrol.errors import LinkError, StoppedError
-from flowcontrol.link.callbacks import LOGGERS, shorten_tracebacks
+from flowcontrol.link.batches import LOGGERS, shorten_tracebacks
 
 
 def printed(caplog, name, error):

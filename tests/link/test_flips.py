@@ -14,8 +14,8 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.extents import FileRows, LinkPartition, read_rows
 from flowcontrol.link.packing import CHANNEL, PackRows
+from flowcontrol.link.sealed_files import FileRows, LinkPartition, read_rows
 
 SEED = 20261122
 EACH = 2

@@ -7,8 +7,9 @@ import pytest
 from flowcontrol.cli.main import main
 from flowcontrol.errors import FencedError, LinkError, RemovedError
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link import fencing, presence
+from flowcontrol.link import moving as fencing
 from flowcontrol.link import sender as sender_module
+from flowcontrol.link import settings as presence
 from flowcontrol.link.link import Link, open_link
 from flowcontrol.spark import crash_points
 

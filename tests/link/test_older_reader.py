@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import LinkError, RunError
-from flowcontrol.spark.older_reader import Offset, OlderReader
+from flowcontrol.spark.reader import Offset, OlderReader
 from flowcontrol.spark.versions import (
     checkpoint_file_manager,
     has_read_limits,

@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.extents import FileRows, LinkPartition, read_rows
 from flowcontrol.link.packing import CHANNEL, PIECES, PackRows, packed_rows, row_bytes
+from flowcontrol.link.sealed_files import FileRows, LinkPartition, read_rows
 
 _EXACT = Context(prec=60)
 
@@ -356,7 +356,7 @@ def test_any_range_of_rows_is_read(tmp_path_factory, rows, data):
 
 
 def test_large_reads_come_in_several_batches(tmp_path, monkeypatch):
-    from flowcontrol.link import extents
+    from flowcontrol.link import sealed_files as extents
 
     monkeypatch.setattr(extents, "YIELD_BYTES", 500)
     storage, table = Storage(tmp_path), pa.table({"text": ["x" * 95] * 40})

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from flowcontrol.errors import LinkError
 from flowcontrol.link import source as source_module
-from flowcontrol.link.extents import FileRows, LinkPartition, share_out
 from flowcontrol.link.link import Link
 from flowcontrol.link.options import read_options
+from flowcontrol.link.sealed_files import FileRows, LinkPartition, share_out
 from flowcontrol.link.source import LinkReader, LinkSource
 
 ROWS = T.StructType([T.StructField("id", T.LongType())])

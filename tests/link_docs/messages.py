@@ -17,15 +17,15 @@ LEAST_WORDS = 3
 
 FILES = [
     *sorted((ROOT / "flowcontrol/link").rglob("*.py")),
-    *(ROOT / "flowcontrol/ledger" / f"{name}.py" for name in (
-        *("channel_log", "commit", "link_files", "link_ledger", "link_log", "listing", "log"),
-        *("paths", "seals", "storage"),
-    )),
+    *(
+        ROOT / "flowcontrol/ledger" / f"{name}.py"
+        for name in ("commit", "link_index", "link_ledger", "link_log", "log", "paths", "storage")
+    ),
     ROOT / "flowcontrol/spark/versions.py",
     ROOT / "flowcontrol/spark/session.py",
     ROOT / "flowcontrol/cli/link.py",
     ROOT / "flowcontrol/cli/watch.py",
-]  # fmt: skip
+]
 
 LISTS = {"wrong", "found", "problems"}
 """Names of the lists that a refusal is made of."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.analysis.causes import WORDS
-from flowcontrol.link.monitoring.causes import cause_sentence, limiting_link, link_cause
+from flowcontrol.link.monitoring.bottleneck import cause_sentence, limiting_link, link_cause
 from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
     LinkSnapshot,

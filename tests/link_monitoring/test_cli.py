@@ -19,7 +19,7 @@ import urllib.request
 import pytest
 
 from flowcontrol.cli.main import main
-from flowcontrol.link.monitoring.watch import labels, open_monitors
+from flowcontrol.link.monitoring.table import labels, open_monitors
 
 COMMAND = [sys.executable, "-m", "flowcontrol", "watch"]
 

@@ -15,9 +15,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from flowcontrol.link.monitoring import listener as progress_module
-from flowcontrol.link.monitoring.listener import LinkListener, ProgressTable
+from flowcontrol.link.monitoring.listener import LinkListener, LinkReads, ProgressTable
 from flowcontrol.link.monitoring.monitor import LinkMonitor
-from flowcontrol.link.monitoring.reads import LinkReads
 from flowcontrol.records import QUERY_PROGRESS
 
 PATIENCE_S = 1800.0
@@ -245,7 +244,7 @@ def chain(make_link, clock, monkeypatch):
     """Two links with a receiver each, the second one read by two."""
     fake = SimpleNamespace(time=lambda: clock.now)
     monkeypatch.setattr("flowcontrol.link.monitoring.monitor.time", fake)
-    monkeypatch.setattr("flowcontrol.link.monitoring.reads.time", fake)
+    monkeypatch.setattr("flowcontrol.link.monitoring.listener.time", fake)
     first, second = make_link("orders"), make_link("enriched")
     for link, rows in ((first, 40), (second, 70)):
         link.sender().write({0: rows, 1: rows})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.link.monitoring.batches import busy_rate, mean_length, recent, share, spread_time
+from flowcontrol.link.monitoring.history import busy_rate, mean_length, recent, share, spread_time
 
 
 @pytest.mark.parametrize(

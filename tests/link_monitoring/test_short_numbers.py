@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.link.monitoring.short_numbers import count, duration, size
+from flowcontrol.link.monitoring.figures import count, duration, size
 
 
 @pytest.mark.parametrize(

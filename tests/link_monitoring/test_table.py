@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from flowcontrol.link.monitoring.figures import count, size
 from flowcontrol.link.monitoring.monitor import LinkMonitor
-from flowcontrol.link.monitoring.short_numbers import count, size
 from flowcontrol.link.monitoring.table import render
 
 

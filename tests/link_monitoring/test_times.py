@@ -11,12 +11,11 @@ from rich.console import Console
 
 from flowcontrol.link.describing import describe
 from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
+from flowcontrol.link.monitoring.figures import clock_time, moment
 from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.prometheus import LinkCollector
-from flowcontrol.link.monitoring.short_numbers import clock_time, moment
-from flowcontrol.link.monitoring.table import render
+from flowcontrol.link.monitoring.table import fitting, render
 from flowcontrol.link.monitoring.view import COLUMNS, rows_of
-from flowcontrol.link.monitoring.watch import fitting
 from flowcontrol.link.receiver import LinkReceiver
 
 TIMED = {"event_time_column": "at", "exclusive_buffers": 2, "floating_buffers": 4}

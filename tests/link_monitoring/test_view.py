@@ -18,11 +18,11 @@ from pyspark.sql.types import (
 )
 
 from flowcontrol.errors import LinkError
+from flowcontrol.link.altering import remove_receiver
 from flowcontrol.link.link import Link, open_link
 from flowcontrol.link.monitoring.figures import ChannelSnapshot
 from flowcontrol.link.monitoring.monitor import LinkMonitor
 from flowcontrol.link.monitoring.view import COLUMNS, FiguresSource, create_view
-from flowcontrol.link.retiring import remove_receiver
 from flowcontrol.spark.session import register_source
 
 

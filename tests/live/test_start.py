@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.spark import start
+from flowcontrol.spark import session as start
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -21,7 +21,7 @@ from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.variants import Variant
 from flowcontrol.files import write_atomically
 from flowcontrol.kernel.compiled import is_compiled
-from flowcontrol.spark.workers import freeze_loaded
+from flowcontrol.spark.versions import freeze_loaded
 
 PART_S: Final = 5.0
 """Seconds after which a worker hands over what it has: as much is lost by a kill."""

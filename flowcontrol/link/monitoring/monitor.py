@@ -13,8 +13,6 @@ from typing import Any
 from flowcontrol.errors import LedgerError, LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, Sender, receivers_of, senders_of
-from flowcontrol.link.monitoring.batches import Batches, waiting_share
-from flowcontrol.link.monitoring.cursors import NOBODY, Cursors, member_of
 from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
     LinkSnapshot,
@@ -22,8 +20,15 @@ from flowcontrol.link.monitoring.figures import (
     SenderSnapshot,
     made,
 )
-from flowcontrol.link.monitoring.history import Key, LedgerHistory, TimedLog
-from flowcontrol.link.monitoring.times import NO_TIME, ChannelTime, receiver_time
+from flowcontrol.link.monitoring.history import Batches, Key, LedgerHistory, TimedLog, waiting_share
+from flowcontrol.link.monitoring.times import (
+    NO_TIME,
+    NOBODY,
+    ChannelTime,
+    Cursors,
+    member_of,
+    receiver_time,
+)
 from flowcontrol.link.settings import LinkSettings, altered, read_made
 
 WINDOW_S = 10.0
