@@ -192,6 +192,7 @@ class Writer:
         self, path: Path | Storage, app_id: str, *, for_users: bool = False, appends: bool = False
     ) -> None:
         self.path, self.app_id, self._for_users = path, app_id, for_users
+        self._storage = path if isinstance(path, Storage) else Storage(path)
         self._is_linked = _is_linked(path)
         self._table = listed(path, self._opened)
         self.epoch: int | None = None
@@ -260,6 +261,8 @@ class Writer:
     ) -> bool:
         """Commit files as one transaction, unless this batch has been committed already.
 
+        What it removes is deleted once that is committed.
+
         Returns False if the batch, or a later one, was there: nothing was committed. Raises
         LedgerError if other commits got in between again and again. Raises FencedError if another
         writer has claimed this side.
@@ -274,6 +277,9 @@ class Writer:
             # The commit counts; the next one tries again, or finds what is damaged.
             with suppress(OSError, DeltaError, DamagedError):
                 self.checkpoint()
+        for gone in removes if done else ():
+            with suppress(OSError):  # no commit names it any more: a sweep finds it
+                self._storage.delete(gone.path)
         return done
 
     def _commit_once(

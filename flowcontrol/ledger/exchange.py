@@ -12,9 +12,7 @@ later round wrote under a number takes the place of what earlier rounds wrote fr
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +22,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.log import RESTORE_RUN, Add, DeltaLog, NewFile, files_of
+from flowcontrol.ledger.log import RESTORE_RUN, Add, Commit, NewFile, TableView, files_of
 from flowcontrol.protocol.commits.two_phase import is_expired
 
 TRIM_EVERY = 32
@@ -73,27 +71,26 @@ class _Placed(NamedTuple):
         return self.first + self.span.rows
 
 
-class ExchangeView:
-    """Positions of the records of every channel.
-
-    ``run_id``: identity of the run; a commit of another one is refused.
-    """
+class ExchangeView(TableView):
+    """Positions of the records of every channel."""
 
     def __init__(self, path: Path, run_id: str | None = None) -> None:
+        super().__init__(path, run_id)
         self.path = path
-        self._log = DeltaLog(path, run_id)
+
+    def _forget(self) -> None:
         self._spans: dict[tuple[int, int], list[_Placed]] = {}
 
-    def refresh(self) -> None:
-        """Read the commits since the last refresh."""
-        for commit in self._log.poll():
-            for add in sorted(commit.adds, key=_batch):
-                for receiver, first, row, rows in add.stats.get("channels", ()):
-                    channel = (int(add.partition["sender"]), receiver)
-                    span = Span(str(self.path / add.path), row, rows)
-                    self._append(self._spans.setdefault(channel, []), first, span)
-            if commit.removes:
-                self._forget({str(self.path / path) for path in commit.removes})
+    def _take(self, commit: Commit) -> None:
+        for add in sorted(commit.adds, key=_batch):
+            for receiver, first, row, rows in add.stats.get("channels", ()):
+                channel = (int(add.partition["sender"]), receiver)
+                span = Span(str(self.path / add.path), row, rows)
+                self._append(self._spans.setdefault(channel, []), first, span)
+        if commit.removes:
+            gone = {str(self.path / path) for path in commit.removes}
+            for channel, spans in self._spans.items():
+                self._spans[channel] = [one for one in spans if one.span.path not in gone]
 
     @staticmethod
     def _append(spans: list[_Placed], first: int, span: Span) -> None:
@@ -105,11 +102,6 @@ class ExchangeView:
             cut_off = replace(before.span, rows=first - before.first)
             spans.append(_Placed(before.first, cut_off))
         spans.append(_Placed(first, span))
-
-    def _forget(self, paths: set[str]) -> None:
-        """Forget files that were trimmed."""
-        for channel, spans in self._spans.items():
-            self._spans[channel] = [one for one in spans if one.span.path not in paths]
 
     def end_of(self, sender: int, receiver: int) -> int:
         """Return the number of the record behind the last one that is known of a channel."""
@@ -154,10 +146,10 @@ class Exchange:
         create_table(path, full, "Rows on their way over a link.", PARTITIONS)
         self.path = path
         self._writer = Writer(path, f"{run_id}/exchange", appends=True)
-        self._live: deque[tuple[NewFile, dict[tuple[int, int], int]]] = deque()
-        files = sorted(files_of(path, run_id).values(), key=_batch)
-        for add in files:
-            self._live.append((_named(add), _ends(add.partition, add.stats["channels"])))
+        files = files_of(path, run_id).values()
+        self._live = {
+            add.path: (_named(add), _ends(add.partition, add.stats["channels"])) for add in files
+        }
         # Rounds without rows have no commit, so a trim cannot wait for one of a certain number.
         last = max((_batch(add) for add in files), default=-1)
         self._trims = (last + 1) // TRIM_EVERY
@@ -185,42 +177,21 @@ class Exchange:
         removes: list[NewFile] = []
         if (batch_id + 1) // TRIM_EVERY > self._trims:
             removes = self._consumed(taken())
-        done = self._writer.commit(batch_id, adds, removes)
-        if not done:
+        if not self._writer.commit(batch_id, adds, removes):
             return False
         self._trims = (batch_id + 1) // TRIM_EVERY
         for added, file in zip(adds, files, strict=True):
-            self._live.append((added, _ends({"sender": str(file.sender)}, file.index)))
-        gone = {file.path for file in removes}
-        self._live = deque(live for live in self._live if live[0].path not in gone)
-        for path in gone:
-            (self.path / path).unlink(missing_ok=True)
+            self._live[file.path] = added, _ends(added.partition, file.index)
+        for gone in removes:
+            del self._live[gone.path]
         return True
 
     def _consumed(self, taken: Mapping[tuple[int, int], int]) -> list[NewFile]:
         return [
             file
-            for file, ends in self._live
+            for file, ends in self._live.values()
             if all(taken.get(channel, 0) >= end for channel, end in ends.items())
         ]
-
-
-def sweep(path: Path, older_than_s: float = 3600.0) -> int:
-    """Delete data files that no commit names and that are old; return how many.
-
-    A failed or retried task leaves a file that was never committed. Age keeps the files of
-    tasks that are still at work.
-    """
-    named = files_of(path)
-    swept, limit = 0, time.time() - older_than_s
-    for file in path.rglob("*.parquet"):
-        relative = file.relative_to(path)
-        if relative.parts[0] == "_delta_log" or str(relative) in named:
-            continue
-        if file.stat().st_mtime < limit:
-            file.unlink(missing_ok=True)
-            swept += 1
-    return swept
 
 
 def _batch(add: Add) -> int:

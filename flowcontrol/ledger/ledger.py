@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.log import RESTORE_RUN, DeltaLog, NewFile, damage_named, files_of
+from flowcontrol.ledger.log import RESTORE_RUN, Commit, NewFile, TableView, damage_named, files_of
 from flowcontrol.records import LEDGER, STATE
 
 COMPACT_EVERY = 64
@@ -44,36 +44,27 @@ _NAME = re.compile(rf"(sender|receiver)-(\d+)(?:(-|{TOGETHER})(\d+))?-[0-9a-f]+\
 Row = Mapping[str, Any]
 
 
-class LedgerView:
-    """What has been committed to a ledger, by side and batch.
-
-    ``run_id``: identity of the run; a commit of another one is refused.
-    """
+class LedgerView(TableView):
+    """What has been committed to a ledger, by side and batch."""
 
     def __init__(self, path: Path, run_id: str | None = None) -> None:
+        super().__init__(path, run_id)
         self.path = path
-        self._log = DeltaLog(path, run_id)
         self._read: OrderedDict[str, dict[int, list[dict[str, Any]]]] = OrderedDict()
-        self._forget()
 
     def _forget(self) -> None:
         self._files: dict[str, dict[int, str]] = {"sender": {}, "receiver": {}}
         self._ranges: dict[str, list[tuple[int, int, str]]] = {"sender": [], "receiver": []}
         self._last = {"sender": -1, "receiver": -1}
 
-    def refresh(self, *, at_once: bool = False) -> None:
-        """Read the commits since the last time.
-
-        ``at_once``: check for missing commits now; else the check may be delayed by a second.
-        """
-        for commit in self._log.follow(self._forget, at_once=at_once):
-            for add in commit.adds:
-                self._note(add.path)
-            for path in commit.removes:
-                name = _parse_name(path)
-                for number in range(name.low, name.high + 1):
-                    if self._files[name.side].get(number) == path:
-                        del self._files[name.side][number]
+    def _take(self, commit: Commit) -> None:
+        for add in commit.adds:
+            self._note(add.path)
+        for path in commit.removes:
+            name = _parse_name(path)
+            for number in range(name.low, name.high + 1):
+                if self._files[name.side].get(number) == path:
+                    del self._files[name.side][number]
 
     def check_reachable(self) -> None:
         """Make sure that the next commit can still be read, after a long wait."""
@@ -191,17 +182,10 @@ class Ledger(LedgerView):
             if small:
                 added.append(self._pack(small))
                 removed = [NewFile(p, (self.path / p).stat().st_size, 0) for _, p in small]
-        done = self._writer.commit(number, added, removed)
-        for gone in removed if done else []:
-            (self.path / gone.path).unlink(missing_ok=True)
-        return done
+        return self._writer.commit(number, added, removed)
 
     def _write(self, table: pa.Table, batches: str) -> NewFile:
-        name = f"{self.side}-{batches}-{uuid.uuid4().hex[:12]}.parquet"
-        is_large = len(table) >= 64
-        how = {"compression": "zstd" if is_large else "none", "use_dictionary": is_large}
-        pq.write_table(table, self.path / name, **how)
-        return NewFile(name, (self.path / name).stat().st_size, len(table))
+        return _write_file(self.path, f"{self.side}-{batches}", table)
 
     def _pack(self, small: list[tuple[int, str]]) -> NewFile:
         tables = [_read_file(self.path, path) for _, path in small]
@@ -227,6 +211,17 @@ def _read_file(path: Path, name: str, columns: Sequence[str] | None = None) -> p
     with damage_named(path, name):
         file = pq.ParquetFile(pa.BufferReader((path / name).read_bytes()))
         return file.read(columns, use_threads=False)
+
+
+def _write_file(
+    path: Path, begin: str, table: pa.Table, stats: Mapping[str, object] | None = None
+) -> NewFile:
+    """Write rows into a new file, ``begin`` of whose name says what they are."""
+    name = f"{begin}-{uuid.uuid4().hex[:12]}.parquet"
+    is_large = len(table) >= 64
+    how = {"compression": "zstd" if is_large else "none", "use_dictionary": is_large}
+    pq.write_table(table, path / name, **how)
+    return NewFile(name, (path / name).stat().st_size, len(table), stats or {})
 
 
 class _Name(NamedTuple):
@@ -264,21 +259,21 @@ class KeptCut(NamedTuple):
     cut: str  # JSON (what :mod:`flowcontrol.live.moves` notes)
 
 
-class StateView:
+class StateView(TableView):
     """What has been committed of the state of a run's checkpoints."""
 
     def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self.path = path
-        self._log = DeltaLog(path)
+
+    def _forget(self) -> None:
         self._files: dict[str, list[int]] = {}
 
-    def refresh(self) -> None:
-        """Read the commits since the last time."""
-        for commit in self._log.follow(self._files.clear, at_once=True):
-            for add in commit.adds:
-                self._files[add.path] = [int(one) for one in add.stats["checkpoints"]]
-            for path in commit.removes:
-                self._files.pop(path, None)
+    def _take(self, commit: Commit) -> None:
+        for add in commit.adds:
+            self._files[add.path] = [int(one) for one in add.stats["checkpoints"]]
+        for path in commit.removes:
+            self._files.pop(path, None)
 
     def cuts(self, checkpoint: int) -> list[KeptCut]:
         """Return what is kept of a checkpoint, as of the last refresh, in no order."""
@@ -323,22 +318,13 @@ class StateTable(StateView):
         """
         if not cuts or self._writer.last_batch() >= number:
             return False
-        self.refresh()
+        self.refresh(at_once=True)
         gone = [
             NewFile(path, (self.path / path).stat().st_size, 0)
             for path, checkpoints in self._files.items()
             if path.rsplit("-", 2)[0] == self._stage and not any(map(is_needed, checkpoints))
         ]
-        done = self._writer.commit(number, [self._write(number, cuts)], gone)
-        for file in gone if done else []:
-            (self.path / file.path).unlink(missing_ok=True)
-        return done
-
-    def _write(self, number: int, cuts: Sequence[KeptCut]) -> NewFile:
-        rows = [cut._asdict() for cut in cuts]
-        table = pa.Table.from_pylist(rows, schema=self._schema)
-        name = f"{self._stage}-{number:08d}-{uuid.uuid4().hex[:12]}.parquet"
-        pq.write_table(table, self.path / name, compression="none" if len(table) < 64 else "zstd")
-        checkpoints = sorted({cut.checkpoint_id for cut in cuts})
-        size = (self.path / name).stat().st_size
-        return NewFile(name, size, len(table), {"checkpoints": checkpoints})
+        table = pa.Table.from_pylist([cut._asdict() for cut in cuts], schema=self._schema)
+        stats = {"checkpoints": sorted({cut.checkpoint_id for cut in cuts})}
+        added = _write_file(self.path, f"{self._stage}-{number:08d}", table, stats)
+        return self._writer.commit(number, [added], gone)

@@ -25,12 +25,14 @@ from flowcontrol.ledger.commit import Writer, create_table
 from flowcontrol.ledger.log import (
     RESTORE,
     Add,
-    DeltaLog,
+    Commit,
     NewFile,
+    TableView,
     check_file,
     check_seal,
     digest,
     sealed,
+    sweep,
 )
 from flowcontrol.ledger.storage import Storage, writing
 from flowcontrol.records import LEDGER
@@ -43,9 +45,6 @@ TOP_LEVEL = 3
 
 HISTORY_S = 7 * 86_400.0
 """How long rows are kept, seconds; only whole files of the top level are dropped."""
-
-SWEEP_AGE_S = 3600.0
-"""How old a file must be that no commit names before it is deleted."""
 
 LOOKS = 20
 """Attempts to read all rows while members pack files at the same time."""
@@ -74,7 +73,7 @@ def create_ledger(storage: Storage) -> None:
     create_table(storage, LEDGER.arrow_schema(), LEDGER.meaning)
 
 
-class LinkLedgerView:
+class LinkLedgerView(TableView):
     """What has been committed to a link's ledger, by member.
 
     - ``members``: by application id: ``sender/<name>``, ``receiver/<name>/<channels>``.
@@ -83,10 +82,9 @@ class LinkLedgerView:
     """
 
     def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
         self.storage = storage
         self.starts: dict[str, tuple[int, float]] = {}
-        self._log = DeltaLog(storage)
-        self._forget()
 
     def _forget(self) -> None:
         self.members: dict[str, Latest] = {}
@@ -103,21 +101,14 @@ class LinkLedgerView:
         """Whether the ledger has been made, and not only its folder."""
         return self._log.is_there()
 
-    def refresh(self, *, at_once: bool = False) -> bool:
-        """Read the commits since the last time; whether there were any.
-
-        ``at_once``: check for missing commits now; else the check may be delayed by a second.
-        """
-        before = self._log.version
-        for commit in self._log.follow(self._forget, at_once=at_once):
-            for path in commit.removes:
-                self._drop(path)
-            for add in commit.adds:
-                self._note(commit.version, add)
-            for member, epoch in commit.epochs.items():
-                if epoch > self.starts.get(member, (0, 0.0))[0]:
-                    self.starts[member] = epoch, commit.at_ms / 1000
-        return self._log.version != before
+    def _take(self, commit: Commit) -> None:
+        for path in commit.removes:
+            self._drop(path)
+        for add in commit.adds:
+            self._note(commit.version, add)
+        for member, epoch in commit.epochs.items():
+            if epoch > self.starts.get(member, (0, 0.0))[0]:
+                self.starts[member] = epoch, commit.at_ms / 1000
 
     def _note(self, version: int, add: Add) -> None:
         stats = check_seal(self.storage, version, add)
@@ -198,11 +189,7 @@ class LinkLedger(LinkLedgerView):
         """Delete this member's files that no commit names: it was killed when it wrote them."""
         levels = [level for files in self._files.values() for level in files.levels.values()]
         named = {path for level in levels for _, _, path in level}
-        prefix = f"{_safe(self.member)}.L"
-        for name, written in self.storage.files():
-            is_old = time.time() - written > SWEEP_AGE_S
-            if name.startswith(prefix) and name not in named and is_old:
-                self.storage.delete(name)
+        sweep(self.storage, named, f"{_safe(self.member)}.L")
 
     @property
     def latest(self) -> Latest | None:
@@ -240,8 +227,6 @@ class LinkLedger(LinkLedgerView):
                 f"{self.storage}: commit {number} of {self.member} is there already although its "
                 "writer has not seen it; stop whatever else writes under this name"
             )
-        for gone in removes:
-            self.storage.delete(gone.path)
         self.refresh()
         if self.next_number <= number:
             self.refresh(at_once=True)

@@ -25,7 +25,16 @@ from flowcontrol.ledger.link_index import (
     Numbering,
     PackedRows,
 )
-from flowcontrol.ledger.log import RESTORE, Add, Commit, DeltaLog, NewFile, check_seal, sealed
+from flowcontrol.ledger.log import (
+    RESTORE,
+    Add,
+    Commit,
+    NewFile,
+    TableView,
+    check_seal,
+    sealed,
+    sweep,
+)
 from flowcontrol.ledger.storage import Storage, writing
 
 SENDER = "link_sender"
@@ -57,7 +66,7 @@ class Newest(NamedTuple):
         return {end.channel: end for end in self.ends}
 
 
-class LinkLog:
+class LinkLog(TableView):
     """Index of the records of every channel of a link.
 
     - ``channels``: by sender and channel.
@@ -65,32 +74,23 @@ class LinkLog:
     """
 
     def __init__(self, storage: Storage) -> None:
+        super().__init__(storage)
         self.storage = storage
-        self._log = DeltaLog(storage)
-        self._forget()
 
     def _forget(self) -> None:
         self.channels: dict[tuple[int, int], ChannelLog] = {}
         self.files: dict[str, LoggedFile] = {}
         self._newest: dict[int, Newest] = {}
 
-    def refresh(self, *, at_once: bool = False) -> None:
-        """Read the commits since the last time.
-
-        ``at_once``: check now whether the log was cleaned behind this position; else the check may
-        be put off by a second.
-
-        Raises DamagedError if something that was written is missing, or is not what was written.
-        """
-        for commit in self._log.follow(self._forget, at_once=at_once):
-            for path in commit.removes:
-                self._drop(path)
-            entries = [(add, self._read(commit.version, add)) for add in commit.adds]
-            entries.sort(key=lambda entry: _place(*entry))
-            with self._of(commit.version):
-                for add, entry in entries:
-                    self._note(add, entry)
-                self._check(commit, entries)
+    def _take(self, commit: Commit) -> None:
+        for path in commit.removes:
+            self._drop(path)
+        entries = [(add, self._read(commit.version, add)) for add in commit.adds]
+        entries.sort(key=lambda entry: _place(*entry))
+        with self._of(commit.version):
+            for add, entry in entries:
+                self._note(add, entry)
+            self._check(commit, entries)
 
     def _read(self, version: int, add: Add) -> FileEntry:
         return FileEntry.from_stats(check_seal(self.storage, version, add))
@@ -245,8 +245,7 @@ MOST_REMOVES = 256
 """Files trimmed by one commit."""
 
 SWEEP_EVERY_S = 3600.0
-"""Time between two sweeps for files that no commit names, and their least age: failed, repeated and
-killed tasks leave some."""
+"""Time between two sweeps for files that no commit names."""
 
 
 def folder_of(sender: int) -> str:
@@ -324,8 +323,6 @@ class LinkFiles:
         with writing(self.storage, f"batch {batch_id}"):
             done = self._writer.commit(batch_id, adds, removes)
         self.log.refresh()
-        for path, _ in old if done else []:
-            self.storage.delete(path)
         self._sweep()  # now, when no task of this sender is writing
         return done
 
@@ -364,7 +361,5 @@ class LinkFiles:
             return
         self._swept_at = time.monotonic()
         folder = folder_of(self.sender)
-        own = self.storage.child(folder)
-        for name, written in own.files():
-            if f"{folder}/{name}" not in self.log.files and time.time() - written > SWEEP_EVERY_S:
-                own.delete(name)
+        named = {path.removeprefix(f"{folder}/") for path in self.log.files}
+        sweep(self.storage.child(folder), named)

@@ -11,7 +11,7 @@ import json
 import re
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -305,6 +305,37 @@ class DeltaLog:
             raise ValueError(f"it names {files} files, written were {written}")
 
 
+class TableView:
+    """What has been committed to a table as of the last refresh: a ledger, a log, a state table.
+
+    ``run_id``: identity of the run that alone writes it; a commit of another one is refused.
+    """
+
+    def __init__(self, place: Path | Storage, run_id: str | None = None) -> None:
+        self._log = DeltaLog(place, run_id)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew: the next commit that is taken is the first, or a checkpoint."""
+        raise NotImplementedError
+
+    def _take(self, commit: Commit) -> None:
+        """Note what a commit says."""
+        raise NotImplementedError
+
+    def refresh(self, *, at_once: bool = False) -> bool:
+        """Read the commits since the last time; whether there were any.
+
+        ``at_once``: check for missing commits now; else the check may be delayed by a second.
+
+        Raises DamagedError if something that was written is missing, or is not what was written.
+        """
+        before = self._log.version
+        for commit in self._log.follow(self._forget, at_once=at_once):
+            self._take(commit)
+        return self._log.version != before
+
+
 def files_of(path: Path | Storage, run_id: str | None = None) -> dict[str, Add]:
     """Return the files that a table has now, by path, in the order in which they were added.
 
@@ -316,6 +347,37 @@ def files_of(path: Path | Storage, run_id: str | None = None) -> dict[str, Add]:
         for removed in commit.removes:
             found.pop(removed, None)
     return found
+
+
+SWEEP_AGE_S = 3600.0
+"""How old a file must be that no commit names before it is deleted."""
+
+
+def sweep(
+    place: Path | Storage,
+    named: Collection[str] | None = None,
+    prefix: str = "",
+    older_than_s: float = SWEEP_AGE_S,
+) -> int:
+    """Delete data files that no commit names and that are old; return how many.
+
+    A failed, repeated or killed task leaves a file that was never committed. Age keeps the files of
+    tasks that are still at work.
+
+    - ``named``: names of the files that stay; by default those of the table at ``place``.
+    - ``prefix``: begin of the names of the files that may go.
+    """
+    folder = place if isinstance(place, Storage) else Storage(place)
+    stay, limit = files_of(place) if named is None else named, time.time() - older_than_s
+    found = [
+        name
+        for name, written in folder.files()
+        if name.startswith(prefix) and name.endswith(".parquet") and name not in stay
+        if written < limit and not name.startswith("_delta_log/")
+    ]
+    for name in found:
+        folder.delete(name)
+    return len(found)
 
 
 @contextmanager

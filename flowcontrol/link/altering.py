@@ -201,9 +201,8 @@ def _free(exchange: Storage, log: LinkLog, sender: int) -> int:
     partition = {SENDER: str(sender)}
     trimmer = Writer(exchange, f"retired/{folder_of(sender)}")
     gone = [NewFile(path, nbytes, 0, partition=partition) for path, nbytes in old]
-    if gone and trimmer.commit(trimmer.last_batch() + 1, [], gone):
-        for path, _ in old:
-            exchange.delete(path)
+    if gone:
+        trimmer.commit(trimmer.last_batch() + 1, [], gone)
     return sum(nbytes for _, nbytes in old)
 
 

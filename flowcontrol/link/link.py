@@ -11,7 +11,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import check_name
 from flowcontrol.link.opening import agree, find
-from flowcontrol.link.settings import LinkSettings, read_settings, schema_json
+from flowcontrol.link.settings import DEFAULTS, LinkSettings, read_settings, schema_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -120,22 +120,9 @@ class Link:
         evolve_schema: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
+        arguments = locals()
         self.storage = Storage(path, storage_options)
-        self._given = {
-            "key": key,
-            "channels": channels,
-            "exclusive_buffers": exclusive_buffers,
-            "floating_buffers": floating_buffers,
-            "buffer_bytes": buffer_bytes,
-            "target_batch_s": target_batch_s,
-            "detach_after_bytes": detach_after_bytes,
-            "spill_bytes": spill_bytes,
-            "max_pool_bytes": max_pool_bytes,
-            "event_time_column": event_time_column,
-            "watermark_delay_s": watermark_delay_s,
-            "idle_after_s": idle_after_s,
-            "align_s": align_s,
-        }
+        self._given = {name: arguments[name] for name in DEFAULTS}
         self.evolve_schema = evolve_schema
         self._settings = find(self.storage, self._given, schema_json(schema), evolve=evolve_schema)
 

@@ -210,7 +210,7 @@ class StageBatch:
         rows = self._ledgers[link.name].rows("receiver", before)
         taken = {(row["sender"], row["receiver"]): count_of(row, "processed") for row in rows}
         if self._state is not None:
-            self._state.refresh()
+            self._state.refresh(at_once=True)
             for kept in self._state.all_cuts(runtime.restarts.is_needed):
                 self._hold_back(taken, link, kept)
         return taken

@@ -350,7 +350,7 @@ class StageRestarts(Kept):
         if recovery is None or self._state is None:
             return
         self._note_needed()
-        self._state.refresh()
+        self._state.refresh(at_once=True)
         number = self._memory.head.round
         cuts = [cut for cut in self._state.all_cuts(self.is_needed) if cut.batch_id < number]
         for one in cuts:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flowcontrol.errors import LedgerError, Problem, RunError, ScenarioError
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_KEYS
-from flowcontrol.ledger.exchange import sweep
+from flowcontrol.ledger.log import sweep
 from flowcontrol.live.batch import StageBatch
 from flowcontrol.live.folder import RunFolder, RunPaths
 from flowcontrol.live.history import History, Observed, check_run

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger import commit as commits
-from flowcontrol.ledger.exchange import TRIM_EVERY, Exchange, ExchangeView, PackedFile, Span, sweep
-from flowcontrol.ledger.log import Add, Commit
+from flowcontrol.ledger.exchange import TRIM_EVERY, Exchange, ExchangeView, PackedFile, Span
+from flowcontrol.ledger.log import Add, Commit, sweep
 
 ROWS = pa.schema([("number", pa.int64()), ("_round", pa.int64())])
 
@@ -105,7 +105,9 @@ class Commits:
             self.names += [(f"file-{number}", 10 + i) for i in range(rows)]
             total += rows
 
-    def poll(self) -> list[Commit]:
+    version = 0
+
+    def follow(self, forget: object, at_once: bool) -> list[Commit]:
         found, self.commits = self.commits, []
         return found
 

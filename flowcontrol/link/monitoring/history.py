@@ -221,10 +221,11 @@ class TimedLog(LinkLog):
         super()._note(add, entry)
         self._added[add.path] = add.added_ms / 1000
 
-    def refresh(self, *, at_once: bool = False) -> None:
-        """Read the commits since the last refresh."""
-        super().refresh(at_once=at_once)
+    def refresh(self, *, at_once: bool = False) -> bool:
+        """Read the commits since the last refresh; whether there were any."""
+        seen = super().refresh(at_once=at_once)
         self._added = {path: at for path, at in self._added.items() if path in self.files}
+        return seen
 
     def written_at(self, sender: int, channel: int, number: int) -> float | None:
         """Return when a message was written, Unix time, seconds; None if it is not there."""
