@@ -178,7 +178,7 @@ def _remove_sender(options: argparse.Namespace) -> Iterator[str]:
 
 def _move(options: argparse.Namespace) -> Iterator[str]:
     from flowcontrol.ledger.storage import Storage
-    from flowcontrol.link.moving import move
+    from flowcontrol.link.folder import move
 
     copied = move(Storage(options.path), Storage(options.target), force=options.force)
     yield f"the link is in {options.target} now ({copied} bytes copied): name that in its queries"
@@ -186,7 +186,7 @@ def _move(options: argparse.Namespace) -> Iterator[str]:
 
 def _delete(options: argparse.Namespace) -> Iterator[str]:
     from flowcontrol.ledger.storage import Storage
-    from flowcontrol.link.moving import delete
+    from flowcontrol.link.folder import delete
 
     delete(Storage(options.path), force=options.force)
     yield f"the link {options.path} is deleted"

@@ -17,21 +17,19 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
-from flowcontrol.ledger.audit_rows import (
-    SIDES,
-    MalformedRowError,
-    ReceiverRow,
-    SenderRow,
-    is_spilled,
-    is_without_credits,
-    read_row,
-)
 from flowcontrol.ledger.audit_rules import (
     RECEIVER_CLAIMS,
     SENDER_CLAIMS,
+    SIDES,
     STRUCTURE,
+    MalformedRowError,
+    ReceiverRow,
     ReceiverStep,
+    SenderRow,
     SenderStep,
+    is_spilled,
+    is_without_credits,
+    read_row,
 )
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import read_history

@@ -14,8 +14,8 @@ from flowcontrol.ledger.link_log import SENDER, LinkLog, folder_of
 from flowcontrol.ledger.log import NewFile
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.event_time import check_event_column
+from flowcontrol.link.folder import figures_of, unread_of
 from flowcontrol.link.members import consumed_of, receivers_of, remove_member, senders_of
-from flowcontrol.link.moving import figures_of, unread_of
 from flowcontrol.link.schema import types_of
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import (

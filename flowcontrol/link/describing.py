@@ -9,9 +9,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.folder import EXCHANGE, LEDGER, figures_of
 from flowcontrol.link.members import ranges
-from flowcontrol.link.moving import figures_of
-from flowcontrol.link.opening import EXCHANGE, LEDGER
 from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from flowcontrol.ledger.link_index import ChannelLog
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.event_time import EventTimes, ahead_of_others, now_ms, progress_of
-from flowcontrol.link.members import Sender
-from flowcontrol.link.pool_size import Pace, resized
+from flowcontrol.link.members import Pace, Sender, resized
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.network.credit_rules import unsent
 from flowcontrol.protocol.network.free_running import LinkGate

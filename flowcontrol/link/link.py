@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.folder import agree, find
 from flowcontrol.link.members import check_name
-from flowcontrol.link.opening import agree, find
 from flowcontrol.link.settings import DEFAULTS, LinkSettings, read_settings, schema_json
 
 if TYPE_CHECKING:
@@ -379,7 +379,7 @@ class Link:
         -----
         A move that was killed is finished by the same call: until then nobody opens the link.
         """
-        from flowcontrol.link.moving import move
+        from flowcontrol.link.folder import move
 
         target = Storage(path, self.storage.options)
         move(self.storage, target, force=force)
@@ -398,7 +398,7 @@ class Link:
         LinkError
             If rows are unread or members run; the message has the figures.
         """
-        from flowcontrol.link.moving import delete
+        from flowcontrol.link.folder import delete
 
         delete(self.storage, force=force)
 

@@ -8,8 +8,16 @@ from flowcontrol.ledger.link_index import ChannelLog
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.event_time import EventTimes, now_ms
-from flowcontrol.link.members import Consumed, consumed_of, least, pacing, receivers_of
-from flowcontrol.link.pool_size import Pace, resized, wanted_bytes
+from flowcontrol.link.members import (
+    Consumed,
+    Pace,
+    consumed_of,
+    least,
+    pacing,
+    receivers_of,
+    resized,
+    wanted_bytes,
+)
 from flowcontrol.link.settings import LinkSettings
 from flowcontrol.protocol.network.credit_rules import credit_of, unsent
 from flowcontrol.protocol.network.free_running import OutputPool

@@ -29,6 +29,7 @@ from flowcontrol.link.input import (
     written_of,
 )
 from flowcontrol.link.members import (
+    PaceMeter,
     Sender,
     check_attached,
     check_kept,
@@ -37,7 +38,6 @@ from flowcontrol.link.members import (
     remove_member,
     senders_of,
 )
-from flowcontrol.link.pool_size import PaceMeter
 from flowcontrol.link.schema import check_known
 from flowcontrol.link.sealed_files import FileRows
 from flowcontrol.link.settings import SETTINGS, LinkSettings, Presence, altered

@@ -18,13 +18,12 @@ from flowcontrol.errors import LinkError, RemovedError
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
-from flowcontrol.ledger.link_log import LinkFiles
+from flowcontrol.ledger.link_log import LinkFiles, Newest
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import senders_of
 from flowcontrol.link.output import LinkOutput
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, Presence, altered
-from flowcontrol.link.source_batch import check_same
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 # --- A thread that goes on releasing when a sender's batch has ended with messages that wait.
@@ -347,6 +346,31 @@ class LinkSender:
         self.ledger.commit(output.rows(rows, nbytes, task), {**output.state(), **own})
         output.trimmed = trimmed
         output.forget()
+
+
+def check_same(
+    sender: str, batch_id: int, known: Newest, source: str | None, count: Callable[[], int] | None
+) -> None:
+    """Make sure that a batch that runs again has the rows that are in the link.
+
+    ``count``: returns how many rows it has; asked where one of the two does not identify them.
+
+    Raises LinkError if it has other rows.
+    """
+    if source and known.source:
+        here, there = f"the source's offsets {source}", f"the source's offsets {known.source}"
+    elif count is not None:
+        here, there = f"{count()} rows", f"{known.rows} rows"
+    else:
+        return
+    if here != there:
+        raise LinkError(
+            f"{sender} runs batch {batch_id} again with other rows: it has {here}, the batch "
+            f"{batch_id} that is in the link had {there}. Its checkpoint was put back by a batch "
+            "and the source has gone on. Nothing was written: use the newest checkpoint; if that "
+            "is lost, a new one with link.sender(name, reset=True), then the source's rows come "
+            "again from its start"
+        )
 
 
 def check_query(ledger: LinkLedger, name: str, query: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from flowcontrol.kernel import views as v
 from flowcontrol.layout.graph import Channel, JobEdge, JobVertex
 from flowcontrol.layout.job import Job
-from flowcontrol.ledger.audit_rows import unseen_messages
+from flowcontrol.ledger.audit_rules import unseen_messages
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import ChannelShare, Machines, Shares, TaskShare, waiting_in
 from flowcontrol.live.work import SubtaskRound

@@ -25,8 +25,8 @@ from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.link import sender as sender_module
 from flowcontrol.link import source as source_module
+from flowcontrol.link.folder import EXCHANGE, make_tables
 from flowcontrol.link.link import Link
-from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import BackgroundRelease, LinkSender
 from flowcontrol.link.settings import LinkSettings, schema_of

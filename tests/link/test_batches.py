@@ -13,7 +13,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.link import batches as batches_module
 from flowcontrol.link.batches import SenderBatch
-from flowcontrol.link.opening import EXCHANGE
+from flowcontrol.link.folder import EXCHANGE
 from flowcontrol.link.packing import CHANNEL, PackRows
 
 

@@ -7,7 +7,7 @@ import pytest
 from flowcontrol.cli.main import main
 from flowcontrol.errors import FencedError, LinkError, RemovedError
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link import moving as fencing
+from flowcontrol.link import folder as fencing
 from flowcontrol.link import sender as sender_module
 from flowcontrol.link import settings as presence
 from flowcontrol.link.link import Link, open_link
@@ -138,7 +138,7 @@ def test_a_member_that_starts_while_its_link_is_moved_stops(used, tmp_path, monk
         with pytest.raises(LinkError, match="is being moved"):
             a.open()
 
-    monkeypatch.setattr("flowcontrol.link.moving.fence_members", then)
+    monkeypatch.setattr("flowcontrol.link.folder.fence_members", then)
     used.link.move(tmp_path / "there")
     settle_at(used, tmp_path / "there")
     assert used.receivers[0].rows.num_rows == 120

@@ -136,7 +136,7 @@ def test_every_type_that_spark_sends_comes_back(tmp_path_factory, fields, count,
 
 def test_every_type_has_a_place_in_the_log(make):
     """The tables take them all, and Spark gets the columns back that it gave."""
-    from flowcontrol.link.opening import make_tables
+    from flowcontrol.link.folder import make_tables
     from flowcontrol.link.settings import schema_of
 
     pipeline = make(schema=EVERY_TYPE)

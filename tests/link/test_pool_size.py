@@ -13,7 +13,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.link import receiver as receiver_module
 from flowcontrol.link import sender as sender_module
 from flowcontrol.link.link import Link
-from flowcontrol.link.pool_size import Pace, PaceMeter, next_floating, wanted_bytes
+from flowcontrol.link.members import Pace, PaceMeter, next_floating, wanted_bytes
 
 MIB = 1 << 20
 

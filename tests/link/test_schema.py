@@ -9,9 +9,9 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.commit import Writer
 from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.link.link import Link
-from flowcontrol.link.options import read_options
 from flowcontrol.link.schema import Columns, columns_of
 from flowcontrol.link.settings import schema_json, schema_of
+from flowcontrol.link.source import read_options
 
 
 def wider(dry, *names: str) -> pa.Schema:

@@ -13,8 +13,8 @@ from pyspark.sql import types as T
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
+from flowcontrol.link.folder import make_tables
 from flowcontrol.link.link import Link, open_link
-from flowcontrol.link.opening import make_tables
 from flowcontrol.link.settings import DEFAULTS, LinkSettings, read_settings, schema_json, schema_of
 
 ROWS = T.StructType([T.StructField("id", T.LongType()), T.StructField("text", T.StringType())])

@@ -19,9 +19,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from flowcontrol.errors import LinkError
 from flowcontrol.link import source as source_module
 from flowcontrol.link.link import Link
-from flowcontrol.link.options import read_options
 from flowcontrol.link.sealed_files import FileRows, LinkPartition, share_out
-from flowcontrol.link.source import LinkReader, LinkSource
+from flowcontrol.link.source import LinkReader, LinkSource, read_options
 
 ROWS = T.StructType([T.StructField("id", T.LongType())])
 

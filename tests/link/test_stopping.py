@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flowcontrol.link import source_batch as stopping
+from flowcontrol.link import batches as stopping
 
 
 @pytest.fixture

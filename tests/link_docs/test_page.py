@@ -49,7 +49,7 @@ def test_they_can_be_printed_and_written(script, tmp_path, monkeypatch, capsys):
 
 
 def test_every_read_option_has_a_row(page):
-    tree = ast.parse((ROOT / "flowcontrol/link/options.py").read_text())
+    tree = ast.parse((ROOT / "flowcontrol/link/source.py").read_text())
     read = next(
         n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "read_options"
     )

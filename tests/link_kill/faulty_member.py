@@ -27,8 +27,8 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from flowcontrol.errors import FlowControlError
+from flowcontrol.link.folder import EXCHANGE, make_tables
 from flowcontrol.link.link import Link
-from flowcontrol.link.opening import EXCHANGE, make_tables
 from flowcontrol.link.packing import CHANNEL, PackRows, packed_rows
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import schema_of

@@ -8,7 +8,7 @@ import pytest
 
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import LinkLedgerView
-from flowcontrol.link import moving as fencing
+from flowcontrol.link import folder as fencing
 from flowcontrol.link.members import senders_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
+from flowcontrol.link.batches import is_stopped
 from flowcontrol.link.members import receivers_of, senders_of
-from flowcontrol.link.source_batch import is_stopped
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
