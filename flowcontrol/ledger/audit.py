@@ -107,7 +107,7 @@ class LinkHistory:
         self.receivers: _Side[ReceiverRow] = _Side()
         faults = [fault for raw in rows if (fault := self._add(raw)) is not None]
         first = [*self.senders.batches.get(0, ()), *self.receivers.batches.get(0, ())]
-        self.channels = sorted(set(first))
+        self.channels: list[Channel] = sorted(set(first))
         self.last_batch = max(self.senders.last, self.receivers.last)
         for side, own in (("sender", self.senders), ("receiver", self.receivers)):
             faults += self._missing(side, own.batches, own.last)
@@ -134,15 +134,15 @@ class LinkHistory:
             rows = batches.get(batch)
             if rows is None:
                 text = f"the {side} has no rows of batch {batch}, but of batches up to {last}"
-                yield _fault(batch, self._first_channel, "gap_free", text)
+                yield Fault(batch, *self._first_channel, "gap_free", text)
                 continue
             for channel in self.channels:
                 if channel not in rows:
                     text = f"the {side} has no row of the channel, must be one"
-                    yield _fault(batch, channel, "one_row", text)
+                    yield Fault(batch, *channel, "one_row", text)
             for channel in set(rows) - set(self.channels):
                 text = f"the {side} has a row of a channel that batch 0 does not know"
-                yield _fault(batch, channel, "one_row", text)
+                yield Fault(batch, *channel, "one_row", text)
 
     def _ahead(self) -> Iterator[Fault]:
         """Yield the first batch that a side ran without what it was to see of the other's."""
@@ -152,7 +152,7 @@ class LinkHistory:
             batch = lasts[other] + trip + 1
             if lasts[side] >= batch:
                 text = f"the {side} ran batch {batch}, the {other}'s last one is {lasts[other]}"
-                yield _fault(batch, self._first_channel, "lock_step", text)
+                yield Fault(batch, *self._first_channel, "lock_step", text)
 
     def _stateless(self) -> Iterator[Fault]:
         """Yield sending tasks of which no row carries the state."""
@@ -161,7 +161,7 @@ class LinkHistory:
             for channel, row in rows.items():
                 if row.task not in told:
                     text = "no row of the sender carries the state of its task, one must"
-                    yield _fault(batch, channel, "row", text)
+                    yield Fault(batch, *channel, "row", text)
 
     def _trip(self, channel: Channel) -> int:
         """Return the batches that a message of a channel takes, as either side says."""
@@ -294,11 +294,6 @@ def _begins(rows: Sequence[AnyRow]) -> Iterator[int]:
     for before, row in pairwise(rows):
         if before.is_gone and not row.is_gone:
             yield row.batch_id
-
-
-def _fault(batch: int, channel: Channel, invariant: str, text: str) -> Fault:
-    sender, receiver = channel
-    return Fault(batch, sender, receiver, invariant, text)
 
 
 def _place(raw: Mapping[str, Any]) -> tuple[int, int, int]:

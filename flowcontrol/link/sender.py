@@ -218,21 +218,13 @@ class LinkSender:
 
         Returns False if it was stopped: the rest is released at the next start.
         """
-        shortest, longest = self.ledger.storage.waits_s
-        wait, asked = shortest, time.monotonic()
-        was_short = self.waiting_bytes() > self.settings.spill_bytes
-        while self.waiting_bytes() > self.settings.spill_bytes:
-            self._background.raise_failure()
-            moved = self.step()
-            if time.monotonic() - asked > ASK_EVERY_S:
-                asked = time.monotonic()
-                if is_stopped():
-                    return False
-            if moved:
-                wait = shortest
-                continue
-            time.sleep(wait)
-            wait = min(2 * wait, longest)
+
+        def is_settled() -> bool:
+            return self.waiting_bytes() <= self.settings.spill_bytes
+
+        was_short = not is_settled()
+        if not self._wait(is_settled, is_stopped):
+            return False
         if was_short:
             self._settled_at = time.monotonic()
         if self.waiting_bytes():  # what spilled must not wait for the next batch
@@ -266,16 +258,24 @@ class LinkSender:
 
     def wait_until_read(self, ends: Sequence[int], is_stopped: Callable[[], bool]) -> bool:
         """Wait until receivers have read the first channels so far; False if stopped before."""
+        return self._wait(lambda: self._is_read(ends), is_stopped)
+
+    def _wait(self, is_over: Callable[[], bool], is_stopped: Callable[[], bool]) -> bool:
+        """Release what can be until something is over; whether it was when this was stopped."""
         shortest, longest = self.ledger.storage.waits_s
         wait, asked = shortest, time.monotonic()
-        while not self._is_read(ends):
+        while not is_over():
             self._background.raise_failure()
-            wait = shortest if self.step() else min(2 * wait, longest)
+            moved = self.step()
             if time.monotonic() - asked > ASK_EVERY_S:
                 asked = time.monotonic()
                 if is_stopped():
-                    return self._is_read(ends)
+                    return is_over()
+            if moved:
+                wait = shortest
+                continue
             time.sleep(wait)
+            wait = min(2 * wait, longest)
         return True
 
     def _is_read(self, ends: Sequence[int]) -> bool:

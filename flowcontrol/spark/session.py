@@ -204,7 +204,7 @@ def get_session(name: str, *, short_jobs: bool = False) -> SparkSession:
     """Return the running session, or start one.
 
     Where a launcher has chosen settings already (``spark-submit.sh``, spark-submit, a platform),
-    they are kept. Else they are those of :func:`flowcontrol.spark.start.prepare`.
+    they are kept. Else they are those of :func:`prepare`.
 
     ``short_jobs``: choose settings for many jobs on some rows, if it is started here.
 

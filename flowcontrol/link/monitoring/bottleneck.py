@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from flowcontrol.analysis.causes.cause import Cause, Word
+from flowcontrol.analysis.causes.cause import Cause
 from flowcontrol.analysis.causes.shares import LARGER
 from flowcontrol.analysis.pressure import Pressure
 from flowcontrol.link.members import ranges
@@ -83,12 +83,14 @@ def link_cause(snapshot: LinkSnapshot) -> Cause | None:
         return None
     if not readers:
         text = f"Channel {worst.channel} of {snapshot.label} has no reader."
-        return _cause(worst.receiver or None, None, "downstream", (text,), 1.0, "start a receiver")
+        who, what = worst.receiver or None, "start a receiver"
+        return Cause(who, None, "downstream", (text,), 1.0, advice=what)
     reader = readers[0]
     if may_have_stopped(reader):
         text = f"Receiver {reader.name} of {snapshot.label} has not committed for "
         text += f"{duration(reader.silent_s)}."
-        return _cause(reader.name, None, "downstream", (text,), 0.8, "check that its query runs")
+        what = "check that its query runs"
+        return Cause(reader.name, None, "downstream", (text,), 0.8, advice=what)
     channels = [c for c in own if c.receiver == worst.receiver]
     return (
         _skewed(snapshot, sender, channels, group)
@@ -126,7 +128,7 @@ def _skewed(
         f"{percent(hot.blocked_ratio)} of the time."
     )
     what = "another key" if len(group) > 1 else "a receiver of its own for it, or another key"
-    return _cause(hot.receiver, hot.channel, "key_skew", (text,), 0.9, what)
+    return Cause(hot.receiver, hot.channel, "key_skew", (text,), 0.9, advice=what)
 
 
 def _not_busy(snapshot: LinkSnapshot, reader: ReceiverSnapshot) -> Cause | None:
@@ -137,7 +139,7 @@ def _not_busy(snapshot: LinkSnapshot, reader: ReceiverSnapshot) -> Cause | None:
         f"{percent(reader.busy_ratio)} of the time while its sender waited for buffers."
     )
     what = "more floating_buffers or buffer_bytes"
-    return _cause(reader.name, None, "buffers", (text,), 0.8, what)
+    return Cause(reader.name, None, "buffers", (text,), 0.8, advice=what)
 
 
 def _small_batches(reader: ReceiverSnapshot) -> Cause | None:
@@ -150,25 +152,14 @@ def _small_batches(reader: ReceiverSnapshot) -> Cause | None:
         f"{duration(fixed)} without any rows: planning, commits, the sink's own calls."
     )
     what = "larger batches (a higher target_batch_s, more buffers)"
-    return _cause(reader.name, None, "external", (text,), 0.7, what)
+    return Cause(reader.name, None, "external", (text,), 0.7, advice=what)
 
 
 def _slow(reader: ReceiverSnapshot) -> Cause:
     took = "" if reader.batch_s is None else f", with batches of {duration(reader.batch_s)}"
     text = f"Receiver {reader.name} was busy {percent(reader.busy_ratio)} of the time{took}."
     what = "a faster query, or more receivers side by side"
-    return _cause(reader.name, None, "operator", (text,), 0.7, what)
-
-
-def _cause(
-    stage: str | None,
-    subtask: int | None,
-    word: Word,
-    shown: tuple[str, ...],
-    sure: float,
-    what: str,
-) -> Cause:
-    return Cause(stage, subtask, word, shown, sure, advice=what)
+    return Cause(reader.name, None, "operator", (text,), 0.7, advice=what)
 
 
 def describe_bottleneck(snapshots: Sequence[LinkSnapshot]) -> str:
