@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import UNLINKED, Appender, claimed, has_hard_links
 from flowcontrol.ledger.log import EPOCH, NewFile, remedy
-from flowcontrol.ledger.storage import Storage
+from flowcontrol.ledger.storage import Storage, as_storage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -134,13 +134,14 @@ def create_table(
     """
     from deltalake import DeltaTable
 
-    if DeltaTable.is_deltatable(str(path), storage_options=_options(path) or None):
+    storage = as_storage(path)
+    if DeltaTable.is_deltatable(str(path), storage_options=storage.options or None):
         return
 
     def create(more: Mapping[str, str]) -> None:
         DeltaTable.create(
             str(path),
-            storage_options={**_options(path), **more} or None,
+            storage_options={**storage.options, **more} or None,
             schema=schema,
             mode="ignore",
             description=description,
@@ -148,32 +149,24 @@ def create_table(
             configuration={} if for_users else dict(CONFIGURATION),
         )
 
-    if _is_local(path):
-        Path(str(path)).mkdir(parents=True, exist_ok=True)
-    if _is_linked(path):
+    if storage.is_local:
+        Path(storage.root).mkdir(parents=True, exist_ok=True)
+    if _is_linked(storage):
         create({})
         return
-    with claimed(str(path), 0) as is_ours:
+    with claimed(storage.root, 0) as is_ours:
         if is_ours:
             create(UNLINKED)
 
 
-def _is_local(path: Path | Storage) -> bool:
-    return path.is_local if isinstance(path, Storage) else True
-
-
-def _is_linked(path: Path | Storage) -> bool:
+def _is_linked(storage: Storage) -> bool:
     """Whether delta-rs can commit by itself: in a store, and where there are hard links."""
-    return not _is_local(path) or has_hard_links(str(path))
+    return not storage.is_local or has_hard_links(storage.root)
 
 
-def commit_options(path: Path | Storage) -> dict[str, str]:
+def commit_options(storage: Storage) -> dict[str, str]:
     """Return delta-rs's options to commit to a table that only one process writes."""
-    return {**_options(path), **({} if _is_linked(path) else UNLINKED)}
-
-
-def _options(path: Path | Storage) -> dict[str, str]:
-    return dict(path.options) if isinstance(path, Storage) else {}
+    return {**storage.options, **({} if _is_linked(storage) else UNLINKED)}
 
 
 class Writer:
@@ -192,8 +185,8 @@ class Writer:
         self, path: Path | Storage, app_id: str, *, for_users: bool = False, appends: bool = False
     ) -> None:
         self.path, self.app_id, self._for_users = path, app_id, for_users
-        self._storage = path if isinstance(path, Storage) else Storage(path)
-        self._is_linked = _is_linked(path)
+        self._storage = as_storage(path)
+        self._is_linked = _is_linked(self._storage)
         self._table = listed(path, self._opened)
         self.epoch: int | None = None
         self._fields = self._table.schema()
@@ -208,7 +201,7 @@ class Writer:
     def _opened(self) -> DeltaTable:
         from deltalake import DeltaTable
 
-        options = {**_options(self.path), **({} if self._is_linked else UNLINKED)}
+        options = {**self._storage.options, **({} if self._is_linked else UNLINKED)}
         return DeltaTable(str(self.path), storage_options=options or None)
 
     def _update(self) -> None:

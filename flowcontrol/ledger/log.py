@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.errors import DamagedError, LedgerError
-from flowcontrol.ledger.storage import Storage
+from flowcontrol.ledger.storage import Storage, as_storage
 
 # --- What the tables of a run have that those of a link have not: one writer's run, and its remedy.
 
@@ -126,7 +126,7 @@ class DeltaLog:
         self._run_id = run_id
         self.version = -1
         self._checked_at = float("-inf")
-        self._storage = path if isinstance(path, Storage) else Storage(path)
+        self._storage = as_storage(path)
 
     def poll(self) -> Iterator[Commit]:
         """Yield the commits that have not been read.
@@ -367,7 +367,7 @@ def sweep(
     - ``named``: names of the files that stay; by default those of the table at ``place``.
     - ``prefix``: begin of the names of the files that may go.
     """
-    folder = place if isinstance(place, Storage) else Storage(place)
+    folder = as_storage(place)
     stay, limit = files_of(place) if named is None else named, time.time() - older_than_s
     found = [
         name

@@ -247,6 +247,11 @@ class Storage:
         ]
 
 
+def as_storage(place: Path | Storage) -> Storage:
+    """Return a folder of this machine, or of a store, as a storage."""
+    return place if isinstance(place, Storage) else Storage(place)
+
+
 def _create_claimed(temporary: Path, path: Path) -> bool:
     """Give a whole file its name unless another has it, without hard links.
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.folder import EXCHANGE, LEDGER, figures_of
 from flowcontrol.link.members import ranges
+from flowcontrol.link.monitoring.figures import LinkSnapshot, ReceiverSnapshot, duration, size
 from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
-
-if TYPE_CHECKING:
-    from flowcontrol.link.monitoring.figures import LinkSnapshot, ReceiverSnapshot
 
 UNSET = "none"
 
@@ -101,8 +99,6 @@ def _size(table: Storage) -> int:
 
 def shown(link: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a link for a terminal of 80 columns."""
-    from flowcontrol.link.monitoring.figures import size
-
     yield f"link {link['path']}"
     for name, value in link["settings"].items():
         has_time = link["settings"]["event_time_column"] is not None
@@ -113,61 +109,51 @@ def shown(link: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {name:<20} {UNSET if text is None or text == '' else text}"
     disk = link["disk_bytes"]
     yield f"  {'on disk':<20} " + ", ".join(f"{name} {size(disk[name])}" for name in disk)
-    yield from _members("sender", link["senders"], _sender_cells)
-    yield from _members("receiver", link["receivers"], _receiver_cells)
+    for kind in _COLUMNS:
+        yield from _members(kind, link[kind])
 
 
-_HEADS = {
-    "sender": ("state", "rows written", "waits", "pool", "last commit"),
-    "receiver": ("state", "unread rows", "bytes", "oldest", "last batch", "last commit"),
+_COLUMNS: dict[str, dict[str, Callable[[Mapping[str, Any]], str]]] = {
+    "senders": {
+        "sender": lambda one: str(one["name"]),
+        "state": lambda one: str(one["state"]),
+        "rows written": lambda one: f"{one['rows_written']}",
+        "waits": lambda one: size(one["waiting_bytes"]),
+        "pool": lambda one: f"{one['pool_used']}/{one['pool_size']}",
+        "last commit": lambda one: f"{duration(one['last_commit_s'])} ago",
+    },
+    "receivers": {
+        "receiver": lambda one: f"{one['name']} {ranges(one['channels'])}",
+        "state": lambda one: str(one["state"]),
+        "unread rows": lambda one: f"{one['backlog_rows']}",
+        "bytes": lambda one: size(one["backlog_bytes"]),
+        "oldest": lambda one: duration(one["backlog_age_s"]) if one["backlog_rows"] else "-",
+        "last batch": lambda one: _known(one["last_batch_s"]),
+        "last commit": lambda one: f"{duration(one['last_commit_s'])} ago",
+    },
 }
 
 
-def _members(kind: str, members: list[dict[str, Any]], cells: Any) -> Iterator[str]:
+def _known(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)
+
+
+def _members(kind: str, members: list[dict[str, Any]]) -> Iterator[str]:
     from rich.console import Console
     from rich.table import Table
 
     yield ""
     if not members:
-        yield f"no {kind} yet"
+        yield f"no {kind[:-1]} yet"
         return
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(kind, overflow="fold")
-    for head in _HEADS[kind]:
+    first, *heads = _COLUMNS[kind]
+    table.add_column(first, overflow="fold")
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for one in members:
-        table.add_row(*cells(one))
+        table.add_row(*(cell(one) for cell in _COLUMNS[kind].values()))
     console = Console(width=80, no_color=True, highlight=False)
     with console.capture() as captured:
         console.print(table)
     yield from (line.rstrip() for line in captured.get().rstrip("\n").split("\n"))
-
-
-def _sender_cells(one: Mapping[str, Any]) -> list[str]:
-    from flowcontrol.link.monitoring.figures import duration, size
-
-    pool = f"{one['pool_used']}/{one['pool_size']}"
-    ago = f"{duration(one['last_commit_s'])} ago"
-    return [
-        one["name"],
-        one["state"],
-        f"{one['rows_written']}",
-        size(one["waiting_bytes"]),
-        pool,
-        ago,
-    ]
-
-
-def _receiver_cells(one: Mapping[str, Any]) -> list[str]:
-    from flowcontrol.link.monitoring.figures import duration, size
-
-    took = one["last_batch_s"]
-    return [
-        f"{one['name']} {ranges(one['channels'])}",
-        one["state"],
-        f"{one['backlog_rows']}",
-        size(one["backlog_bytes"]),
-        duration(one["backlog_age_s"]) if one["backlog_rows"] else "-",
-        "-" if took is None else duration(took),
-        f"{duration(one['last_commit_s'])} ago",
-    ]
