@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -61,11 +61,8 @@ class Latest:
     path: str  # The file with the rows
 
 
-@dataclass
-class _Files:
-    """A member's files by level, oldest first: first and last commit, path, time it was added."""
-
-    levels: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
+Levels = dict[int, list[tuple[int, int, str]]]
+"""A member's files by level, oldest first: first and last commit, path."""
 
 
 def create_ledger(storage: Storage) -> None:
@@ -88,7 +85,7 @@ class LinkLedgerView(TableView):
 
     def _forget(self) -> None:
         self.members: dict[str, Latest] = {}
-        self._files: dict[str, _Files] = {}
+        self._files: dict[str, Levels] = {}
         self._digests: dict[str, tuple[int, int]] = {}
         """Size and digest of each file, by its path."""
 
@@ -115,7 +112,7 @@ class LinkLedgerView(TableView):
         path, member = add.path, stats["member"]
         self._digests[path] = (stats["digest"][0], stats["digest"][1])
         level, low, high = _parse_name(path)
-        files = self._files.setdefault(member, _Files()).levels.setdefault(level, [])
+        files = self._files.setdefault(member, {}).setdefault(level, [])
         files.append((low, high, path))
         files.sort()
         latest = self.members.get(member)
@@ -125,9 +122,8 @@ class LinkLedgerView(TableView):
     def _drop(self, path: str) -> None:
         self._digests.pop(path, None)
         level = _parse_name(path)[0]
-        for files in self._files.values():
-            kept = [file for file in files.levels.get(level, []) if file[2] != path]
-            files.levels[level] = kept
+        for levels in self._files.values():
+            levels[level] = [file for file in levels.get(level, []) if file[2] != path]
 
     def last_rows(self, member: str) -> list[dict[str, Any]]:
         """Return the rows of a member's newest commit, ordered by sender and channel.
@@ -187,9 +183,7 @@ class LinkLedger(LinkLedgerView):
 
     def _sweep(self) -> None:
         """Delete this member's files that no commit names: it was killed when it wrote them."""
-        levels = [level for files in self._files.values() for level in files.levels.values()]
-        named = {path for level in levels for _, _, path in level}
-        sweep(self.storage, named, f"{_safe(self.member)}.L")
+        sweep(self.storage, self._digests, f"{_safe(self.member)}.L")
 
     @property
     def latest(self) -> Latest | None:
@@ -258,7 +252,7 @@ class LinkLedger(LinkLedgerView):
         """Let the background thread pack the lowest level that is full."""
         if self._packing is not None:
             return
-        levels = self._files[self.member].levels
+        levels = self._files[self.member]
         for level in range(TOP_LEVEL):
             files = levels.get(level, [])
             if len(files) > PACK:  # the newest stays: it is the state
@@ -339,9 +333,9 @@ def rows_since(storage: Storage, last: Mapping[str, int]) -> tuple[int, dict[str
 
 def _rows_since(view: LinkLedgerView, last: Mapping[str, int]) -> dict[str, pa.Table]:
     found = {}
-    for member, files in view._files.items():
+    for member, levels in view._files.items():
         known, tables = last.get(member, -1), []
-        for _, high, path in sorted(file for level in files.levels.values() for file in level):
+        for _, high, path in sorted(file for level in levels.values() for file in level):
             if high > known:
                 tables.append(view.read_file(path))
         if tables:

@@ -140,7 +140,7 @@ def test_small_files_are_packed_level_by_level_and_nothing_is_lost(storage, smal
     ledger = LinkLedger(storage, "sender/a")
     for count in range(1, 60):
         commit(ledger)
-        levels = ledger._files["sender/a"].levels
+        levels = ledger._files["sender/a"]
         assert len(levels[0]) <= 4 + 2, "packed when it is full, in with the next commit"
         assert len(levels.get(1, [])) <= 4 + 2
         assert ledger.latest.batch_id == count - 1
@@ -151,7 +151,7 @@ def test_small_files_are_packed_level_by_level_and_nothing_is_lost(storage, smal
     files = {path.name for path in Path(str(storage)).glob("*.parquet")}
     view = LinkLedgerView(storage)
     view.refresh()
-    named = {path for level in view._files["sender/a"].levels.values() for *_, path in level}
+    named = {path for level in view._files["sender/a"].values() for *_, path in level}
     assert files - named == set()  # what was packed is gone
     assert named - files == set()
 
@@ -237,10 +237,10 @@ def test_old_rows_are_dropped_a_whole_file_at_a_time(storage, small, monkeypatch
     """With the commit that packs another file of the top level, never the newest of them."""
     ledger = LinkLedger(storage, "sender/a")
     commit(ledger, 40)
-    assert len(ledger._files["sender/a"].levels[2]) >= 2
+    assert len(ledger._files["sender/a"][2]) >= 2
     monkeypatch.setattr(link_ledger, "HISTORY_S", -1.0)
     commit(ledger, 40)
-    top = ledger._files["sender/a"].levels[2]
+    top = ledger._files["sender/a"][2]
     assert len(top) <= 2
     rows = history(storage, "sender/a")
     assert rows == expected(80)[-len(rows) :]

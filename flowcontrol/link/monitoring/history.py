@@ -105,7 +105,7 @@ class LedgerHistory(LinkLedgerView):
     def _packed_before(self, member: str, first: Step, since: float) -> list[Step]:
         """Return the commits before the first that is not packed, back to a time."""
         found: list[Step] = []
-        levels = self._files[member].levels.items()
+        levels = self._files[member].items()
         packed = sorted((file for level, files in levels if level for file in files), reverse=True)
         for _, high, path in packed:
             oldest = found[0] if found else first
@@ -126,7 +126,7 @@ class LedgerHistory(LinkLedgerView):
         member = add.stats["member"]
         if not member.startswith(("sender/", "receiver/")):  # settings that were altered
             return
-        for number, _, path in self._files[member].levels.get(0, ()):
+        for number, _, path in self._files[member].get(0, ()):
             if path == add.path:  # a packed file holds commits that have been seen
                 step = Step(number, add.added_ms / 1000, add.stats["state"], path)
                 self._marks.setdefault(member, _Marks()).new.append(step)
@@ -188,7 +188,7 @@ class LedgerHistory(LinkLedgerView):
 
     def _packed(self, member: str, number: int) -> list[str]:
         """Return the packed files that may hold a commit."""
-        levels = self._files[member].levels if member in self._files else {}
+        levels = self._files.get(member, {})
         return [
             path
             for level, files in levels.items()
