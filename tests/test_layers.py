@@ -78,7 +78,7 @@ ALLOWED = {
     | {"deployment", "experiments", "experiments/advise", "scaling/runs"},
     "stepview": KIT | {"run", "experiments/compare"},
     "cli": KIT
-    | {"link", "spark", "run", "stepview", "calibration"}
+    | {"ledger", "link", "spark", "run", "stepview", "calibration"}
     | {f"experiments/{name}" for name in ("advise", "capacity", "sweep", "tune", "compare")},
     "__main__": {"cli"},
 }
