@@ -8,7 +8,8 @@ from typing import Final
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.models import PIPELINED, Cluster, Edge, Scenario
-from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.problems import known
+from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.stage_models import Stage
 
 DEFAULT_RECORD_BYTES: Final = 1024
@@ -142,62 +143,17 @@ def check_roles(stages: Stages, edges: Sequence[Edge], problems: list[Problem]) 
     senders = {edge.sender for edge in edges}
     receivers = {edge.receiver for edge in edges}
     for index, stage in stages:
-        check = _inner_problems if stage.name in receivers else _source_problems
-        faults = [*check(stage), *(() if stage.name in senders else _sink_problems(stage))]
-        if stage.name in senders and stage.output is not None:
-            faults.append(
-                ("output", f"{stage.name!r} has edges out of it: only a sink writes a table")
-            )
-        if stage.name in senders and "guarantee" in stage.model_fields_set:
-            text = f"{stage.guarantee!r}: {stage.name!r} has edges out of it: only a sink has"
-            faults.append(("guarantee", f"{text} readers: take it out"))
-        problems.extend(Problem(f"stages[{index}].{key}", text) for key, text in faults)
-
-
-def _source_problems(stage: Stage) -> Iterable[tuple[str, str]]:
-    name = stage.name
-    if stage.emit_rate is None and stage.arrival_rate is not None:
-        text = f"{name!r} reads a log: state how many records/s it can read at the most"
-        yield "emit_rate", f"is missing: {text}"
-    elif stage.emit_rate is None and stage.input is not None:
-        yield "emit_rate", f"is missing: {name!r} replays rows, at a pace in records/s: state it"
-    elif stage.emit_rate is None:
-        text = f"no edge leads to {name!r}, so it is a source: state it, or total_rate"
-        yield "emit_rate", f"is missing: {text}"
-    if stage.service_rate is not None:
-        yield "service_rate", f"{name!r} is a source and processes nothing: emit_rate is its pace"
-    if stage.selectivity_exact != 1:
-        text = f"{stage.selectivity:g} is not 1: {name!r} is a source and takes no records"
-        yield "selectivity", text
-    if stage.external:
-        yield "external", f"true: {name!r} is a source and calls nothing: take it out"
-
-
-def _inner_problems(stage: Stage) -> Iterable[tuple[str, str]]:
-    if stage.emit_rate is not None:
-        text = f"edges lead to {stage.name!r}: only a source emits by itself; use service_rate"
-        yield "emit_rate", text
-    if stage.arrival_rate is not None:
-        text = (
-            f"edges lead to {stage.name!r}: only a source reads a log; its senders' records arrive"
-        )
-        key = "arrival_rate" if stage.total_arrival_rate is None else "total_arrival_rate"
-        yield key, f"{text} by themselves"
-    if stage.input is not None:
-        text = f"{show(stage.input.path)}: edges lead to {stage.name!r}: only a source replays rows"
-        yield "input", text
-    if stage.cpu is not None and stage.service_rate is None:
-        text = f"{stage.name!r} has no service_rate, so its records take no time: state one"
-        yield "cpu", f"{float(stage.cpu):g}: {text}, or take cpu out"
-    if not stage.replayable:
-        text = f"edges lead to {stage.name!r}: only a source rewinds, or cannot: take it out"
-        yield "replayable", f"false: {text}"
-
-
-def _sink_problems(stage: Stage) -> Iterable[tuple[str, str]]:
-    if stage.selectivity_exact != 1:
-        text = f"{stage.selectivity:g} is not 1: {stage.name!r} is a sink and sends nothing"
-        yield "selectivity", text
+        is_total = stage.total_arrival_rate is not None
+        facts = {
+            "is_without_rate": stage.emit_rate is None,
+            "is_cpu_without_rate": stage.cpu is not None and stage.service_rate is None,
+            "arrival_key": "total_arrival_rate" if is_total else "arrival_rate",
+            "is_guaranteed": "guarantee" in stage.model_fields_set,
+        }
+        roles = ["inner stages" if stage.name in receivers else "sources"]
+        roles.append("senders" if stage.name in senders else "sinks")
+        found = [fault for role in roles for fault in faults(role, stage, **facts)]
+        problems.extend(Problem(f"stages[{index}].{key}", text) for key, text in found)
 
 
 def resolve_chains(

@@ -1,15 +1,19 @@
-"""What a clock or a system does not do, row by row, as ``refusals.yaml`` has it.
+"""What is refused, row by row: by a clock or a system (``refusals.yaml``), or by other keys.
 
+``checks.yaml`` has what contradicts what in a scenario, ``refusals.yaml`` what is not emulated.
 Whoever makes a clock or a system do something takes its row out, or leaves the clock that does not.
 """
 
 import operator
+import string
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, Final, Literal
 
 from flowcontrol.errors import Problem
+from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.yaml_file import read_table
 
 Clock = Literal["live", "virtual"]
@@ -51,6 +55,24 @@ class _Term:
         return self.holds(found, self.other)
 
 
+def _terms(text: str) -> tuple[_Term, ...]:
+    return tuple(map(_Term.read, filter(None, text.split(" and "))))
+
+
+class _Texts(string.Formatter):
+    """Texts with facts in braces: exact numbers as the doubles they are, ``!y`` as in YAML."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        shown = float(value) if isinstance(value, Fraction) else value
+        return str(super().format_field(shown, format_spec))
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        return show(value) if conversion == "y" else super().convert_field(value, conversion)
+
+
+_TEXTS: Final = _Texts()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """Something that is refused; texts have facts in braces."""
@@ -74,14 +96,14 @@ class Row:
         for own in finders[self.each](facts["scenario"]) if self.each else ({},):
             both = ChainMap(own, facts)  # type: ignore[arg-type]
             if all(term.is_met(both) for term in self.terms):
-                yield Problem(self.at.format_map(both), self._message(both))
+                yield Problem(_TEXTS.vformat(self.at, (), both), self._message(both))
 
     def _message(self, facts: Facts) -> str:
         if self.text:
-            return self.text.format_map(facts)
+            return _TEXTS.vformat(self.text, (), facts)
         name = "any clock" if self.clock == "any" else f"the {self.clock} clock"
-        text = f"{self.what} not emulated on {name} yet: {self.instead}".format_map(facts)
-        return text + ", or use --clock virtual" * (self.clock == "live")
+        text = f"{self.what} not emulated on {name} yet: {self.instead}"
+        return _TEXTS.vformat(text, (), facts) + ", or use --clock virtual" * (self.clock == "live")
 
 
 FEATURES: Final = read_table("refusals.yaml")
@@ -91,8 +113,7 @@ FEATURES: Final = read_table("refusals.yaml")
 def _rows() -> Iterator[Row]:
     for feature, said in FEATURES.items():
         for name, row in said.get("rows", {}).items():
-            changes, when = row.get("with", {}), row.get("when", "")
-            terms = tuple(map(_Term.read, filter(None, when.split(" and "))))
+            changes, terms = row.get("with", {}), _terms(row.get("when", ""))
             own = {key: value for key, value in row.items() if key != "with"}
             yield Row(name=name, feature=feature, changes=changes, terms=terms, **own)
 
@@ -114,3 +135,32 @@ def refused(
             for problem in row.problems(facts, finders or {}):
                 met.add(row.feature)
                 yield row, problem
+
+
+class _Facts(dict[str, Any]):
+    """Facts by name; what is not among them is an attribute of an object."""
+
+    def __init__(self, of: object, facts: Facts) -> None:
+        super().__init__(facts)
+        self.of = of
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(self.of, name)
+
+
+_GROUPS: Final[dict[str, Any]] = dict(read_table("checks.yaml"))
+_CHECKS: Final = {
+    group: [(_terms(row["when"]), row["at"], row["text"]) for row in rows]
+    for group, rows in _GROUPS.items()
+}
+
+
+def faults(group: str, of: object, **facts: Any) -> Iterator[tuple[str, str]]:
+    """Yield key and refusal of each row of a group of ``checks.yaml`` that is met.
+
+    ``of``: its attributes are facts, beside those given.
+    """
+    own = _Facts(of, facts)
+    for terms, at, text in _CHECKS[group]:
+        if all(term.is_met(own) for term in terms):
+            yield _TEXTS.vformat(at, (), own), _TEXTS.vformat(text, (), own)

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationInfo, field_validator
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.event_time import EventTime, Watermark
 from flowcontrol.scenario.fault_tolerance import Guarantee, State
+from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
 from flowcontrol.scenario.windows import Window
 
@@ -177,12 +178,7 @@ class Stage(f.Mapping):
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between two keys of the stage: a key and the refusal."""
-        if self.transaction_timeout_s is not None and self.guarantee != "exactly-once":
-            yield (
-                "transaction_timeout_s",
-                f"{float(self.transaction_timeout_s):g}: {self.guarantee} has no transactions: "
-                "take it out, or write guarantee: exactly-once",
-            )
+        yield from faults("stages", self)
         count = self.parallelism
         for key in ("emit_rate", "arrival_rate", "service_rate"):
             rates = getattr(self, key)
@@ -191,41 +187,17 @@ class Stage(f.Mapping):
             elif rates is not None and len(rates) != count:
                 text = f"{len(rates)} for {count} subtasks: write a rate for each, or one for all"
                 yield key, text
-        for key in ("emit_rate", "service_rate"):
-            if getattr(self, key) is not None and self.total_rate is not None:
-                yield "total_rate", f"total_rate and {key} are given: keep one of them"
-        if self.external and self.total_rate is None:
-            text = "true: state the records/s that the service takes of all subtasks as total_rate"
-            yield "external", text
-        if self.arrival_rate is not None and self.total_arrival_rate is not None:
-            text = "total_arrival_rate and arrival_rate are given: keep one of them"
-            yield "total_arrival_rate", text
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
                 if subtask >= count:
                     text = f"{subtask} is not a subtask: there are {count}, from 0"
                     yield f"stalls[{k}].subtasks", text
-        is_log = self.arrival_rate is not None or self.total_arrival_rate is not None
-        if self.latency_from == "arrival" and not is_log:
-            text = (
-                "'arrival': nothing arrives without a log: state an arrival_rate, or use emission"
-            )
-            yield "latency_from", text
-        if f.is_stated(self, "service_time_cv") and self.service_time != "lognormal":
-            text = (
-                f"{self.service_time_cv:g}: {self.service_time} times take no coefficient of "
-                "variation: take it out, or write service_time: lognormal"
-            )
-            yield "service_time_cv", text
         if self.event_time is not None:
             for key, text in self.event_time.contradictions(count):
                 yield f"event_time.{key}", text
-        if self.watermark is not None:
-            for key, text in self.watermark.contradictions():
-                yield f"watermark.{key}", text
-        if self.window is not None:
-            for key, text in self.window.contradictions():
-                yield f"window.{key}", text
+        for name, part in (("watermark", self.watermark), ("window", self.window)):
+            for key, text in () if part is None else part.contradictions():
+                yield f"{name}.{key}", text
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: a variation only where times vary so."""

@@ -1,10 +1,10 @@
 """Checks of event time and windows against the job: sources, columns, keys, output modes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.event_time import TimeModel
@@ -12,9 +12,9 @@ from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.inputs import Replayed, number_column_faults, time_column_faults
 from flowcontrol.scenario.key_distribution import count_names
 from flowcontrol.scenario.models import Edge, ScenarioHead
-from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.stage_models import Stage
-from flowcontrol.scenario.windows import MAX_KEYS, Trigger, Window, split_aggregate
+from flowcontrol.scenario.windows import Trigger, Window, split_aggregate
 
 SPARKS: Final = "structured-streaming"
 """The system whose event time is Spark's."""
@@ -38,35 +38,14 @@ def check_event_time(
     """
     receivers = {edge.receiver for edge in edges}
     for index, stage in stages:
-        if stage.name in receivers:
-            faults = _inner_faults(stage)
-        else:
-            faults = _source_faults(stage, replayed.get(stage.name))
-        problems += [Problem(f"stages[{index}].{key}", text) for key, text in faults]
-
-
-def _inner_faults(stage: Stage) -> Iterator[Fault]:
-    for key in ("event_time", "watermark"):
-        if getattr(stage, key) is not None:
-            text = f"edges lead to {stage.name!r}: only a source gives records their event time and"
-            yield key, f"{text} watermarks: state it there"
-
-
-def _source_faults(stage: Stage, rows: Replayed | None) -> Iterator[Fault]:
-    times = stage.event_time
-    if times is None:
-        if stage.watermark is not None:
-            text = f"{stage.name!r} has no event time that a watermark could follow"
-            yield "watermark", f"{text}: state event_time, or take the watermark out"
-        return
-    if times.column is None:
-        return
-    if stage.input is None:
-        text = f"{times.column!r}: {stage.name!r} replays no rows: state an input, or leave it out"
-        yield "event_time.column", text
-    elif rows is not None:
-        for text in time_column_faults(rows, times.column):
-            yield "event_time.column", text
+        role, rows, times = "inner stages", None, stage.event_time
+        if stage.name not in receivers:
+            role, rows = "sources", replayed.get(stage.name)
+        found = list(faults(f"event time of {role}", stage))
+        if times is not None and times.column is not None and rows is not None:
+            wrong = time_column_faults(rows, times.column)
+            found += [("event_time.column", text) for text in wrong]
+        problems += [Problem(f"stages[{index}].{key}", text) for key, text in found]
 
 
 def time_model_of(
@@ -99,7 +78,10 @@ def check_time_model(
         yield from _batch_problems(head, head.batch_s, model)
     if model == "spark":
         for index, stage in stages:
-            for key, text in _flinks_own(stage):
+            own = stage.watermark
+            is_idle = own is not None and own.idle_after_s is not None
+            rows = () if own is None else faults("Spark's watermarks", own, is_idle_stated=is_idle)
+            for key, text in rows:
                 yield Problem(f"stages[{index}].watermark.{key}", text)
 
 
@@ -114,27 +96,8 @@ def _batch_problems(head: ScenarioHead, batch_s: Fraction, model: TimeModel) -> 
             yield Problem("batch_s", f"{text} is a whole number of rounds; change one of the two")
 
 
-def _flinks_own(stage: Stage) -> Iterator[Fault]:
-    """Yield keys of a watermark that Spark does not have."""
-    marks = stage.watermark
-    if marks is None:
-        return
-    for key, value in (
-        ("punctuated", marks.punctuated or None),
-        ("idle_after_s", marks.idle_after_s),
-        ("alignment", None if marks.alignment is None else marks.alignment.group),
-    ):
-        if value is not None:
-            shown = f"{float(value):g}" if isinstance(value, Fraction) else show(value)
-            text = f"{shown}: Spark's watermark has a delay and nothing else: take it out, or"
-            yield key, f"{text} write time_model: flink"
-
-
 ONE_SUBTASK = "global, or rebalance and parallelism 1, the column being the key of the input"
 """How rows meet by key in a window that they do not reach straight from their source."""
-
-_NO_TIME = "Record has Long.MIN_VALUE timestamp (= no timestamp marker)"
-"""Flink's words (``TumblingEventTimeWindows.assignWindows``)."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +132,70 @@ class _Place:
     def has_rows(self) -> bool:
         return any(source.input is not None for source in self.sources)
 
-    def without(self, key: str) -> str:
-        """Return the sources that lack a key; empty if none does."""
-        return ", ".join(repr(one.name) for one in self.sources if getattr(one, key) is None)
+    def __getattr__(self, name: str) -> Any:
+        """Return the names of sources without a key, or another fact of the window."""
+        if name in _LACKING:
+            key = _LACKING[name]
+            return _names(one for one in self.sources if getattr(one, key) is None)
+        return _FACTS[name](self)
+
+
+def _names(stages: Iterable[Stage]) -> str:
+    return ", ".join(repr(stage.name) for stage in stages)
+
+
+def _follows_time(at: _Place) -> bool:
+    return at.window.trigger != "processing_time" and at.window.kind != "global"
+
+
+def _wants_time(at: _Place) -> bool:
+    is_any = any(source.event_time is not None for source in at.sources)
+    return at.window.trigger == "event_time" or is_any
+
+
+def _waits(at: _Place) -> bool:
+    trigger = at.window.trigger
+    is_continuous = isinstance(trigger, Trigger) and trigger.continuous_s is not None
+    return trigger == "event_time" or is_continuous
+
+
+def _shown(at: _Place) -> str:
+    trigger = at.window.trigger
+    return str(trigger.model_dump()) if isinstance(trigger, Trigger) else repr(trigger)
+
+
+def _leaves_gaps(at: _Place) -> bool:
+    size, slide = at.window.size_s, at.window.slide_s
+    return size is not None and slide is not None and slide > size
+
+
+def _key_column(at: _Place) -> str | None:
+    found = [edge.key for edge in at.inputs]
+    found += [source.input.key for source in at.sources if source.input is not None]
+    return next((key for key in found if key is not None), None)
+
+
+_LACKING: Final = {
+    "missing_time": "event_time",
+    "missing_marks": "watermark",
+    "missing_input": "input",
+}
+_FACTS: Final[dict[str, Callable[[_Place], Any]]] = {
+    "follows_time": _follows_time,
+    "wants_time": _wants_time,
+    "waits": _waits,
+    "is_timed": lambda at: not at.missing_time and at.window.kind != "global",
+    "shown": _shown,
+    "leaves_gaps": _leaves_gaps,
+    "slide_us": lambda at: int((at.window.slide_s or 0) * 10**6),
+    "size_us": lambda at: int((at.window.size_s or 0) * 10**6),
+    "windows_above": lambda at: _names(one for one in at.above if one.window is not None),
+    "key_column": _key_column,
+    "names": lambda at: count_names(at.inputs),
+    "names_others": lambda at: count_names(at.inputs) not in {0, at.window.keys},
+    "replaying": lambda at: _names(one for one in at.sources if one.input is not None),
+}
+"""What rows ask of a window beside its attributes."""
 
 
 def check_windows(
@@ -199,118 +223,13 @@ def check_windows(
         if stage.selectivity_exact != 1:
             text = f"{stage.selectivity:g}: the window decides how many records leave"
             problems.append(Problem(f"{place}.selectivity", f"{text} {stage.name!r}: take it out"))
-        faults = [*_times(at, model), *_keys(at), *_columns(at)]
-        if model is not None:
-            faults += _sparks(at) if model == "spark" else _flinks(at)
-        problems += [Problem(f"{place}.window.{key}", text) for key, text in faults]
-        problems += [*_unkeyed(at), *_named(at)]
-
-
-def _times(at: _Place, model: TimeModel | None) -> Iterator[Fault]:
-    """Refuse event time that the records do not have, and lateness without it."""
-    window, trigger = at.window, at.window.trigger
-    missing = at.without("event_time")
-    if trigger == "processing_time" or window.kind == "global":
-        return
-    is_any = any(source.event_time is not None for source in at.sources)
-    if missing and (trigger == "event_time" or is_any):
-        text = f"{_shown(window)}: the records of {missing} have no event time ({_NO_TIME}): state"
-        instead = "" if model == "spark" else ", or trigger: processing_time"
-        yield "trigger", f"{text} event_time there{instead}"
-    elif missing and window.allowed_lateness_s:
-        text = f"{float(window.allowed_lateness_s):g}: nothing is late without event time, which"
-        text = f"{text} {missing} has not: state event_time there, or take it out"
-        yield "allowed_lateness_s", text
-
-
-def _flinks(at: _Place) -> Iterator[Fault]:
-    window = at.window
-    if window.output != "append":
-        text = f"{window.output!r}: output modes are Spark's: write time_model: spark, or leave it"
-        yield "output", f"{text} out and choose trigger and accumulate"
-    waits = window.trigger == "event_time" or _continuous(window)
-    missing = at.without("watermark")
-    is_timed = not at.without("event_time") and window.kind != "global"
-    if waits and missing and is_timed:
-        text = f"{_shown(window)}: {missing} sends no watermark, so no window ever ends: state one"
-        yield "trigger", f"{text} there, as watermark: {{delay_s: 5}}, or trigger: {{count: n}}"
-
-
-def _continuous(window: Window) -> bool:
-    return isinstance(window.trigger, Trigger) and window.trigger.continuous_s is not None
-
-
-def _shown(window: Window) -> str:
-    trigger = window.trigger
-    return str(trigger.model_dump()) if isinstance(trigger, Trigger) else repr(trigger)
-
-
-def _sparks(at: _Place) -> Iterator[Fault]:
-    """Refuse what Spark refuses or does not have, in its words where it has words."""
-    window = at.window
-    if window.kind == "global":
-        text = "'global': windows of Spark are tumbling, sliding or session"
-        yield "kind", f"{text}: use one of these, or time_model: flink"
-        return
-    own = "Spark's windows have output modes instead: take it out, or write time_model: flink"
-    if window.trigger != "event_time":
-        yield "trigger", f"{_shown(window)}: {own}"
-    if window.allowed_lateness_s:
-        yield "allowed_lateness_s", f"{float(window.allowed_lateness_s):g}: {own}"
-    if not window.accumulate:
-        yield "accumulate", f"false: {own}"
-    size, slide = window.size_s, window.slide_s
-    if size is not None and slide is not None and slide > size:
-        text = f"{float(slide):g}: The slide_duration({int(slide * 10**6)}) must be <= the"
-        yield "slide_s", f"{text} window_duration({int(size * 10**6)}): at most {float(size):g}"
-    yield from _output_mode(at)
-
-
-def _output_mode(at: _Place) -> Iterator[Fault]:
-    window, missing = at.window, at.without("watermark")
-    refused = f"{window.output!r}: Invalid streaming output mode: {window.output}. This output mode"
-    if window.output == "append" and missing and not at.without("event_time"):
-        text = f"{refused} is not supported for streaming aggregations without watermark on"
-        text = f"{text} streaming DataFrames/DataSets: state the watermark of {missing}, or use"
-        yield "output", f"{text} update or complete"
-    if window.output == "update" and window.kind == "session":
-        text = f"{refused} is not supported for session window streaming aggregations on streaming"
-        yield "output", f"{text} DataFrames/DataSets: use append or complete"
-    others = [one.name for one in at.above if one.window is not None]
-    if window.output != "append" and others:
-        text = f"{window.output!r} behind the window of {', '.join(map(repr, others))}: Spark's"
-        yield "output", f"{text} aggregations in a row only append: use append"
-    if window.kind == "session" and at.has_rows and _key_column(at) is None:
-        text = "'session': Global aggregation with session window in streaming query is not"
-        yield "kind", f"{text} supported: state the key of the input, or of the edge"
-
-
-def _key_column(at: _Place) -> str | None:
-    found = [edge.key for edge in at.inputs]
-    found += [source.input.key for source in at.sources if source.input is not None]
-    return next((key for key in found if key is not None), None)
-
-
-def _keys(at: _Place) -> Iterator[Fault]:
-    """Refuse a number of keys that is not that of the records."""
-    stated = at.window.keys
-    named = count_names(at.inputs)
-    if stated is not None and at.has_rows:
-        text = f"{stated}: replayed rows bring their keys, in the key of the input: take it out"
-        yield "keys", text
-    elif stated is not None and named and named != stated:
-        text = f"{stated}: the edges into {at.stage.name!r} name {named} keys: take it out"
-        yield "keys", text
-    elif at.has_rows and _key_column(at) is not None and at.without("input"):
-        made, rows = at.without("input"), [one.name for one in at.sources if one.input is not None]
-        text = f"made records of {made} and replayed rows of {', '.join(map(repr, rows))} meet in"
-        text = f"{text} it, and made ones have no column {_key_column(at)!r} to be grouped by: give"
-        yield "keys", f"{text} {made} an input, or the rows no key"
-    elif named > MAX_KEYS:
-        text = (
-            f"{named}: so many keys the edges into {at.stage.name!r} name, at most {MAX_KEYS} are"
-        )
-        yield "keys", f"{text} possible: lower their number"
+        groups = ["windows"] if model is None else ["windows", f"{model.capitalize()}'s windows"]
+        or_clock = "" if model == "spark" else ", or trigger: processing_time"
+        found = [fault for one in groups for fault in faults(one, at, or_clock=or_clock)]
+        problems += [
+            Problem(f"{place}.window.{key}", text) for key, text in (*found, *_columns(at))
+        ]
+        problems += _edges_into(at)
 
 
 def _columns(at: _Place) -> Iterator[Fault]:
@@ -329,34 +248,19 @@ def _columns(at: _Place) -> Iterator[Fault]:
                 yield f"aggregate.{name}", fault
 
 
-def _named(at: _Place) -> Iterator[Problem]:
-    """Refuse keys of made records on the way of replayed rows, which bring theirs."""
-    for edge in at.inputs if at.has_rows else ():
-        for key in ("key_weights", "key_distribution"):
-            if getattr(edge, key) is not None:
-                text = f"replayed rows reach the window of {at.stage.name!r}, and bring their keys:"
-                text = f"{text} use {_how_to_meet(at, edge)}"
-                yield Problem(f"edges[{at.edges.index(edge)}].{key}", text)
-
-
-def _unkeyed(at: _Place) -> Iterator[Problem]:
-    """Refuse edges that chain the window, or spread records of one key over several subtasks."""
+def _edges_into(at: _Place) -> Iterator[Problem]:
+    """Refuse edges that chain the window, name keys of rows, or spread records of one key."""
     for edge in at.inputs:
-        if edge.chain:
-            text = f"true: {at.stage.name!r} has a window, and nothing is chained in front of its"
-            text = f"{text} records' keys (keyBy): take chain out"
-            yield Problem(f"edges[{at.edges.index(edge)}].chain", text)
-    if at.stage.parallelism == 1:
-        return
-    for edge in at.inputs:
+        how = str(edge.partitioner) if is_stated(edge, "partitioner") else "no partitioner"
         has_keys = edge.partitioner == "hash" and edge.channel_weights is None
-        if not has_keys and edge.partitioner != "global":
-            how = str(edge.partitioner) if is_stated(edge, "partitioner") else "no partitioner"
-            how += " by channel_weights" * (edge.partitioner == "hash")
-            text = f"{how} into the window of {at.stage.name!r}, {at.stage.parallelism} subtasks:"
-            text = f"{text} records of one key must meet in one (keyBy): use"
-            text = f"{text} {_how_to_meet(at, edge)}"
-            yield Problem(f"edges[{at.edges.index(edge)}].partitioner", text)
+        facts = {
+            "edge": edge,
+            "how": how + " by channel_weights" * (edge.partitioner == "hash"),
+            "meet": _how_to_meet(at, edge),
+            "is_spread": at.stage.parallelism > 1 and not has_keys and edge.partitioner != "global",
+        }
+        for key, text in faults("edges into windows", at, **facts):
+            yield Problem(f"edges[{at.edges.index(edge)}].{key}", text)
 
 
 def _how_to_meet(at: _Place, edge: Edge) -> str:

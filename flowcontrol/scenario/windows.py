@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag,
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.event_time import in_ms
 from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.schedule import TAG_MARK
 
 MAX_KEYS: Final = 1 << 21
@@ -175,9 +176,7 @@ class Window(f.Mapping):
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between keys: a key and the refusal."""
         yield from self._lengths()
-        yield from self._offset()
-        yield from self._trigger()
-        yield from self._lateness()
+        yield from faults("windows by themselves", self, **self._facts())
         yield from self._names()
 
     def _names(self) -> Iterator[tuple[str, str]]:
@@ -208,36 +207,23 @@ class Window(f.Mapping):
                 text = f"{text} {float(self.size_s):g} s, at most {MAX_OVERLAP} are possible"
                 yield "slide_s", f"{text}: raise it"
 
-    def _offset(self) -> Iterator[tuple[str, str]]:
-        limit = _OFFSETS.get(self.kind)
-        if limit is None and self.offset_s:
-            text = f"{float(self.offset_s):g}: a {self.kind} window has no grid that could shift"
-            yield "offset_s", f"{text}: take it out"
-        most = self.slide_s if self.kind == "sliding" else self.size_s
-        if limit is not None and most is not None and abs(self.offset_s) >= most:
-            name = f"{self.kind.capitalize()}EventTimeWindows"
-            text = f"{float(self.offset_s):g}: {name} parameters must satisfy abs(offset) <"
-            rest = float(self.offset_s % most)
-            yield "offset_s", f"{text} {limit}, {float(most):g}: state the remainder, {rest:g}"
-
-    def _trigger(self) -> Iterator[tuple[str, str]]:
-        trigger = self.trigger
-        if isinstance(trigger, Trigger):
-            if (trigger.count is None) == (trigger.continuous_s is None):
-                text = "needs exactly one of count and continuous_s"
-                yield "trigger", f"{show(trigger.model_dump())} {text}"
-        elif self.kind == "global":
-            text = f"{trigger!r}: a global window has no end, so nothing ever leaves (Flink's"
-            yield "trigger", f"{text} NeverTrigger): use {{count: n}} or {{continuous_s: s}}"
-
-    def _lateness(self) -> Iterator[tuple[str, str]]:
-        shown = f"{float(self.allowed_lateness_s):g}"
-        if self.allowed_lateness_s and self.kind == "global":
-            text = f"{shown}: nothing is late in a global window, which has no end: take it out"
-            yield "allowed_lateness_s", text
-        elif self.allowed_lateness_s and self.trigger == "processing_time":
-            text = f"{shown}: nothing is late in a window of processing time: take it out, or use"
-            yield "allowed_lateness_s", f"{text} event_time"
+    def _facts(self) -> dict[str, Any]:
+        """Return what rows ask of its offset and its trigger."""
+        key, trigger = _OFFSETS.get(self.kind), self.trigger
+        grid = self.slide_s if self.kind == "sliding" else self.size_s
+        is_too_much = key is not None and grid is not None and abs(self.offset_s) >= grid
+        given = trigger.model_dump() if isinstance(trigger, Trigger) else None
+        return {
+            "grid_key": key,
+            "grid": grid,
+            "is_offset_too_much": is_too_much,
+            "rest": self.offset_s % grid if is_too_much and grid else None,
+            "is_offset_without_grid": key is None and self.offset_s,
+            "flinks_name": f"{self.kind.capitalize()}EventTimeWindows",
+            "is_trigger_named": given is None,
+            "shown_trigger": show(given),
+            "is_trigger_unclear": given is not None and len(given) != 1,
+        }
 
 
 TriggerKind = Literal["event_time", "processing_time", "count", "continuous"]
