@@ -1,6 +1,6 @@
 """What a user waits for: the first answer of a small job, and what compiles before the first run.
 
-    python bench/first_answer.py [REVISION] [--repeats 7] [--kinds]
+    python bench/first_answer.py [REVISION] [--repeats 7] [--kinds] [--clones 3]
 
 Processor time, beside that of an older commit, alternating in one run, medians:
 
@@ -10,6 +10,8 @@ Processor time, beside that of an older commit, alternating in one run, medians:
 3. The same where nothing is compiled.
 4. With ``--kinds``: what each kind of job in ``conf/`` takes to compile, and the union of all. A
    kind is a set of the kernel's parts. This takes minutes, and no older commit runs beside it.
+5. With ``--clones``: seconds from ``git clone`` to the bottleneck by the first command of README,
+   each time in a new clone with an empty home. This installs packages, and nothing else runs.
 
 Linux only: the time of a running process is read from ``/proc``. The older commit is checked out
 into a temporary folder; both use this Python and its libraries, and each a kernel cache of its own.
@@ -20,10 +22,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +39,9 @@ BEFORE = "6b1e9717"
 """The commit before issue 39."""
 COMMAND = "from flowcontrol.cli.main import main; main()"
 ANSWER = "Bottleneck: sink"
+BLOCK = re.compile(r"^```bash\n(.+?)```", re.MULTILINE | re.DOTALL)
+KEPT = ("PATH", "LANG", "JAVA_HOME", "FLOWCONTROL_PYTHON")
+"""Variables of this machine that a new clone sees: no home, cache or setting is among them."""
 GOALS = {"--help": 0.15, "the bottleneck": 1.2}
 KIND_S, UNION_S = 12.0, 20.0
 COMPILED = """
@@ -134,6 +142,49 @@ def measure_kinds(folder: Path) -> bool:
     return took[slowest] > KIND_S or union > UNION_S
 
 
+def first_command() -> list[str]:
+    """Return the first command of README."""
+    found = BLOCK.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert found is not None
+    command = shlex.split(found[1], comments=True)
+    assert command[-2:] == ["--clock", "virtual"], command
+    return command
+
+
+def answered_s(folder: Path) -> float:
+    """Clone into a folder and run the first command; return the seconds until its sentence."""
+    home, clone = folder / "home", folder / "flowcontrol"
+    home.mkdir()
+    kept = {name: text for name in KEPT if (text := os.environ.get(name))}
+    proxies = {name: text for name, text in os.environ.items() if name.upper().startswith("PIP_")}
+    proxies |= {name: text for name, text in os.environ.items() if name.lower().endswith("_proxy")}
+    began = time.monotonic()
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
+    process = subprocess.Popen(
+        first_command(), cwd=clone, env={**proxies, **kept, "HOME": str(home)},
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    took_s = 0.0
+    for line in process.stdout:
+        if line.startswith(ANSWER) and not took_s:
+            took_s = time.monotonic() - began
+    assert process.wait() == 0
+    assert took_s, f"nobody said {ANSWER!r}"
+    return took_s
+
+
+def measure_clones(folder: Path, count: int) -> None:
+    """Print how long new users wait."""
+    took = []
+    for number in range(count):
+        (own := folder / str(number)).mkdir()
+        took.append(answered_s(own))
+        print(f"  from git clone to the bottleneck {took[-1]:8.1f} s", flush=True)
+    print(f"  median {statistics.median(took):8.1f} s")
+    note("from git clone to the first answer", statistics.median(took), "s")
+
+
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -142,10 +193,16 @@ def main() -> int:
     )
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--kinds", action="store_true", help="compile each kind of job")
+    parser.add_argument(
+        "--clones", type=int, default=0, help="new clones that answer; installs packages"
+    )
     options = parser.parse_args()
     git = ["git", "-C", str(ROOT), "worktree"]
     with tempfile.TemporaryDirectory() as name:
         folder, old = Path(name), Path(name) / "old"
+        if options.clones:
+            measure_clones(folder, options.clones)
+            return 0
         if options.kinds:
             return int(measure_kinds(folder))
         add = [*git, "add", "--quiet", "--detach", str(old), options.revision]

@@ -45,9 +45,12 @@ SHARED = ("-m", "spark and not starts")
 STARTED = ("-m", "starts")
 """Between them these choose every test."""
 
-BY_CHANGE = ("tests/spec/", "tests/kafka/", "tests/notebooks/", "tests/real_flink/")
-"""Folders whose files the quick form runs where a change since main is near: of objects and systems
-that no run of the emulation uses. The same holds for building the site."""
+BY_CHANGE = (
+    *("tests/spec/", "tests/kafka/", "tests/notebooks/", "tests/real_flink/"),
+    *("tests/link_live/test_connect.py", "tests/experiments/sweep/test_executor.py"),
+)
+"""Test files that the quick form runs where a change since main is near: of objects that no run
+uses, and of systems at the border that take long to start. The same holds for building the site."""
 NEAR = 2
 """Steps from a test file to what has changed: it imports it, or what it imports does."""
 MOST_S = 300
@@ -168,7 +171,7 @@ def without_far(reached: Mapping[str, changed.Reached], since: str) -> Choice:
     files = everything().files
     left_out = [file for file in files if file.startswith(BY_CHANGE) and file not in near]
     has_docs = any(is_documented(file) for file, one in reached.items() if one.distance == 0)
-    said = f"{len(left_out)} files of {', '.join(BY_CHANGE)}" if left_out else "no test file"
+    said = f"{len(left_out)} test files, as of {BY_CHANGE[0]}" if left_out else "no test file"
     said += "" if has_docs else " and the site"
     why = f"left out, as nothing near changed since {since[:8]}: {said}; --all runs all"
     return Choice(tuple(file for file in files if file not in left_out), has_docs, why)
