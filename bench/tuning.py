@@ -29,8 +29,8 @@ from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune import tune
 from flowcontrol.experiments.tune.explore import Outcome, explore
+from flowcontrol.experiments.tune.goals import figures_of
 from flowcontrol.experiments.tune.judge import Verdict, axes_of, kept_measures
-from flowcontrol.experiments.tune.measures import figures_of
 from flowcontrol.experiments.tune.plan import TunePlan, make_tune_plan
 
 TM = "taskmanager.network.memory."

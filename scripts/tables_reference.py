@@ -76,11 +76,11 @@ where a run has no such figure.
 
 def page() -> str:
     """Return the page."""
-    from flowcontrol.experiments.compare.columns import RATES
-    from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
-    from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
+    from flowcontrol.analysis.figures import SECOND_HALF
+    from flowcontrol.experiments.compare import columns as compared
+    from flowcontrol.experiments.sweep.columns import results_table
     from flowcontrol.experiments.tune.columns import tuning_table
-    from flowcontrol.experiments.tune.measures import MEMORY, SLOTS
+    from flowcontrol.experiments.tune.goals import known_before
     from flowcontrol.records import (
         EVENT_TIME,
         FAULT_TOLERANCE,
@@ -105,9 +105,9 @@ def page() -> str:
     }
     found |= {
         "sweep": swept,
-        "tuning": tuning_table((), (MEMORY, SLOTS)),
-        "compare": COMPARED,
-        "rates": RATES,
+        "tuning": tuning_table((), tuple(known_before().values())),
+        "compare": compared.results_table(),
+        "rates": compared.RATES,
     }
     index = [
         (f"[{name}](#{name})", place, lowered(found[name].meaning))

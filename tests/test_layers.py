@@ -60,7 +60,7 @@ ALLOWED = {
     "scaling/runs": CORE | {"virtual", "scaling"},
     "deployment": LAYOUT | {"graphs", "results"},
     "metrics": {"deployment", "protocol", "records", "scenario"},
-    "analysis": BASE | {"protocol"},
+    "analysis": BASE | {"protocol", "layout"},
     "diagnosis": {"protocol", "analysis", "calibration"},
     "report": BASE | {"files", "graphs", "deployment", "layout", "analysis"},
     "topics": CORE | {"files", "analysis", "report", "metrics"},

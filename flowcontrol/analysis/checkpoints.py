@@ -100,15 +100,20 @@ def _durations(values: pd.Series[float]) -> dict[str, float] | None:
     return {f"{name}_ms": float(value) for name, value in (figures | {"max": values.max()}).items()}
 
 
-def checkpoint_metrics(tables: Tables) -> tuple[float | None, int | None]:
-    """Return two figures by which runs are compared.
+def checkpoint_metrics(tables: Tables) -> tuple[float | None, int | None, float | None]:
+    """Return three figures by which runs are compared.
 
-    Returns median end to end of the completed checkpoints, ms (None: there is none), and how many
-    expired, were declined or aborted (None: the job takes no checkpoints).
+    Returns median end to end of the completed checkpoints, ms (None: there is none), how many
+    expired, were declined or aborted (None: the job takes no checkpoints), and the mean of the
+    bytes in flight that a completed one persisted (None: there is none).
     """
     if "checkpoints" not in tables:
-        return None, None
+        return None, None, None
     found = checkpoint_frame(tables)
-    e2e = _durations(found.loc[found["status"] == COMPLETED, "e2e_ms"])
-    failed = int(found["status"].isin(FAILED).sum())
-    return (None if e2e is None else e2e["p50_ms"]), failed
+    done = found[found["status"] == COMPLETED]
+    e2e, failed = _durations(done["e2e_ms"]), int(found["status"].isin(FAILED).sum())
+    return None if e2e is None else e2e["p50_ms"], failed, _mean(done["persisted_bytes"])
+
+
+def _mean(values: pd.Series[float]) -> float | None:
+    return float(values.mean()) if len(values) else None

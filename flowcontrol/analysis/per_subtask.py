@@ -13,7 +13,7 @@ from flowcontrol.analysis.panel import Panel, Window
 from flowcontrol.protocol.monitoring import data_skew
 
 _COUNTERS: Final = ("records_in", "records_out")
-_MEANS: Final = (
+MEANS: Final = (
     "busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s", "in_pool_usage", "out_pool_usage",
     "floating_buffers_usage", "exclusive_buffers_usage", "input_queue_buffers",
     "output_queue_buffers", "output_pool_size", "output_pool_used", "lag_records", "lag_s",
@@ -59,7 +59,7 @@ def subtask_figures(samples: Panel, window: Window) -> list[SubtaskFigures]:
 
     In the order of their indices; empty if no sample lies in the window.
     """
-    means = samples.within(window).means_by("subtask", _MEANS)
+    means = samples.within(window).means_by("subtask", MEANS)
     owners, growth = samples.growth(["subtask"], _COUNTERS, window)
     counts = zip(*(grown.tolist() for grown in growth), strict=True)
     counted = dict(zip(owners.first(samples["subtask"]).tolist(), counts, strict=True))

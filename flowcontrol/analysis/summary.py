@@ -23,37 +23,21 @@ evenly records are spread (see ``per_subtask.py``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.checkpoints import checkpoint_summary
 from flowcontrol.analysis.event_time import event_time_summary
-from flowcontrol.analysis.frames import (
-    Panels,
-    Tables,
-    end_of,
-    in_flight_buffers,
-    panels_of,
-    second_half_start,
-)
+from flowcontrol.analysis.figures import figures, values_of
+from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.hot import find_hot
 from flowcontrol.analysis.lag import find_lags
-from flowcontrol.analysis.latencies import combine_latencies, latency_panel
 from flowcontrol.analysis.limits import find_limits
-from flowcontrol.analysis.panel import Panel, Window, mean_over_time
-from flowcontrol.analysis.per_subtask import largest, spread, subtask_figures
 from flowcontrol.analysis.pressure import worst_pressure
-from flowcontrol.analysis.triggers import waits_as_idle
-from flowcontrol.records import MARKER
-from flowcontrol.scenario import Scenario
+from flowcontrol.analysis.run_view import RunView, StageView
+from flowcontrol.scenario import Scenario, Stage
 
-_SHARES = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
-_USAGES = ("in_pool_usage", "out_pool_usage", "floating_buffers_usage", "exclusive_buffers_usage")
-_LEVELS = ("input_queue_buffers", "output_queue_buffers", "output_pool_size", "output_pool_used")
-_EDGE_MEANS = ("credit", "backlog", "floating_held", "queued")
-_EDGE_PEAKS = ("in_flight_buffers", "in_flight_records", "in_flight_bytes")
 _DIGITS = 6
 """Decimals in summary.json: more than the figures are accurate to, fewer than a double has."""
 
@@ -92,9 +76,8 @@ def summarise(
     parts of a stage have ``markers`` beside ``latency``. Raises ValueError if a table lacks a
     column.
     """
-    tables = panels_of(tables)
-    end = end_of(tables)
-    windows = {"whole": (0.0, end), "second_half": (second_half_start(tables), end)}
+    view = RunView(scenario, tables)
+    tables, windows = view.tables, view.windows
     summary: dict[str, Any] = {
         "name": scenario.name,
         "clock": clock,
@@ -102,12 +85,14 @@ def summarise(
         "round_ms": round_ms,
         "counts": "records" if scenario.system.counts_records else "buffers",
         "wall_s": wall_s,
-        "emulated_s": end,
+        "emulated_s": view.end_s,
         "windows": {name: {"from_s": a, "until_s": b} for name, (a, b) in windows.items()},
         **_findings(tables, scenario, round(round_ms * 1000), with_causes=with_causes),
-        "stages": _stages(tables, scenario, windows),
-        "edges": _edges(tables, scenario, windows),
+        "stages": {stage.name: _stage(view, stage) for stage in scenario.stages},
+        "edges": {edge.name: _edge(view, edge.name) for edge in scenario.edges},
     }
+    if own := values_of(view, "summary"):
+        summary["figures"] = own
     if "checkpoints" in tables:
         summary["checkpoints"] = checkpoint_summary(tables, scenario, round_ms)
     if "time" in tables:
@@ -137,94 +122,35 @@ def _findings(
     }
 
 
-def _stages(panels: Panels, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
-    """Return the figures of every stage, in the order of the scenario."""
-    samples, latencies = waits_as_idle(panels.panel("stages"), scenario), latency_panel(panels)
-    markers = latency_panel(panels, MARKER)
-    stages = {}
-    for stage in scenario.stages:
-        rows, times = (panel.of("stage", stage.name) for panel in (samples, latencies))
-        figures = {
-            name: _stage_window(rows, window) | {"latency": combine_latencies(times.within(window))}
-            for name, window in windows.items()
-        }
-        if scenario.options.latency_interval_us > 0:
-            seen = markers.of("stage", stage.name)
-            for name, window in windows.items():
-                figures[name] |= {"markers": combine_latencies(seen.within(window))}
-        if stage.reads_log:
-            for name, window in windows.items():
-                figures[name] |= _lag_window(rows.within(window))
-        pressure = figures["whole"]["pressure"]
-        stages[stage.name] = {"parallelism": stage.parallelism, "pressure": pressure, **figures}
-    return stages
+def _stage(view: RunView, stage: Stage) -> dict[str, Any]:
+    """Return the figures of a stage, those of both windows and what stands beside them."""
+    found = {name: _window(view.stage(stage.name, own)) for name, own in view.windows.items()}
+    pressure = found["whole"]["pressure"]
+    return {"parallelism": stage.parallelism, "pressure": pressure, **found}
 
 
-def _stage_window(samples: Panel, window: Window) -> dict[str, Any]:
-    """Return the figures of one stage in one window, but for the latencies."""
-    rows = samples.within(window)
-    length = window[1] - window[0]
-    subtasks = subtask_figures(samples, window)
-    records_in = sum(subtask.records_in for subtask in subtasks)
-    records_out = sum(subtask.records_out for subtask in subtasks)
-    most = largest(subtasks)
-    busiest = max(subtasks, key=lambda subtask: subtask.busy_ms_per_s, default=None)
-    means = rows.means((*_SHARES, *_USAGES)) | rows.per_sample(_LEVELS).means(_LEVELS)
+def _window(view: StageView) -> dict[str, Any]:
+    """Return the figures of a stage in a window."""
+    busiest = max(view.subtasks, key=lambda subtask: subtask.busy_ms_per_s, default=None)
+    markers = view.run.scenario.options.latency_interval_us > 0
     return {
-        "records_in": records_in,
-        "records_out": records_out,
-        "rate_in": records_in / length if length > 0 else 0.0,
-        "rate_out": records_out / length if length > 0 else 0.0,
-        **{name: means[name] for name in _SHARES},
-        "worst_backpressured_ms_per_s": most["backpressured_ms_per_s"],
-        "busiest_busy_ms_per_s": most["busy_ms_per_s"],
+        **{
+            one.at("summary").name: one.value(view)
+            for one in figures("summary", of_job=False)
+            if one.needs != "log" or view.stage.reads_log
+        },
         "busiest_subtask": None if busiest is None else busiest.subtask,
-        "pressure": worst_pressure(s.backpressured_ms_per_s for s in subtasks).value,
-        **{name: means[name] for name in (*_USAGES, *_LEVELS)},
-        **spread(subtasks),
-        "max_over_subtasks": most,
+        "pressure": worst_pressure(s.backpressured_ms_per_s for s in view.subtasks).value,
+        "max_over_subtasks": view.most,
+        "latency": view.latency,
+        **({"markers": view.marker_latency} if markers else {}),
     }
 
 
-def _lag_window(rows: Panel) -> dict[str, Any]:
-    """Return how far a source was behind its log in a window."""
-    records, worst = rows.per_sample(["lag_records"]), rows.per_sample(["lag_s"], "max")
-    return {
-        "lag_records": mean_over_time(records, "lag_records"),
-        "lag_s": mean_over_time(worst, "lag_s"),
-        "max_lag_records": int(records["lag_records"].max(initial=0)),
-        "max_lag_s": float(worst["lag_s"].max(initial=0.0)),
-    }
-
-
-def _edges(panels: Panels, scenario: Scenario, windows: Mapping[str, Window]) -> dict[str, Any]:
-    """Return the figures of every edge, its channels taken together."""
-    channels = panels.panel("channels")
-    samples = channels.with_columns(
-        in_flight_buffers=in_flight_buffers(channels, scenario),
-        waits_for_credit=(channels["credit"] == 0) & (channels["backlog"] > 0),
-    )
-    return {edge.name: _edge(samples.of("edge", edge.name), windows) for edge in scenario.edges}
-
-
-def _edge(samples: Panel, windows: Mapping[str, Window]) -> dict[str, Any]:
-    """Return the figures of one edge.
-
-    ``waiting_for_credit`` is the share of channels and samples with a backlog and no credit;
-    ``messages`` counts sent messages.
-    """
-    found: dict[str, Any] = {"channels": len(samples.by("sender", "receiver").starts)}
-    for name, window in windows.items():
-        rows = samples.within(window)
-        sums = rows.per_sample([*_EDGE_MEANS, *_EDGE_PEAKS])
-        _, [sent] = samples.growth(["sender", "receiver"], ["sent"], window)
-        found[name] = {
-            "messages": int(sent.sum()),
-            "waiting_for_credit": mean_over_time(rows, "waits_for_credit"),
-            **sums.means([*_EDGE_MEANS, *_EDGE_PEAKS]),
-            **{f"max_{peak}": int(sums[peak].max(initial=0)) for peak in _EDGE_PEAKS},
-        }
-    return found
+def _edge(view: RunView, name: str) -> dict[str, Any]:
+    """Return the figures of an edge."""
+    channels = len(view.channels.of("edge", name).by("sender", "receiver").starts)
+    return {"channels": channels, **{w: view.edge(name, own) for w, own in view.windows.items()}}
 
 
 def _rounded(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowcontrol.analysis.figures import figures
 from flowcontrol.calibration.draft import Observed
 from flowcontrol.calibration.predict import Predicted
 
@@ -22,21 +23,12 @@ class Tolerance:
         return max(self.share * abs(value), self.floor)
 
 
-SHARE: Final = Tolerance(0.0, 50.0)
-USAGE: Final = Tolerance(0.0, 0.1)
 TOLERANCES: Final = {
-    "rate_in": Tolerance(0.03, 0.0),
-    "rate_out": Tolerance(0.03, 0.0),
-    "busy_ms_per_s": SHARE,
-    "idle_ms_per_s": SHARE,
-    "backpressured_ms_per_s": SHARE,
-    "in_pool_usage": USAGE,
-    "out_pool_usage": USAGE,
-    "floating_buffers_usage": USAGE,
-    "exclusive_buffers_usage": USAGE,
-    # A record that is on its way or in hand is counted here or there.
-    "in_flight_records": Tolerance(0.05, 2.0),
-    "in_flight_buffers": Tolerance(0.05, 2.0),
+    **{
+        one.column.name: Tolerance(*one.tolerance)
+        for one in figures("calibrate", of_job=False)
+        if one.tolerance is not None
+    },
     # A task takes some milliseconds to write and to acknowledge, whatever it writes.
     "checkpoint_e2e_ms": Tolerance(0.05, 15.0),
     "marker_latency_ms": Tolerance(0.05, 5.0),

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any
 
 from flowcontrol.analysis.bottleneck import find_bottleneck
-from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame, summed
+from flowcontrol.analysis.figures import figures
+from flowcontrol.analysis.frames import Tables
+from flowcontrol.analysis.run_view import RunView
 from flowcontrol.scenario import Scenario
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-SHARES: Final = ("busy_ms_per_s", "idle_ms_per_s", "backpressured_ms_per_s")
-LEVELS: Final = (
-    "in_pool_usage",
-    "out_pool_usage",
-    "floating_buffers_usage",
-    "exclusive_buffers_usage",
-)
 
 Predicted = dict[tuple[str, str], float]
 """Figures by place and name, as :class:`~flowcontrol.calibration.draft.Observed` has them."""
@@ -26,20 +16,25 @@ Predicted = dict[tuple[str, str], float]
 
 def predict(tables: Tables, scenario: Scenario, warm_up_s: float) -> Predicted:
     """Return the figures of a run after its warm-up."""
+    view = RunView(scenario, tables)
     found: Predicted = {}
-    stages = result_frame(tables, "stages")
-    stages = stages[stages["t_s"] > warm_up_s]
     for stage in scenario.stages:
-        rows = stages[stages["stage"] == stage.name]
+        own = view.stage(stage.name, (warm_up_s, view.end_s))
         rate = "rate_out" if stage.is_source else "rate_in"
-        found[stage.name, rate] = mean_over_time(rows, rate) * stage.parallelism
-        for name, value in _means(rows, (*SHARES, *LEVELS)):
-            found[stage.name, name] = value
-        for subtask in range(stage.parallelism):
-            own = rows[rows["subtask"] == subtask]
-            for name, value in _means(own, (rate, *SHARES, *LEVELS)):
-                found[f"{stage.name}/{subtask}", name] = value
-    found |= _in_flight(tables, scenario, warm_up_s)
+        for one in figures("calibrate", of_job=False):
+            name = one.column.name
+            if name.startswith("in_flight"):
+                found[f"->{stage.name}", name] = one.value(own)
+                continue
+            if name in ("rate_in", "rate_out") and name != rate:
+                continue
+            found[stage.name, name] = one.value(own)
+            for subtask in own.subtasks:
+                found[f"{stage.name}/{subtask.subtask}", name] = getattr(subtask, name)
+    for edge in scenario.edges:
+        flight = view.edge(edge.name, (warm_up_s, view.end_s))
+        for name in ("in_flight_records", "in_flight_buffers"):
+            found[edge.name, name] = flight[name]
     found |= _times(tables, warm_up_s)
     return found
 
@@ -52,27 +47,6 @@ def bottleneck(tables: Tables, scenario: Scenario, warm_up_s: float) -> str | No
         if name in {"stages", "channels"}
     }
     return find_bottleneck(kept, scenario).stage
-
-
-def _means(rows: pd.DataFrame, names: tuple[str, ...]) -> Iterator[tuple[str, float]]:
-    for name in names:
-        yield name, mean_over_time(rows, name)
-
-
-def _in_flight(tables: Tables, scenario: Scenario, warm_up_s: float) -> Predicted:
-    """Return the records in flight of each edge, and of all edges into a stage."""
-    channels = result_frame(tables, "channels")
-    channels = channels[channels["t_s"] > warm_up_s]
-    channels = channels.assign(in_flight_buffers=channels["released"] - channels["consumed"])
-    found: Predicted = {}
-    for edge in scenario.edges:
-        for name in ("in_flight_records", "in_flight_buffers"):
-            rows = summed(channels[channels["edge"] == edge.name], name)
-            level = mean_over_time(rows, name)
-            found[edge.name, name] = level
-            into = (f"->{edge.receiver}", name)
-            found[into] = found.get(into, 0.0) + level
-    return found
 
 
 def _times(tables: Tables, warm_up_s: float) -> Predicted:

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowcontrol.analysis.frames import end_of
+from flowcontrol.analysis.run_view import downtime_s
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.layout.fault_tolerance import restart_rates, surviving_sources
 from flowcontrol.report.markup import html_table
@@ -58,7 +59,7 @@ def restart_summary(
     caught = [one["catch_up_s"] for one in found if one["catch_up_s"] is not None]
     return {
         "count": len(found),
-        "downtime_s": _downtime_s(found, end_s),
+        "downtime_s": downtime_s(found, end_s),
         "records_reprocessed": sum(one["records_reprocessed"] or 0 for one in found),
         "longest_catch_up_s": max(caught, default=None),
         "failures": found,
@@ -103,19 +104,6 @@ def _with_figures(
     }
 
 
-def _downtime_s(found: Sequence[Mapping[str, Any]], end_s: float) -> float:
-    """Return the time in which something was down; failures may overlap."""
-    total, until = 0.0, 0.0
-    for one in sorted(found, key=lambda one: float(one["failed_s"])):
-        ended = end_s if one["running_s"] is None else one["running_s"]
-        later = [two["failed_s"] for two in found if two["number"] > one["number"]]
-        if one["running_s"] is None and later:
-            ended = min(later)
-        total += max(0.0, ended - max(until, one["failed_s"]))
-        until = max(until, ended)
-    return round(total, 6)
-
-
 def _rest(found: Sequence[Mapping[str, Any]], end_s: float) -> list[str]:
     """Return a sentence on the failures that have none."""
     left = found[MOST_SENTENCES:]
@@ -123,7 +111,7 @@ def _rest(found: Sequence[Mapping[str, Any]], end_s: float) -> list[str]:
         return []
     noun = "failure" if len(left) == 1 else "failures"
     again = sum(one["records_reprocessed"] or 0 for one in found)
-    last, down = seconds(left[-1]["failed_s"]), seconds(_downtime_s(found, end_s))
+    last, down = seconds(left[-1]["failed_s"]), seconds(downtime_s(found, end_s))
     return [
         f"{len(left):,} more {noun} followed, the last at {last} s; in all "
         f"the job was down for {down} of {seconds(end_s)} s and "

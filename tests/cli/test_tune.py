@@ -115,7 +115,7 @@ def test_a_real_search_finds_the_least_memory_of_the_grid(file, tmp_path, capsys
     from deltalake import DeltaTable
 
     from flowcontrol import sweep
-    from flowcontrol.experiments.footprint import network_memory
+    from flowcontrol.layout.plan import network_memory
 
     vary = {f"options.{EXCLUSIVE}": [1, 2, 3, 4], f"options.{FLOATING}": [1, 2, 4]}
     swept = sweep(file, vary, out="grid", processes=1, quiet=True)

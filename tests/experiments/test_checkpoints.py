@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from flowcontrol.analysis import summarise
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.compare.columns import result_row, shown_columns
 from flowcontrol.experiments.compare.figures import figures_of
@@ -79,10 +78,7 @@ def test_a_comparison_has_columns_for_a_job_that_checkpoints_only(runs: dict[boo
 def test_a_sweep_has_the_same_figures_in_all_rows_of_a_variant(runs: dict[bool, Run]) -> None:
     for has, run in runs.items():
         own = run.job.scenario
-        summary = summarise(
-            run.tables, own, clock="virtual", rounds=run.rounds, wall_s=1.0, round_ms=10.0
-        )
-        rows = variant_rows(summary, own, {})
+        rows = variant_rows(run, own, {})
         wanted = expected(run) if has else (None, None)
         assert [tuple(row[name] for name in FIGURES) for row in rows] == [wanted] * 2
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flowcontrol.analysis.figures import SECOND_HALF
 from flowcontrol.cli.main import COMMANDS
-from flowcontrol.experiments.compare.columns import RATES
-from flowcontrol.experiments.compare.columns import RESULTS as COMPARED
-from flowcontrol.experiments.sweep.columns import SECOND_HALF, results_table
+from flowcontrol.experiments.compare import columns as compared
+from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.records import LEDGER, QUERY_PROGRESS, RESULTS
 from flowcontrol.scenario.system import ALIASES, PRESETS, THROTTLE_PARTS, TRANSPORT_PARTS
 from modules import load
@@ -124,7 +124,11 @@ def test_every_column_of_every_table_has_a_row():
     text = page("tables")
     swept = [c for c in results_table(()).columns if not c.name.endswith(SECOND_HALF)]
     found = {one.name: one.columns for one in (*RESULTS.values(), LEDGER, QUERY_PROGRESS)}
-    found |= {"sweep": swept, "compare": COMPARED.columns, "rates": RATES.columns}
+    found |= {
+        "sweep": swept,
+        "compare": compared.results_table().columns,
+        "rates": compared.RATES.columns,
+    }
     for title, columns in found.items():
         own = section(text, title)
         names = re.findall(r"^\| `(\w+)` \|", own, re.MULTILINE)

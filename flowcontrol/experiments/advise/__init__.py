@@ -5,9 +5,9 @@
 :mod:`~flowcontrol.experiments.advise.gain` weighs. Nothing is advice that was not run.
 """
 
+from flowcontrol.analysis.figures import Figures
 from flowcontrol.experiments.advise.advise import advise
 from flowcontrol.experiments.advise.changes import Change
-from flowcontrol.experiments.advise.figures import Figures
 from flowcontrol.experiments.advise.gain import Proposal
 from flowcontrol.experiments.advise.result import Advice
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.analysis.figures import Figures
 from flowcontrol.experiments.advise.changes import Change, Seen
-from flowcontrol.experiments.advise.figures import Figures, Goal
+from flowcontrol.experiments.advise.figures import Goal, is_more_better, measured
 
 if TYPE_CHECKING:
     from flowcontrol.scenario import Scenario
@@ -78,8 +79,8 @@ def goal_of(scenario: Scenario, figures: Figures) -> Goal:
 
 def weighed(change: Change, before: Figures, after: Figures, goal: Goal, seen: Seen) -> Proposal:
     """Return what a change gained."""
-    gain = _gain(before.of(goal), after.of(goal), is_more_better=goal == "throughput")
-    lost = _gain(before.throughput, after.throughput, is_more_better=True)
+    gain = _gain(measured(before, goal), measured(after, goal), more=is_more_better(goal))
+    lost = _gain(before.throughput, after.throughput, more=True)
     if lost < -NOTICEABLE:
         gain = min(gain, lost)
     slots = after.slots - before.slots
@@ -101,12 +102,12 @@ def saves(proposal: Proposal, before: Figures) -> bool:
     return is_less and keeps and not is_late
 
 
-def _gain(before: float | None, after: float | None, *, is_more_better: bool) -> float:
+def _gain(before: float | None, after: float | None, *, more: bool) -> float:
     """Return by which share a figure is better; 0 where there was nothing to compare with."""
     if before is None or after is None:
         # No record came to a sink, or no checkpoint completed: that some do is all the gain.
         return float(before is None) - float(after is None)
     if before == after:
         return 0.0
-    first, second = (before, after) if is_more_better else (after, before)
+    first, second = (before, after) if more else (after, before)
     return second / first - 1 if first > 0 else float("inf")

@@ -19,7 +19,8 @@ from flowcontrol.report.result import Result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flowcontrol.experiments.advise.figures import Figures, Goal
+    from flowcontrol.analysis.figures import Figures
+    from flowcontrol.experiments.advise.figures import Goal
     from flowcontrol.experiments.advise.gain import Proposal
     from flowcontrol.experiments.advise.tried import NotRun
 

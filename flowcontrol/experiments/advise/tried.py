@@ -10,12 +10,13 @@ from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis import find_bottleneck
+from flowcontrol.analysis.figures import Figures
 from flowcontrol.analysis.frames import Panels, Tables, end_of, mean_over_time, panels_of
 from flowcontrol.analysis.panel import Panel
 from flowcontrol.analysis.per_subtask import subtask_figures
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.advise.changes import Change, Seen, Subject
-from flowcontrol.experiments.advise.figures import Figures, Goal, figures_of
+from flowcontrol.experiments.advise.figures import Goal, figures_of
 from flowcontrol.experiments.advise.gain import HELD_BACK, Proposal, weighed
 from flowcontrol.experiments.advise.rules import Rule, changes_of
 from flowcontrol.experiments.base import job_for

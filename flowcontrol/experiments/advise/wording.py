@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from flowcontrol.experiments.advise.changes import Change
+from flowcontrol.experiments.advise.figures import measured
 from flowcontrol.experiments.advise.gain import Proposal, saves
 from flowcontrol.report.numbers import bytes_text, milliseconds, rate
 
 if TYPE_CHECKING:
-    from flowcontrol.experiments.advise.figures import Figures, Goal
+    from flowcontrol.analysis.figures import Figures
+    from flowcontrol.experiments.advise.figures import Goal
 
 MOST_SAVINGS: Final = 3
 """Changes named that only save something."""
@@ -33,7 +35,7 @@ def conclusion(goal: Goal, before: Figures, proposals: Sequence[Proposal]) -> st
             return f"The only change that was run does not improve {noun} by more than 1 %."
         return f"None of {len(proposals)} changes that were run improves {noun} by more than 1 %."
     best = proposals[0]
-    was, now = before.of(goal), best.figures.of(goal)
+    was, now = measured(before, goal), measured(best.figures, goal)
     change = "none" if was is None else text(was)
     to = "none" if now is None else text(now)
     line = f"What helps most for its cost is {best.change.name}: {noun} from {change} to {to}"

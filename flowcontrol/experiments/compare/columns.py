@@ -1,17 +1,18 @@
-"""The figures of a comparison: in its tables (``columns.yaml``), on its page, on the terminal."""
+"""The figures of a comparison: in its tables, on its page, on the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from operator import not_
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from flowcontrol.experiments.compare.figures import Figures, Reaction
+from flowcontrol.analysis.figures import figures
+from flowcontrol.analysis.producer_rates import Reaction
+from flowcontrol.experiments.compare.figures import Compared
 from flowcontrol.experiments.compare.run import Outcome
 from flowcontrol.experiments.compare.wording import (
     NOTHING,
@@ -19,7 +20,7 @@ from flowcontrol.experiments.compare.wording import (
     reaction_cell,
     starving_sentences,
 )
-from flowcontrol.records import read_tables
+from flowcontrol.records import Table, read_tables
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
 from flowcontrol.report.terminal import plain_table, print_widest
 
@@ -27,27 +28,26 @@ if TYPE_CHECKING:
     from flowcontrol.experiments.compare.result import CompareResult
 
 _TABLES: Final = read_tables("flowcontrol.experiments.compare", "columns.yaml")
-RESULTS: Final = _TABLES["results"]
 RATES: Final = _TABLES["rates"]
 
 
+def results_table() -> Table:
+    """Return the declaration of the table ``results``: a row a system."""
+    own = _TABLES["results"]
+    found = [one.at("compare") for one in figures("compare", of_job=True)]
+    return replace(own, columns=(*own.columns[:3], *found, *own.columns[3:]))
+
+
 def result_row(outcome: Outcome) -> dict[str, Any]:
-    """Return the row of a system in :data:`RESULTS`; figures that it has not are null."""
-    row: dict[str, Any] = dict.fromkeys(RESULTS.names)
+    """Return the row of a system in ``results``; figures that it has not are null."""
+    row: dict[str, Any] = dict.fromkeys(results_table().names)
     row |= {"system": outcome.system, "state": outcome.state, "reason": outcome.reason}
-    figures = outcome.figures
-    if figures is None:
+    if outcome.figures is None:
         return row
-    row |= {name: getattr(figures, name) for name in RESULTS.names if hasattr(figures, name)}
+    row |= outcome.figures.values
     row |= {name: getattr(outcome, name) for name in ("rounds", "round_ms", "wall_s")}
-    row["is_bounded"] = "" if figures.is_bounded is None else yes_or_no(figures.is_bounded)
-    for reaction, count, longest in (
-        (figures.slowdown, "slowdowns", "follow_s"),
-        (figures.release, "releases", "recovery_s"),
-    ):
-        row |= {count: reaction.count, f"{count}_missed": reaction.missed}
-        row[longest] = reaction.longest_s
-    return row
+    bounded = outcome.figures.is_bounded
+    return row | {"is_bounded": "" if bounded is None else yes_or_no(bounded)}
 
 
 def rate_rows(outcome: Outcome) -> list[dict[str, Any]]:
@@ -64,76 +64,90 @@ def yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _reaction_order(reaction: Reaction) -> float | None:
-    """Return the longest time; misses come last, none at all further."""
-    return reaction.missed * 1e9 + (reaction.longest_s or 0.0) if reaction.count else None
+_TEXTS: Final[dict[str, Callable[[Any], str]]] = {
+    "ratio": percent,
+    "ms": milliseconds,
+    "bytes": bytes_text,
+}
+"""How a figure is written, by its unit."""
 
 
 @dataclass(frozen=True)
 class CompareColumn:
     """One figure of all systems."""
 
+    figure: str  # Which attribute of :class:`~.figures.Compared`
     title: str  # With its unit, for the page
     head: str  # Short, in two lines, for the terminal
     rank: int  # How telling it is, 1 the most: a narrow terminal shows the first few
-    figure: str  # Which attribute of :class:`~.figures.Figures`
-    text: Callable[[Any], str]  # Returns its text
-    # Returns the number by which a table is sorted; None sorts last.
-    number: Callable[[Any], float | None] = float
     is_optional: bool = False  # Left out where no system has the figure
+    unit: str = ""
 
-    def cell(self, figures: Figures) -> str:
+    def cell(self, figures: Compared) -> str:
         """Return the text of a system's figure."""
         value = getattr(figures, self.figure)
-        return NOTHING if value is None else self.text(value)
+        if isinstance(value, Reaction):
+            return reaction_cell(value)
+        if value is None:
+            return NOTHING
+        return yes_or_no(value) if isinstance(value, bool) else _TEXTS.get(self.unit, number)(value)
 
-    def order(self, figures: Figures) -> float | None:
-        """Return the number by which a system is sorted."""
+    def order(self, figures: Compared) -> float | None:
+        """Return the number by which a system is sorted; None sorts last.
+
+        Of reactions the longest time; misses come last, none at all further.
+        """
         value = getattr(figures, self.figure)
-        return None if value is None else self.number(value)
+        if isinstance(value, Reaction):
+            return value.missed * 1e9 + (value.longest_s or 0.0) if value.count else None
+        return not value if isinstance(value, bool) else value
 
 
-COLUMNS: Final = (
-    CompareColumn("Of the limit", "of\nlimit", 1, "of_limit", percent),
-    CompareColumn("Latency p50", "lat.\np50", 7, "latency_p50_ms", milliseconds),
-    CompareColumn("Latency p99", "lat.\np99", 4, "latency_p99_ms", milliseconds),
-    CompareColumn("Peak in flight, records", "peak\nrec.", 3, "peak_records", number),
-    CompareColumn("Peak in flight, bytes", "peak\nbytes", 10, "peak_bytes", bytes_text),
-    CompareColumn("Behind the log, s", "lag\ns", 2, "lag_s", number, is_optional=True),
+_FIRST: Final = (
+    CompareColumn("of_limit", "Of the limit", "of\nlimit", 1),
+    CompareColumn("latency_p50_ms", "Latency p50", "lat.\np50", 7),
+    CompareColumn("latency_p99_ms", "Latency p99", "lat.\np99", 4),
+    CompareColumn("peak_records", "Peak in flight, records", "peak\nrec.", 3),
+    CompareColumn("peak_bytes", "Peak in flight, bytes", "peak\nbytes", 10),
+    CompareColumn("lag_s", "Behind the log, s", "lag\ns", 2, is_optional=True),
+    CompareColumn("lag_records", "Behind the log, records", "lag\nrec.", 9, is_optional=True),
+    CompareColumn("lag_end_records", "Left in the log", "left\nin log", 10, is_optional=True),
     CompareColumn(
-        "Behind the log, records", "lag\nrec.", 9, "lag_records", number, is_optional=True
+        "checkpoint_e2e_p50_ms", "Checkpoint end to end, p50", "ckpt\np50", 4, is_optional=True
     ),
-    CompareColumn(
-        "Left in the log", "left\nin log", 10, "lag_end_records", number, is_optional=True
-    ),
-    CompareColumn(
-        "Checkpoint end to end, p50",
-        "ckpt\np50",
-        4,
-        "checkpoint_e2e_p50_ms",
-        milliseconds,
-        is_optional=True,
-    ),
-    CompareColumn(
-        "Checkpoints failed", "ckpt\nfail", 5, "checkpoints_failed", number, is_optional=True
-    ),
-    CompareColumn("Swing", "\nswing", 2, "swing", percent),
-    CompareColumn(
-        "Follows a slowdown in", "fol-\nlows", 5, "slowdown", reaction_cell, _reaction_order
-    ),
-    CompareColumn(
-        "Recovers after a release in", "is\nback", 6, "release", reaction_cell, _reaction_order
-    ),
-    CompareColumn("Control messages per MB", "ctl.\n/MB", 9, "control_per_mb", number),
-    CompareColumn("Memory bounded", "mem.\nbound", 8, "is_bounded", yes_or_no, not_),
+    CompareColumn("checkpoints_failed", "Checkpoints failed", "ckpt\nfail", 5, is_optional=True),
+    CompareColumn("swing", "Swing", "\nswing", 2),
+    CompareColumn("slowdown", "Follows a slowdown in", "fol-\nlows", 5),
+    CompareColumn("release", "Recovers after a release in", "is\nback", 6),
+    CompareColumn("control_per_mb", "Control messages per MB", "ctl.\n/MB", 9),
+    CompareColumn("is_bounded", "Memory bounded", "mem.\nbound", 8),
 )
+"""Figures with words of their own; the others follow under their names."""
+
+_IN_SENTENCES: Final = frozenset(
+    {"produced", "consumed", "ahead", "heap_exhausted_s", "slowdowns", "slowdowns_missed"}
+    | {"follow_s", "releases", "releases_missed", "recovery_s"}
+)
+"""Figures that the table on the page does not show."""
+
+
+def compare_columns() -> list[CompareColumn]:
+    """Return the columns of page and terminal."""
+    units = {one.at("compare").name: one.column.unit for one in figures("compare", of_job=True)}
+    found = [replace(one, unit=units.pop(one.figure, "")) for one in _FIRST]
+    for name, unit in units.items():
+        if name not in _IN_SENTENCES:
+            title = f"{name} ({unit})" if unit else name
+            head = name.replace("_", "_\n")
+            found.append(CompareColumn(name, title, head, 11, is_optional=True, unit=unit))
+    return found
 
 
 def shown_columns(outcomes: Sequence[Outcome]) -> list[CompareColumn]:
     """Return the columns of some systems: those about logs and checkpoints where there are some."""
     return [
         column
-        for column in COLUMNS
+        for column in compare_columns()
         if not column.is_optional
         or any(o.figures and getattr(o.figures, column.figure) is not None for o in outcomes)
     ]

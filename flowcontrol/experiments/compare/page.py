@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from flowcontrol.analysis.producer_rates import TOLERANCE, TRANSIENT, WINDOW_SAMPLES, limit_steps
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.experiments.compare.columns import CompareColumn, shown_columns
-from flowcontrol.experiments.compare.figures import Figures, limit_steps
-from flowcontrol.experiments.compare.metrics import TOLERANCE, TRANSIENT, WINDOW_SAMPLES
+from flowcontrol.experiments.compare.figures import Compared
 from flowcontrol.experiments.compare.starving import LEAST_SHARE
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
 from flowcontrol.report.colours import BLUE, GREY, LIMIT, VERMILLION, LineStyle
@@ -82,7 +82,7 @@ def _figure_table(ran: Sequence[Outcome]) -> str:
     return html_table(heads, rows)
 
 
-def _cell(column: CompareColumn, figures: Figures) -> str:
+def _cell(column: CompareColumn, figures: Compared) -> str:
     order = column.order(figures)
     key = "" if order is None else f"{order:.9g}"
     return f'<span data-order="{key}">{escape(column.cell(figures))}</span>'

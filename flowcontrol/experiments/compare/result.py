@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.experiments.compare.columns import (
     RATES,
-    RESULTS,
     print_comparison,
     rate_rows,
     result_row,
+    results_table,
 )
 from flowcontrol.experiments.compare.limits import LimitPhase
 from flowcontrol.experiments.compare.plan import Comparison
@@ -75,7 +75,7 @@ class CompareResult(Result):
         import pyarrow as pa
 
         rates = [row for outcome in self.outcomes for row in rate_rows(outcome)]
-        rows = ((RESULTS, list(self.summary["systems"].values())), (RATES, rates))
+        rows = ((results_table(), list(self.summary["systems"].values())), (RATES, rates))
         return {
             table.name: pa.Table.from_pylist(found, schema=table.arrow_schema())
             for table, found in rows

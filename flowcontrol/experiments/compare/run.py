@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from flowcontrol.analysis.frames import Tables, summed
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.base import job_for
-from flowcontrol.experiments.compare.figures import Figures, figures_of
+from flowcontrol.experiments.compare.figures import Compared, figures_of
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.starving import Starved, find_starved
 from flowcontrol.experiments.executor import Simulate, Work, judging_clock
@@ -152,7 +152,7 @@ class Outcome:
     # Refused: the clock cannot run the system with this scenario.
     state: Literal["ran", "refused", "failed"]
     reason: str = ""  # Why it was refused or failed; of one that ran, what was left out
-    figures: Figures | None = None  # figures, lines: of one that ran
+    figures: Compared | None = None  # figures, lines: of one that ran
     lines: Lines | None = None
     starved: tuple[Starved, ...] = field(default=())  # Receivers that starved
     rounds: int = 0  # That were run

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from flowcontrol.analysis.producer_rates import TOLERANCE, Reaction
 from flowcontrol.analysis.wording import join_words, seconds
-from flowcontrol.experiments.compare.figures import Figures, Reaction
-from flowcontrol.experiments.compare.metrics import TOLERANCE
+from flowcontrol.experiments.compare.figures import Compared
 from flowcontrol.experiments.compare.run import Outcome
 from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.report.numbers import bytes_text, number, percent
@@ -65,19 +65,19 @@ def _listed(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def _through(figures: Figures) -> str:
+def _through(figures: Compared) -> str:
     if figures.of_limit is None:
         return f"Delivered {number(figures.consumed)} records"
     return f"Delivered {percent(figures.of_limit)} of what the job can carry"
 
 
-def _ahead(figures: Figures) -> list[str]:
+def _ahead(figures: Compared) -> list[str]:
     if figures.ahead is None or figures.ahead <= TOLERANCE:
         return []
     return [f"let its producers run ahead of the limit (by {percent(figures.ahead)})"]
 
 
-def _swing(figures: Figures) -> list[str]:
+def _swing(figures: Compared) -> list[str]:
     if figures.swing is None:
         return []
     size = percent(figures.swing)
@@ -87,7 +87,7 @@ def _swing(figures: Figures) -> list[str]:
     return [f"{how} ({size})"]
 
 
-def _changes(figures: Figures) -> list[str]:
+def _changes(figures: Compared) -> list[str]:
     texts = []
     for reaction, did, noun in (
         (figures.slowdown, "followed", "slowdown"),
@@ -102,7 +102,7 @@ def _changes(figures: Figures) -> list[str]:
     return texts
 
 
-def _which(figures: Figures, how: str, noun: str) -> str:
+def _which(figures: Compared, how: str, noun: str) -> str:
     """Name the changes that a system missed, and say where the first slowdown piled up."""
     missed = [
         (index, change)
@@ -160,16 +160,16 @@ def headline(outcomes: Sequence[Outcome]) -> str:
     return ". ".join(texts) + "."
 
 
-def _behind(figures: Figures) -> str:
+def _behind(figures: Compared) -> str:
     """Return how far a system's sources were behind their logs."""
     return f"{number(figures.lag_records or 0)} records, {seconds(figures.lag_s or 0.0)} s"
 
 
 def _best(
-    ran: Sequence[tuple[str, Figures]],
+    ran: Sequence[tuple[str, Compared]],
     what: str,
-    key: Callable[[Figures], float | None],
-    show: Callable[[Figures], str],
+    key: Callable[[Compared], float | None],
+    show: Callable[[Compared], str],
 ) -> list[str]:
     """Return the systems with the smallest key."""
     valued = [(found, name, f) for name, f in ran if (found := key(f)) is not None]
@@ -180,13 +180,13 @@ def _best(
     return [f"{what} {join_words(names)} ({show(figures)})"]
 
 
-def _keeps_up(figures: Figures) -> bool:
+def _keeps_up(figures: Compared) -> bool:
     """Whether a system reaches the limit of the job and its producers keep to it."""
     is_through = figures.of_limit is None or figures.of_limit >= _LEAST_SHARE
     return is_through and not _missed(figures)
 
 
-def _missed(figures: Figures) -> str:
+def _missed(figures: Compared) -> str:
     """Return how the producers missed the limit: after a slowdown, or in a phase as a whole."""
     is_ahead = figures.ahead is not None and figures.ahead > TOLERANCE
     return figures.slowdown.how or ("above" if is_ahead else "")

@@ -73,7 +73,7 @@ def colour_axis(metric: Metric, good_to_bad: Sequence[str] = GOOD_TO_BAD_FILLS) 
     """Return the colours of a metric: blue at its good end, vermillion at its bad one."""
     colours = good_to_bad[::-1] if metric.is_higher_better else good_to_bad
     last = len(colours) - 1
-    title = f"{escape(metric.figure.column.unit)}, {metric.good_end}"
+    title = f"{escape(metric.unit)}, {metric.good_end}"
     return {
         "colorscale": [[place / last, colour] for place, colour in enumerate(colours)],
         "colorbar": {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from flowcontrol.analysis.figures import SECOND_HALF, Figure
+from flowcontrol.analysis.run_view import RunView
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.sweep.columns import FIGURES, SECOND_HALF, Figure, figure_named
+from flowcontrol.experiments.sweep.columns import figure_named, swept
 from flowcontrol.experiments.sweep.plan import Plan
+from flowcontrol.records import Column
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Texts, as_list
 from flowcontrol.scenario.problems import known
@@ -32,9 +35,13 @@ _NORMAL_975: Final = 1.96
 _DEFAULT: Final = ("rate_in", "latency_p99_ms")
 
 
+Figures = Mapping[tuple[str, str], float | None]
+"""Figures of a run by stage and column; null where there was nothing to measure."""
+
+
 @dataclass(frozen=True)
 class Metric:
-    """A figure of a stage."""
+    """A figure of a stage, or of the job."""
 
     stage: str  # Which
     figure: Figure  # Which column of the table
@@ -64,9 +71,27 @@ class Metric:
         return replace(self, figure=replace(self.figure, column=self.figure.second_half))
 
     @property
+    def unit(self) -> str:
+        """Unit of its values."""
+        return self.figure.column.unit
+
+    @property
+    def column(self) -> Column:
+        """Its column in a table with a row a point."""
+        name = self.name.replace(".", "_").replace("-", "_")
+        return replace(self.figure.column, name=name, nullable=self.figure.needs_run)
+
+    def value(self, scenario: Scenario, figures: Figures) -> float | None:
+        """Return the value of a variant; None where it has none."""
+        if not self.figure.needs_run:
+            found: float | None = self.figure.value(RunView(scenario, {}))
+            return found
+        return figures[self.stage, self.figure.column.name]
+
+    @property
     def title(self) -> str:
         """Name and unit, for an axis."""
-        return f"{self.name} ({self.figure.column.unit})"
+        return f"{self.name} ({self.unit})"
 
     @property
     def axis_title(self) -> str:
@@ -74,12 +99,12 @@ class Metric:
 
         The heading of a chart names the metric; plotly clips a title longer than its axis.
         """
-        return self.figure.column.unit or self.figure.column.name
+        return self.unit or self.figure.column.name
 
     @property
     def meaning(self) -> str:
         """What it is, with its unit, in sentences."""
-        return f"{self.figure.column.meaning} Unit: {self.figure.column.unit}."
+        return f"{self.figure.column.meaning} Unit: {self.unit}."
 
     @property
     def good_end(self) -> str:
@@ -103,43 +128,54 @@ def read_metrics(texts: Texts, scenario: Scenario) -> tuple[Metric, ...]:
     wanted = as_list(texts) or [
         f"{scenario.sinks[0].name}.{name}{SECOND_HALF}" for name in _DEFAULT
     ]
-    stages = [stage.name for stage in scenario.stages]
-    columns = [figure.column.name for figure in FIGURES]
     problems: list[Problem] = []
     found: list[Metric] = []
     for text in dict.fromkeys(wanted):
-        stage, dot, name = text.rpartition(".")
-        figure = figure_named(name)
-        if figure is not None and not dot:
-            stage = _stage_of(figure, scenario)
-        if figure is None:
-            reason = f"{known(name, columns, 'column')}, each also with {SECOND_HALF} behind it"
-            problems.append(Problem(f"--metric {text}", reason))
-        elif stage not in stages:
-            problems.append(Problem(f"--metric {text}", known(stage, stages, "stage")))
-        elif figure.of_sources and not scenario.stage(stage).reads_log:
-            problems.append(Problem(f"--metric {text}", _no_log(stage, scenario)))
-        elif figure.of_checkpoints and scenario.checkpointing is None:
-            problems.append(Problem(f"--metric {text}", _NO_CHECKPOINTS))
-        elif figure.of_failures and not scenario.is_fault_tolerant:
-            problems.append(Problem(f"--metric {text}", _NO_FAILURES))
-        else:
-            found.append(Metric(stage, figure))
+        try:
+            found.append(_metric(text, scenario))
+        except ValueError as error:
+            problems.append(Problem(f"--metric {text}", str(error)))
     if problems:
         raise ScenarioError(problems, "command")
     return tuple(dict.fromkeys(found))
 
 
-_NO_CHECKPOINTS: Final = (
-    "the job takes no checkpoints: state the option execution.checkpointing.interval"
-)
-_NO_FAILURES: Final = "nothing fails, and the job takes no checkpoints: state failures"
+_LACKS: Final = {
+    "checkpoints": (
+        "the job takes no checkpoints: state the option execution.checkpointing.interval"
+    ),
+    "failures": "nothing fails, and the job takes no checkpoints: state failures",
+}
+
+
+def _metric(text: str, scenario: Scenario) -> Metric:
+    """Return the metric of a text; raises ValueError with what is wrong with it."""
+    stage, dot, name = text.rpartition(".")
+    try:
+        figure = figure_named(name)
+    except KeyError:
+        columns = [one.column.name for one in swept()]
+        also = f", each also with {SECOND_HALF} behind it"
+        raise ValueError(known(name, columns, "column") + also) from None
+    stages = [stage.name for stage in scenario.stages]
+    stage = stage if dot else _stage_of(figure, scenario)
+    has = {
+        "checkpoints": scenario.checkpointing is not None,
+        "failures": scenario.is_fault_tolerant,
+    }
+    if stage not in stages:
+        raise ValueError(known(stage, stages, "stage"))
+    if figure.needs == "log" and not scenario.stage(stage).reads_log:
+        raise ValueError(_no_log(stage, scenario))
+    if not has.get(figure.needs, True):
+        raise ValueError(_LACKS[figure.needs])
+    return Metric(stage, figure)
 
 
 def _stage_of(figure: Figure, scenario: Scenario) -> str:
     """Return the stage whose figure it is where none is named."""
     readers = [stage.name for stage in scenario.sources if stage.reads_log]
-    return readers[0] if figure.of_sources and readers else scenario.sinks[0].name
+    return readers[0] if figure.needs == "log" and readers else scenario.sinks[0].name
 
 
 def _no_log(stage: str, scenario: Scenario) -> str:
@@ -180,8 +216,8 @@ def _step(rows: pd.DataFrame, metric: Metric, plan: Plan) -> pd.Series[float]:
         "records": 1.0,
         "checkpoints": 1.0,
     }
-    step = steps.get(metric.figure.column.unit, 0.0)
-    if metric.figure.of_sources and not metric.figure.has_half:
+    step = steps.get(metric.unit, 0.0)
+    if metric.figure.needs == "log" and not metric.figure.has_half:
         step = _sample_s(rows, plan)  # a moment, which is that of a sample
     return rows.assign(step=step)["step"].astype(float)
 

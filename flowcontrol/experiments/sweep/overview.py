@@ -175,7 +175,7 @@ def _tied(ranking: Ranking) -> list[str]:
     over = " over the second half of the run" if metric.is_steady else ""
     parts = [
         f"No measurable difference in {metric.short_name}{over} between "
-        f"{_whom(ranking)}: {_span(frame, leaders)} {metric.figure.column.unit} "
+        f"{_whom(ranking)}: {_span(frame, leaders)} {metric.unit} "
         f"({noise_text(frame)} is noise)."
     ]
     if ranking.has_decider:
@@ -207,7 +207,7 @@ def _decided(ranking: Ranking, leaders: list[int]) -> str:
     best, worst = valued[0], valued[-1]
     over = " over the same time" if metric.is_steady else ""
     if is_noise(frame, best, worst):
-        unit = metric.figure.column.unit
+        unit = metric.unit
         text = f"Nor is there one in {metric.short_name}{over}: {_span(frame, valued)} {unit}"
         is_named = len(leaders) == 2 or len(leaders) == len(ranking.order)
         return f"{text}." if is_named else f"{text}, for instance at {_at(ranking, best)}."
@@ -230,7 +230,7 @@ def _span(frame: pd.DataFrame, rows: list[int]) -> str:
 
 
 def _figure(ranking: Ranking, place: int, row: int) -> str:
-    unit = ranking.metrics[place].figure.column.unit
+    unit = ranking.metrics[place].unit
     return f"{number(float(ranking.frames[place]['mean'][row]))} {unit}"
 
 
@@ -346,7 +346,7 @@ def _table(result: SweepResult, found: Overview, metrics: int, width: int) -> Ta
     heads = [_head(width, varied.label) for varied in result.plan.varied]
     for metric in found.metrics[:metrics]:
         half = "second half" if metric.is_steady else ""
-        unit = metric.figure.column.unit
+        unit = metric.unit
         unit = "" if metric.short_name.endswith(f"_{unit}") else unit
         heads.append(_head(width, metric.short_name.replace(".", " "), half, unit))
     for head in heads:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.sweep.columns import FIXED
+from flowcontrol.experiments.sweep.columns import fixed
 from flowcontrol.experiments.sweep.varied import (
     MAX_POINTS,
     Varied,
@@ -103,13 +103,14 @@ def make_plan(
 
 
 def read_varied(
-    base: Base, vary: Vary, problems: list[Problem], reserved: Collection[str] = FIXED
+    base: Base, vary: Vary, problems: list[Problem], reserved: Collection[str] = ()
 ) -> tuple[tuple[Varied, ...], bool]:
     """Read the varied keys and their values.
 
     - ``vary``: keys with their values: a text as on the command line, or an iterable; or both in a
       text.
     - ``problems``: grows by what is wrong with them.
+    - ``reserved``: names that no column of theirs gets, beside those of a sweep's table.
 
     Returns ``is_whole``: whether these are all of them.
     """
@@ -123,7 +124,7 @@ def read_varied(
         for path in dict.fromkeys(paths)
         if paths.count(path) > 1
     ]
-    return _named(read, reserved), len(read) == len(pairs)
+    return _named(read, (*fixed(), *reserved)), len(read) == len(pairs)
 
 
 def _read_one(

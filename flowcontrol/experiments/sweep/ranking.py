@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.experiments.sweep.columns import SECOND_HALF, figure_named
+from flowcontrol.analysis.figures import SECOND_HALF
+from flowcontrol.experiments.sweep.columns import figure_named
 from flowcontrol.experiments.sweep.metric import Metric, points_frame
 from flowcontrol.experiments.sweep.plan import Plan
 
@@ -72,8 +73,7 @@ def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
 
 def _latency_of(metric: Metric) -> Metric | None:
     """Return the latency that decides between equal rates of a stage; None for other figures."""
-    figure = figure_named(_DECIDES)
-    return Metric(metric.stage, figure) if figure and metric.is_higher_better else None
+    return Metric(metric.stage, figure_named(_DECIDES)) if metric.is_higher_better else None
 
 
 def _best_first(frame: pd.DataFrame, metric: Metric) -> list[int]:

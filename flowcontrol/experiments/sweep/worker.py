@@ -58,23 +58,8 @@ class SweepWork(Work):
 
 def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list[dict[str, Any]]:
     """Run one variant; return its rows of the table."""
-    from flowcontrol.analysis import summarise
-    from flowcontrol.topics.restarts import restart_summary
-
     scenario = plan.scenario(variant.point, variant.seed)
     run = (simulate or virtual_clock())(scenario)
-    summary = summarise(
-        run.tables,
-        scenario,
-        clock="virtual",
-        rounds=run.rounds,
-        wall_s=run.wall_s,
-        round_ms=run.round_us / 1000,
-        with_causes=False,
-    )
-    if "restarts" in run.tables:
-        end_s = summary["emulated_s"]
-        summary["restarts"] = restart_summary(run.tables["restarts"], end_s)
     pairs = zip(plan.varied, variant.point, strict=True)
     given = {
         "variant": variant.id,
@@ -82,7 +67,7 @@ def run_variant(plan: Plan, variant: Variant, simulate: Simulate | None) -> list
         "replication": variant.replication,
         "seed": variant.seed,
     }
-    return variant_rows(summary, scenario, given)
+    return variant_rows(run, scenario, given)
 
 
 class _Part:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.varied import Varied
-from flowcontrol.experiments.tune.measures import MEMORY, SLOTS, Measure
+from flowcontrol.experiments.tune.goals import known_before
 from flowcontrol.records import Column, Table
 
 _BEFORE: Final = (
@@ -50,11 +51,13 @@ _AFTER: Final = (
 FIXED: Final = tuple(column.name for column in (*_BEFORE, *_AFTER))
 """Names of the columns that every table has."""
 
-RESERVED: Final = (*FIXED, MEMORY.name, SLOTS.name)
-"""Names that no column of a varied key gets."""
+
+def reserved() -> tuple[str, ...]:
+    """Return the names that no column of a varied key gets."""
+    return (*FIXED, *known_before())
 
 
-def tuning_table(varied: Sequence[Varied], measures: Sequence[Measure]) -> Table:
+def tuning_table(varied: Sequence[Varied], measures: Sequence[Metric]) -> Table:
     """Return the declaration of the table of a search."""
     keys = [one.result_column() for one in varied]
     figures = [one.column for one in measures]

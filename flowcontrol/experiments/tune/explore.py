@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune.known import Known
-from flowcontrol.experiments.tune.measures import Measure
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.experiments.tune.search import Search
 
@@ -29,7 +29,7 @@ class Outcome:
     bottleneck: str = ""  # What limited it; empty for nothing
     reason: str = ""  # Why it was refused; empty if it was run
 
-    def value(self, measure: Measure) -> float | None:
+    def value(self, measure: Metric) -> float | None:
         """Return a figure; None if it has none."""
         found: float | None = self.values.get(measure.name)
         return found

@@ -6,12 +6,15 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, Literal
 
+from flowcontrol.analysis.figures import SECOND_HALF, scenario_figures
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.tune.measures import Direction, Measure, read_measure
+from flowcontrol.experiments.sweep.columns import figure_named, swept
+from flowcontrol.experiments.sweep.metric import Metric, read_metrics
+from flowcontrol.layout.plan import network_memory
 from flowcontrol.scenario import Scenario
-from flowcontrol.scenario.problems import show
+from flowcontrol.scenario.problems import known, show
 from flowcontrol.scenario.units import MEMORY_UNITS, TIME_UNITS_NS
 
 MOST_OBJECTIVES: Final = 2
@@ -23,12 +26,15 @@ _UNMEASURED: Final = 10.0
 _NS_PER_S, _NS_PER_MS, _MS_PER_S = 1e9, 1e6, 1000.0
 
 
+Direction = Literal["minimise", "maximise"]
+
+
 @dataclass(frozen=True)
 class Objective:
     """A figure to bring down or up."""
 
     direction: Direction  # Which way
-    measure: Measure  # The figure
+    measure: Metric  # The figure
 
     @property
     def sign(self) -> int:
@@ -40,7 +46,7 @@ class Objective:
 class Constraint:
     """What has to hold."""
 
-    measure: Measure  # The figure
+    measure: Metric  # The figure
     is_most: bool  # Whether ``limit`` is the most, else the least, that is allowed
     limit: float  # In the unit of the figure
 
@@ -65,7 +71,7 @@ class Goals:
     constraints: tuple[Constraint, ...]  # All of them have to hold
 
     @property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[Metric, ...]:
         """All figures that they read, each once."""
         found = (*(one.measure for one in self.objectives), *(c.measure for c in self.constraints))
         return tuple(dict.fromkeys(found))
@@ -102,7 +108,7 @@ def _objective(
         return None
     try:
         way: Direction = "minimise" if direction == "minimise" else "maximise"
-        return Objective(way, read_measure(text, place, scenario))
+        return Objective(way, read_figure(text, place, scenario))
     except ScenarioError as error:
         problems += error.problems
         return None
@@ -124,7 +130,7 @@ def _constraint(text: str, scenario: Scenario, problems: list[Problem]) -> Const
         problems.append(Problem(place, f"{start}{found} {example}"))
         return None
     try:
-        measure = read_measure(parts[1], place, scenario)
+        measure = read_figure(parts[1], place, scenario)
     except ScenarioError as error:
         problems += error.problems
         return None
@@ -147,7 +153,7 @@ _KINDS: Final[dict[str, tuple[str, dict[str, float]]]] = {
 """By unit of a figure: an example of a limit, and other units with their factors."""
 
 
-def read_limit(text: str, measure: Measure) -> float:
+def read_limit(text: str, measure: Metric) -> float:
     """Return a limit in the unit of its figure.
 
     ``text``: a number, perhaps with a unit: the figure's, or another one of the same kind.
@@ -169,7 +175,7 @@ def read_limit(text: str, measure: Measure) -> float:
     return number * units[unit.lower()]
 
 
-def _check_sense(measure: Measure, is_most: bool, limit: float) -> None:
+def _check_sense(measure: Metric, is_most: bool, limit: float) -> None:
     """Raise ValueError for a limit beyond what the figure can be."""
     most = _MS_PER_S if measure.unit == "ms/s" else math.inf
     range_ = f"{measure.name} is at least 0" + (
@@ -206,3 +212,55 @@ def _contradictions(goals: Goals, stated: int) -> list[Problem]:
                 text = f"can never hold together with {most.text}: change one of them"
                 problems.append(Problem(f"--subject-to {show(least.text)}", text))
     return problems
+
+
+# --- The figures that a search reads: those of a sweep, and those that need no run
+
+
+MEMORY: Final = "memory"
+
+
+def known_before() -> dict[str, Metric]:
+    """Return the figures that a scenario alone decides, by name."""
+    return {one.column.name: Metric("", one) for one in scenario_figures()}
+
+
+def read_figure(text: str, place: str, scenario: Scenario) -> Metric:
+    """Return the figure of a name.
+
+    ``text``: ``memory``, ``slots``, or a metric of a sweep: ``STAGE.COLUMN`` or ``COLUMN``.
+
+    Raises ScenarioError if there is no such figure, with the nearest one, or the scenario does not
+    have it.
+    """
+    name, before = text.strip(), known_before()
+    columns = [one.column.name for one in swept()]
+    try:
+        if name in before:
+            if name == MEMORY:
+                network_memory(scenario)
+            return before[name]
+        if "." not in name and name.removesuffix(SECOND_HALF) not in columns:
+            reason = known(name, [*before, *columns], "figure")
+            text = f"{reason}, each but the first two also with {SECOND_HALF} behind it"
+            raise ScenarioError([Problem(place, text)], "command")
+        (metric,) = read_metrics([name], scenario)
+        return metric
+    except ScenarioError as error:
+        found = [Problem(place, problem.message) for problem in error.problems]
+        raise ScenarioError(found, "command") from error
+
+
+def throughput_of(scenario: Scenario) -> Metric:
+    """Return the rate at which the first sink takes records, which stands beside every search."""
+    return Metric(scenario.sinks[0].name, figure_named("rate_in"))
+
+
+def latency_of(scenario: Scenario) -> Metric:
+    """Return the 99th percentile of the latency at the first sink."""
+    return Metric(scenario.sinks[0].name, figure_named("latency_p99_ms"))
+
+
+def figures_of(rows: list[dict[str, Any]]) -> dict[tuple[str, str], float | None]:
+    """Return the figures of a run from its rows of the table of a sweep."""
+    return {(row["stage"], name): value for row in rows for name, value in row.items()}

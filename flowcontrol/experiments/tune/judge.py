@@ -8,10 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.footprint import network_memory
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.tune.explore import Outcome
-from flowcontrol.experiments.tune.goals import Goals
-from flowcontrol.experiments.tune.measures import MEMORY, Measure, latency_of, throughput_of
+from flowcontrol.experiments.tune.goals import (
+    MEMORY,
+    Goals,
+    known_before,
+    latency_of,
+    throughput_of,
+)
+from flowcontrol.layout.plan import network_memory
 from flowcontrol.scenario import Scenario
 
 
@@ -19,7 +25,7 @@ from flowcontrol.scenario import Scenario
 class Axis:
     """A figure of the picture."""
 
-    measure: Measure  # Which
+    measure: Metric  # Which
     sign: int  # Factor with which less is better: 1 or -1
 
     def cost(self, outcome: Outcome) -> float:
@@ -39,7 +45,7 @@ def axes_of(goals: Goals, scenario: Scenario) -> tuple[Axis, Axis]:
     others = [latency_of(scenario), throughput_of(scenario)]
     try:
         network_memory(scenario)
-        others.insert(1, MEMORY)
+        others.insert(1, known_before()[MEMORY])
     except ScenarioError:  # a system without network buffers
         pass
     found += [Axis(one, -1 if one.is_higher_better else 1) for one in others]
@@ -124,7 +130,7 @@ class Verdict:
         return math.hypot(*parts)
 
 
-def kept_measures(goals: Goals, axes: Sequence[Axis], scenario: Scenario) -> tuple[Measure, ...]:
+def kept_measures(goals: Goals, axes: Sequence[Axis], scenario: Scenario) -> tuple[Metric, ...]:
     """Return the figures of the table: objectives, constraints, picture, and the throughput."""
     found = [*goals.measures, *(axis.measure for axis in axes), throughput_of(scenario)]
     return tuple(dict.fromkeys(found))

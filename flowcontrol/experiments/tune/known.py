@@ -22,9 +22,9 @@ class Known:
 
     def __init__(self, plan: TunePlan) -> None:
         self._plan, goals = plan, plan.goals
-        self._limits = [one for one in goals.constraints if not one.measure.needs_run]
+        self._limits = [one for one in goals.constraints if not one.measure.figure.needs_run]
         alone = goals.objectives[0] if len(goals.objectives) == 1 else None
-        self._objective = alone if alone and not alone.measure.needs_run else None
+        self._objective = alone if alone and not alone.measure.figure.needs_run else None
         self._best: float | None = None
         self._costs: dict[str, tuple[float, float] | None] = {}
         self._least = math.inf

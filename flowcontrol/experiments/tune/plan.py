@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import job_for
-from flowcontrol.experiments.sweep.columns import FIXED
 from flowcontrol.experiments.sweep.plan import Plan, Point, Vary, read_varied
 from flowcontrol.experiments.sweep.varied import Varied, show_value
-from flowcontrol.experiments.tune.columns import RESERVED
+from flowcontrol.experiments.tune.columns import reserved
 from flowcontrol.experiments.tune.goals import Goals, read_goals
 from flowcontrol.experiments.tune.space import Space
 from flowcontrol.layout.job import Job
@@ -82,7 +81,7 @@ def make_tune_plan(
     them.
     """
     problems: list[Problem] = []
-    varied, is_whole = read_varied(base, vary, problems, (*FIXED, *RESERVED))
+    varied, is_whole = read_varied(base, vary, problems, reserved())
     if not varied and is_whole:
         text = "nothing is varied: name at least one key, --vary KEY=VALUES"
         problems.append(Problem("--vary", text))

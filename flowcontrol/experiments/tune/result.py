@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.experiments.sweep.axes import value_text
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.tune.explore import Outcome
+from flowcontrol.experiments.tune.goals import throughput_of
 from flowcontrol.experiments.tune.judge import Verdict, kept_measures
-from flowcontrol.experiments.tune.measures import Measure, throughput_of
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.experiments.tune.wording import conclusion, figure_text, misses_of
 from flowcontrol.report.result import Result
@@ -66,12 +67,12 @@ class Tuning(Result):
         return None if found is None else self.values(found)
 
     @cached_property
-    def measures(self) -> tuple[Measure, ...]:
+    def measures(self) -> tuple[Metric, ...]:
         """The figures that are kept of each point."""
         return kept_measures(self.plan.goals, self.verdict.axes, self.plan.example)
 
     @property
-    def throughput(self) -> Measure:
+    def throughput(self) -> Metric:
         """The rate at which the first sink takes records."""
         return throughput_of(self.plan.example)
 

@@ -11,13 +11,14 @@ from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.executor import Executor, Simulate
 from flowcontrol.experiments.follow import Progress, follow, unseen_results
+from flowcontrol.experiments.sweep.metric import Figures, Metric
 from flowcontrol.experiments.sweep.plan import Plan, Point
 from flowcontrol.experiments.sweep.store import Collector, read_results
 from flowcontrol.experiments.sweep.variants import Variant, estimated_cost, into_chunks, variant_id
 from flowcontrol.experiments.sweep.worker import SweepWork, run_variant
 from flowcontrol.experiments.tune.explore import Outcome
+from flowcontrol.experiments.tune.goals import figures_of
 from flowcontrol.experiments.tune.judge import axes_of, kept_measures
-from flowcontrol.experiments.tune.measures import Figures, Measure, figures_of
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.experiments.tune.store import TunePaths
 from flowcontrol.folders import OwnedFolder
@@ -166,7 +167,7 @@ def _outcome(
     variant: str,
     rows: list[dict[str, Any]],
     scenario: Scenario,
-    measures: Sequence[Measure],
+    measures: Sequence[Metric],
 ) -> Outcome:
     """Return what became of a run."""
     figures: Figures = figures_of(rows)

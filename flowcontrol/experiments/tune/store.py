@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.folder import Paths, open_experiment
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.tune.columns import tuning_table
 from flowcontrol.experiments.tune.judge import Verdict
-from flowcontrol.experiments.tune.measures import Measure
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.version import OF_FIGURES, rules_version
@@ -97,7 +97,7 @@ def _content(found: Mapping[str, Any]) -> str:
     return f"of another kind ({goals} over {keys}, by version {found['version']})"
 
 
-def tuning_rows(plan: TunePlan, verdict: Verdict, measures: tuple[Measure, ...]) -> pa.Table:
+def tuning_rows(plan: TunePlan, verdict: Verdict, measures: tuple[Metric, ...]) -> pa.Table:
     """Return the table of a search, a row a point in the order of the search."""
     import pyarrow as pa
 

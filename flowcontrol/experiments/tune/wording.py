@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis.round_trips import ROUND
 from flowcontrol.experiments.sweep.axes import value_text
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune.explore import Outcome
 from flowcontrol.experiments.tune.goals import Constraint, Objective
-from flowcontrol.experiments.tune.measures import Measure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _FAR: Final = 10.0
 """Relative miss from which per cent say nothing."""
 
 
-def figure_text(measure: Measure, value: float | None) -> str:
+def figure_text(measure: Metric, value: float | None) -> str:
     """Return a value with its unit."""
     if value is None:
         return "none"

@@ -6,22 +6,32 @@ from dataclasses import replace
 
 import pytest
 
+from flowcontrol.analysis.figures import Figures
 from flowcontrol.experiments.advise.changes import Change, Seen
-from flowcontrol.experiments.advise.figures import Figures, Goal
+from flowcontrol.experiments.advise.figures import Goal
 from flowcontrol.experiments.advise.gain import Proposal, goal_of, saves, weighed
 from flowcontrol.experiments.advise.wording import conclusion, savings
 from flowcontrol.scenario import parse_scenario
 
 BEFORE = Figures(
-    throughput=100.0,
-    latency_p99_ms=200.0,
-    in_flight_bytes=1000.0,
-    checkpoint_ms=50.0,
-    memory_bytes=1024,
-    slots=4,
-    held_back=0.5,
-    lagging=0.0,
+    {
+        "throughput": 100.0,
+        "latency_p99_ms": 200.0,
+        "in_flight_bytes": 1000.0,
+        "checkpoint_ms": 50.0,
+        "memory_bytes": 1024,
+        "slots": 4,
+        "held_back": 0.5,
+        "lagging": 0.0,
+    }
 )
+
+
+def other_than(found: Figures, **given: float | None) -> Figures:
+    """Return figures with others in their place."""
+    return Figures({**found.values, **given})
+
+
 CHANGE = Change("parallelism", "more of it", ((("stages", "sink", "parallelism"), 2),), "busy")
 SEEN = Seen("sink", {"sink": 1.0}, 0.5)
 
@@ -47,7 +57,7 @@ TABLE: list[tuple[Goal, dict[str, float | None], float, float]] = [
 
 
 def proposal(goal: Goal, changed: dict[str, float | None]) -> Proposal:
-    return weighed(CHANGE, BEFORE, replace(BEFORE, **changed), goal, SEEN)  # type: ignore[arg-type]
+    return weighed(CHANGE, BEFORE, other_than(BEFORE, **changed), goal, SEEN)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("goal", "changed", "gain", "score"), TABLE)
@@ -61,20 +71,20 @@ def test_the_gain_and_its_cost(
 
 
 def test_that_something_comes_at_all_is_all_the_gain() -> None:
-    nothing = replace(BEFORE, checkpoint_ms=None)
+    nothing = other_than(BEFORE, checkpoint_ms=None)
     found = weighed(CHANGE, nothing, BEFORE, "checkpoints", SEEN)
     assert found.gain == 1.0
-    stood = replace(BEFORE, throughput=0.0)
+    stood = other_than(BEFORE, throughput=0.0)
     assert weighed(CHANGE, stood, BEFORE, "throughput", SEEN).gain == float("inf")
 
 
 def test_where_nothing_comes_before_or_after_nothing_is_gained_or_lost() -> None:
-    nothing = replace(BEFORE, latency_p99_ms=None, throughput=0.0)
+    nothing = other_than(BEFORE, latency_p99_ms=None, throughput=0.0)
     assert weighed(CHANGE, nothing, nothing, "latency", SEEN).gain == 0.0
 
 
 def test_a_stage_keeps_its_letters_at_the_start_of_a_sentence() -> None:
-    saving = replace(BEFORE, slots=3)
+    saving = other_than(BEFORE, slots=3)
     starts = {
         "sink on the task managers of map": "sink on",
         "map->sink by rescale instead of rebalance": "map->sink by",
@@ -128,7 +138,7 @@ GOALS: list[tuple[dict[str, float | None], Goal]] = [
 
 @pytest.mark.parametrize(("changed", "goal"), GOALS)
 def test_what_a_job_lacks(changed: dict[str, float | None], goal: Goal) -> None:
-    figures = replace(BEFORE, **changed)  # type: ignore[arg-type]
+    figures = other_than(BEFORE, **changed)  # type: ignore[arg-type]
     assert goal_of(checkpointing(), figures) == goal  # type: ignore[arg-type]
 
 

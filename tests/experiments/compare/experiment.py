@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from flowcontrol.analysis.producer_rates import Counted
+from flowcontrol.analysis.run_view import RunView
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.experiments.compare.figures import Figures, figures_of, produced
+from flowcontrol.experiments.compare.figures import Compared, figures_of
 from flowcontrol.experiments.compare.limits import job_limits
-from flowcontrol.experiments.compare.metrics import Counted
 from flowcontrol.experiments.compare.run import scenario_of
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario
@@ -62,8 +63,8 @@ class Run:
         job = build_physical_graph(self.scenario, round_us=round(ROUND_S * 1e6))
         run = simulate(self.scenario)
         tables = run.tables
-        self.figures: Figures = figures_of(run, self.scenario, job_limits(job))
-        self.emitted: Counted = produced(tables, self.scenario)
+        self.figures: Compared = figures_of(run, self.scenario, job_limits(job))
+        self.emitted: Counted = RunView(self.scenario, tables).produced
         stages, channels = tables["stages"].to_pandas(), tables["channels"].to_pandas()
         self.t_s = np.array([0.0, *self.emitted.times])
         self.out = np.array([0.0, *self.emitted.records])

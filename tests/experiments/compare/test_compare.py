@@ -12,7 +12,7 @@ import pytest
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare import compare, print_comparison
-from flowcontrol.experiments.compare.columns import RATES, RESULTS
+from flowcontrol.experiments.compare.columns import RATES, results_table
 from flowcontrol.experiments.compare.plan import plan_comparison, read_systems
 from flowcontrol.scenario.system import PRESETS
 from flowcontrol.spark.session import LAUNCHERS
@@ -45,7 +45,7 @@ def test_each_system_is_a_row_in_the_order_given(comparing, capsys):
     result = comparing()
     assert capsys.readouterr().err.startswith("heron is not run: ")
     table = frame(result.path / "results")
-    assert list(table.columns) == list(RESULTS.names)
+    assert list(table.columns) == list(results_table().names)
     table = table.set_index("system")
     assert list(table["state"].reindex(NAMES)) == ["ran", "ran", "refused"]
     assert [outcome.system for outcome in result.outcomes] == NAMES

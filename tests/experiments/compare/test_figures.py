@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.experiments.compare.figures import Reaction, figures_of, window_s
+from flowcontrol.analysis.producer_rates import Reaction
+from flowcontrol.analysis.run_view import RunView
+from flowcontrol.experiments.compare.figures import figures_of
 from flowcontrol.scenario import parse_scenario
 
 
@@ -111,4 +113,6 @@ def test_without_a_limit_there_is_nothing_to_follow(chain, lay, running):
 
 
 def test_the_window_is_five_samples(chain):
-    assert window_s(parse_scenario({**chain, "sample_interval_s": 0.4})) == pytest.approx(2.0)
+    assert RunView(
+        parse_scenario({**chain, "sample_interval_s": 0.4}), {}
+    ).window_s == pytest.approx(2.0)

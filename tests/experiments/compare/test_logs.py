@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.experiments.base import as_base
-from flowcontrol.experiments.compare.columns import COLUMNS, print_comparison, shown_columns
+from flowcontrol.experiments.compare.columns import compare_columns, print_comparison, shown_columns
 from flowcontrol.experiments.compare.compare import compare
 from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.experiments.compare.run import run_one, scenario_of
@@ -88,8 +88,8 @@ def test_columns_of_logs_are_there_where_there_are_logs(tmp_path: Path) -> None:
     (shown, page, columns), (bare, without, others) = texts
     assert "lag" in shown
     assert "Behind the log" in page
-    of_checkpoints = [column for column in COLUMNS if "checkpoint" in column.figure]
+    of_checkpoints = [column for column in compare_columns() if "checkpoint" in column.figure]
     assert len(of_checkpoints) == 2  # neither job takes any
-    assert len(columns) == len(COLUMNS) - 2 == len(others) + 3
+    assert len(columns) == len(compare_columns()) - 2 == len(others) + 3
     assert "lag" not in bare
     assert "Behind the log" not in without

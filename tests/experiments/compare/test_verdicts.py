@@ -25,8 +25,8 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from flowcontrol.experiments.compare.figures import window_s
-from flowcontrol.experiments.compare.metrics import TOLERANCE, TRANSIENT, Step, swing
+from flowcontrol.analysis.producer_rates import TOLERANCE, TRANSIENT, Step, swing
+from flowcontrol.analysis.run_view import RunView
 from flowcontrol.scenario.system import PRESETS
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD, next_window
 
@@ -294,8 +294,8 @@ def test_the_verdict_is_what_the_rules_say(case: Case) -> None:
     if case.verdict == "never":
         assert begins > phase.end_s - phase.start_s
         return
-    assert ends + window_s(case.run.scenario) < phase.end_s - phase.start_s
-    is_even = width <= TOLERANCE * phase.served * window_s(case.run.scenario)
+    assert ends + RunView(case.run.scenario, {}).window_s < phase.end_s - phase.start_s
+    is_even = width <= TOLERANCE * phase.served * RunView(case.run.scenario, {}).window_s
     assert is_even == (case.verdict == "follows")
 
 
@@ -373,7 +373,7 @@ def test_what_is_in_flight_stays_in_the_band(case: Case) -> None:
 def test_the_mean_rate_is_the_consumers(case: Case) -> None:
     run, phase = case.run, case.phase
     _, ends = case.held_from_s()
-    length = window_s(run.scenario)
+    length = RunView(run.scenario, {}).window_s
     width = case.band.most - case.band.least + phase.slack
     moments = run.within(run.t_s, phase.start_s + ends, phase.end_s - length)
     assert len(moments) >= 1

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.experiments.compare.figures import limit_steps, produced
+from flowcontrol.analysis.producer_rates import TOLERANCE, limit_steps, swing
+from flowcontrol.analysis.run_view import RunView
 from flowcontrol.experiments.compare.limits import job_limits
-from flowcontrol.experiments.compare.metrics import TOLERANCE, swing
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import simulate
@@ -200,7 +200,8 @@ def swing_of(system: str, experiment: ModuleType) -> float:
     scenario = load_scenario(path, overrides=[f"system={system}"])
     run = simulate(scenario)
     found = swing(
-        produced(run.tables, scenario), limit_steps(job_limits(build_physical_graph(scenario)))
+        RunView(scenario, run.tables).produced,
+        limit_steps(job_limits(build_physical_graph(scenario))),
     )
     assert found is not None
     return found

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from flowcontrol.experiments.compare.columns import COLUMNS
-from flowcontrol.experiments.compare.figures import Figures, PiledUp
-from flowcontrol.experiments.compare.metrics import Response
+from flowcontrol.analysis.producer_rates import PiledUp, Response
+from flowcontrol.experiments.compare.columns import compare_columns
+from flowcontrol.experiments.compare.figures import Compared
 from flowcontrol.experiments.compare.run import Lines, Outcome
 from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.experiments.compare.wording import (
@@ -23,18 +23,29 @@ UP = Response(40, 60, 300, 600, 0.0)
 AHEAD = Response(60, 80, 600, 300, None, 590, 600)
 BELOW = Response(60, 80, 600, 300, None, 90, 100)
 SWINGS = Response(60, 80, 600, 300, None, 0, 600)
-GOOD = Figures(
-    produced=1000, consumed=980, of_limit=0.98, latency_p50_ms=10, latency_p99_ms=20,
-    peak_records=1065, peak_bytes=1 << 20, swing=0.02, ahead=0.0, control_per_mb=12.5,
-    is_bounded=True, heap_exhausted_s=None, changes=(DOWN, UP),
-)  # fmt: skip
-BAD = replace(
+VALUES = {
+    "produced": 1000, "consumed": 980, "of_limit": 0.98, "latency_p50_ms": 10,
+    "latency_p99_ms": 20, "peak_records": 1065, "peak_bytes": 1 << 20, "swing": 0.02,
+    "ahead": 0.0, "control_per_mb": 12.5, "is_bounded": True, "heap_exhausted_s": None,
+    "lag_records": None, "lag_s": None, "lag_end_records": None, "checkpoint_e2e_p50_ms": None,
+    "checkpoints_failed": None,
+}  # fmt: skip
+GOOD = Compared(VALUES, (DOWN, UP))
+
+
+def changed(figures, **given):
+    """Return figures with others in their place."""
+    own = {name: given.pop(name) for name in list(given) if name in VALUES}
+    return replace(figures, values={**figures.values, **own}, **given)
+
+
+BAD = changed(
     GOOD, swing=0.97, is_bounded=False, heap_exhausted_s=70.0, changes=(DOWN, UP, AHEAD),
     piled_up={2: PiledUp("a->b", 6000, 3 << 20, False)},
 )  # fmt: skip
 
 
-LAGGING = replace(GOOD, lag_records=221_176, lag_s=28.1, lag_end_records=300)
+LAGGING = changed(GOOD, lag_records=221_176, lag_s=28.1, lag_end_records=300)
 
 
 def ran(name, figures, *starved):
@@ -59,13 +70,13 @@ def test_a_system_that_does_not():
 
 
 def test_one_that_is_slow_is_not_said_to_run_ahead():
-    text = system_sentence(ran("heron", replace(GOOD, changes=(BELOW,), is_bounded=None)))
+    text = system_sentence(ran("heron", changed(GOOD, changes=(BELOW,), is_bounded=None)))
     assert "stayed below the limit after the slowdown at 60 s" in text
     assert text.endswith("were in flight.")
 
 
 def test_what_is_not_known_is_not_said():
-    bare = replace(GOOD, of_limit=None, swing=None, changes=(), is_bounded=None)
+    bare = changed(GOOD, of_limit=None, swing=None, changes=(), is_bounded=None)
     assert system_sentence(ran("flink", bare)) == (
         "Delivered 980 records. At most 1,065 records (1 MiB) were in flight."
     )
@@ -91,22 +102,22 @@ def test_one_that_did_not_run(state, word):
     ],
 )
 def test_times_in_a_table(changes, slowdown, cell):
-    figures = replace(GOOD, changes=changes)
+    figures = changed(GOOD, changes=changes)
     assert reaction_cell(figures.slowdown if slowdown else figures.release) == cell
 
 
 @pytest.mark.parametrize(("is_bounded", "cell"), [(None, "-"), (True, "yes"), (False, "no")])
 def test_memory_in_a_table(is_bounded, cell):
-    column = next(column for column in COLUMNS if column.title == "Memory bounded")
-    assert column.cell(replace(GOOD, is_bounded=is_bounded)) == cell
+    column = next(column for column in compare_columns() if column.title == "Memory bounded")
+    assert column.cell(changed(GOOD, is_bounded=is_bounded)) == cell
 
 
 def test_the_headline_praises_only_who_keeps_to_the_limit():
     """The one that never follows is the steadiest of all, and that is no merit."""
-    deaf = replace(BAD, swing=0.0)
-    slow = replace(GOOD, of_limit=0.2, changes=(BELOW,))
+    deaf = changed(BAD, swing=0.0)
+    slow = changed(GOOD, of_limit=0.2, changes=(BELOW,))
     outcomes = [ran("flink", GOOD), ran("unbounded", deaf), ran("heron", slow)]
-    ahead = replace(GOOD, changes=(), ahead=0.11)
+    ahead = changed(GOOD, changes=(), ahead=0.11)
     assert headline([ran("flink", GOOD), ran("x", ahead)]).endswith("Ran ahead: x.")
     outcomes += [Outcome("pulsar", "refused", "why"), Outcome("arroyo", "failed", "why")]
     assert headline(outcomes) == (
@@ -121,7 +132,7 @@ def test_where_sources_read_logs_the_words_say_how_far_they_fell_behind():
         "after the release at once. Its sources fell 221,176 records, 28 s behind their logs, 300 "
         "at the end. At most 1,065 records" in system_sentence(ran("flink", LAGGING))
     )
-    outcomes = [ran("flink", LAGGING), ran("storm-1", replace(LAGGING, lag_records=234_400))]
+    outcomes = [ran("flink", LAGGING), ran("storm-1", changed(LAGGING, lag_records=234_400))]
     assert headline(outcomes).endswith(", least behind the log flink (221,176 records, 28 s).")
 
 
@@ -183,12 +194,12 @@ def test_of_many_shares_the_ends_are_named():
 
 
 def test_who_swings_after_a_slowdown_is_said_to():
-    text = system_sentence(ran("storm-1", replace(GOOD, changes=(SWINGS,))))
+    text = system_sentence(ran("storm-1", changed(GOOD, changes=(SWINGS,))))
     assert "went up and down after the slowdown at 60 s" in text
 
 
 def test_who_runs_ahead_without_a_change_is_said_to():
-    text = system_sentence(ran("heron", replace(GOOD, changes=(), ahead=1.0)))
+    text = system_sentence(ran("heron", changed(GOOD, changes=(), ahead=1.0)))
     assert "let its producers run ahead of the limit (by 100 %)" in text
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from flowcontrol.experiments.sweep.columns import FIGURES, SECOND_HALF, results_table
+from flowcontrol.analysis.figures import SECOND_HALF
+from flowcontrol.experiments.sweep.columns import results_table, swept
 from flowcontrol.experiments.sweep.plan import Plan
 
 STAGES = ("source", "map", "sink")
+NAMES = [figure.column.name for figure in swept()]
 
 
 def made_table(
@@ -57,8 +59,7 @@ def _figures(stage: str, rate: float | None, replication: int) -> dict[str, Any]
     is_sink = stage == "sink"
     value = None if rate is None or not is_sink else rate + replication
     found: dict[str, Any] = {}
-    for figure in FIGURES:
-        name = figure.column.name
+    for name in NAMES:
         is_latency = name.startswith("latency")
         here = value if name == "rate_in" or is_latency else 0
         found |= {name: here, name + SECOND_HALF: here}

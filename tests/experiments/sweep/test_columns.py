@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.analysis import summarise
+from flowcontrol.analysis import Bottleneck, summarise
+from flowcontrol.analysis.figures import SECOND_HALF
+from flowcontrol.experiments.sweep import columns
 from flowcontrol.experiments.sweep.columns import (
-    FIGURES,
-    FIXED,
-    SECOND_HALF,
     figure_named,
+    fixed,
     results_table,
+    swept,
     variant_rows,
 )
 from flowcontrol.records import Column
@@ -31,15 +32,15 @@ def summary(chain, fakes):
     made = summarise(
         run.tables, scenario, clock="virtual", rounds=100, wall_s=0.25, round_ms=100.0
     )  # fmt: skip
-    return made, scenario
+    return made, run, scenario
 
 
 def test_every_column_is_declared_once_and_said_what_it_means():
     table = results_table(VARIED)
     assert len(set(table.names)) == len(table.names)
     assert all(column.meaning for column in table.columns)
-    assert set(FIXED) == set(table.names) - {"rate"}
-    assert len(FIXED) == len(set(FIXED))
+    assert set(fixed()) == set(table.names) - {"rate"}
+    assert len(fixed()) == len(set(fixed()))
 
 
 def test_varied_columns_stand_behind_the_variant():
@@ -48,30 +49,31 @@ def test_varied_columns_stand_behind_the_variant():
 
 def test_every_figure_stands_twice_but_when_it_caught_up_and_those_of_the_job():
     names = results_table([]).names
-    for figure in FIGURES:
+    for figure in swept():
         assert figure.column.name in names
         is_twice = not (figure.of_job or figure.column.name.startswith("caught_up"))
         assert (figure.column.name + SECOND_HALF in names) == is_twice
         assert figure.column.unit
-    assert figure_named("caught_up_after_s_second_half") is None
+    with pytest.raises(KeyError):
+        figure_named("caught_up_after_s_second_half")
 
 
 @pytest.mark.parametrize("name", ["rate_in", "rate_in_second_half"])
 def test_a_figure_is_found_by_its_column(name):
     figure = figure_named(name)
-    assert figure is not None
     assert (figure.column.name, figure.better) == (name, "higher")
 
 
 @pytest.mark.parametrize("name", ["", "wall_s", "rate", "rate_in_second"])
 def test_other_columns_are_no_figures(name):
-    assert figure_named(name) is None
+    with pytest.raises(KeyError):
+        figure_named(name)
 
 
 def test_a_run_gives_a_row_a_stage_with_every_column(summary):
     import pyarrow as pa
 
-    rows = variant_rows(*summary, GIVEN)
+    rows = variant_rows(*summary[1:], GIVEN)
     assert [row["stage"] for row in rows] == ["source", "map", "sink"]
     table = results_table(VARIED)
     for row in rows:
@@ -80,7 +82,7 @@ def test_a_run_gives_a_row_a_stage_with_every_column(summary):
 
 
 def test_figures_are_those_of_the_summary(summary):
-    rows = {row["stage"]: row for row in variant_rows(*summary, GIVEN)}
+    rows = {row["stage"]: row for row in variant_rows(*summary[1:], GIVEN)}
     stages = summary[0]["stages"]
     assert rows["sink"]["rate_in"] == stages["sink"]["whole"]["rate_in"] == 507
     assert rows["sink"]["rate_in_second_half"] == stages["sink"]["second_half"]["rate_in"]
@@ -94,18 +96,17 @@ def test_figures_are_those_of_the_summary(summary):
 
 
 def test_what_is_in_flight_belongs_to_the_stage_it_waits_for(summary):
-    rows = {row["stage"]: row for row in variant_rows(*summary, GIVEN)}
+    rows = {row["stage"]: row for row in variant_rows(*summary[1:], GIVEN)}
     assert rows["source"]["in_flight_records"] == 0
     assert rows["map"]["in_flight_records"] == rows["sink"]["in_flight_records"] == 300
     assert rows["sink"]["in_flight_buffers"] == 30
 
 
-def test_an_edge_that_limits_is_the_bottleneck(summary):
-    made, scenario = summary
-    made = {**made, "bottleneck": None, "bottleneck_detail": {"edge": "source->map"}}
-    assert variant_rows(made, scenario, GIVEN)[0]["bottleneck"] == "source->map"
-    made = {**made, "bottleneck_detail": {"edge": None}}
-    assert variant_rows(made, scenario, GIVEN)[0]["bottleneck"] == ""
+@pytest.mark.parametrize("edge", ["source->map", None])
+def test_an_edge_that_limits_is_the_bottleneck(summary, monkeypatch, edge):
+    found = Bottleneck(None, edge, (), 9.0, 10.0, "because")
+    monkeypatch.setattr(columns, "find_bottleneck", lambda *_, **__: found)
+    assert variant_rows(*summary[1:], GIVEN)[0]["bottleneck"] == (edge or "")
 
 
 KAFKA = Path(__file__).resolve().parents[3] / "conf" / "kafka-source.yaml"
@@ -118,10 +119,11 @@ def lags():
     def run(for_s):
         stalls = {"stages.database.stalls": [{"at_s": 5, "for_s": for_s}] if for_s else []}
         scenario = as_scenario(KAFKA, {"duration_s": 30, "stages.topic.emit_rate": 400, **stalls})
+        found = simulate(scenario)
         made = summarise(
-            simulate(scenario).tables, scenario, clock="virtual", rounds=1, wall_s=1.0, round_ms=200
+            found.tables, scenario, clock="virtual", rounds=1, wall_s=1.0, round_ms=200
         )
-        return {row["stage"]: row for row in variant_rows(made, scenario, GIVEN)}, made["lags"][0]
+        return {row["stage"]: row for row in variant_rows(found, scenario, GIVEN)}, made["lags"][0]
 
     return run
 
@@ -134,9 +136,9 @@ def test_a_source_s_lag_is_that_of_the_summary(lags):
     assert topic["caught_up_after_s"] == lag["caught_up_after_s"] > 5
     assert topic["caught_up_at_s"] == lag["caught_up_at_s"] > 15
     assert 0 < topic["lag_s_second_half"] < topic["max_lag_s_second_half"] < topic["max_lag_s"]
-    columns = [figure.column.name for figure in FIGURES if figure.of_sources]
-    assert len(columns) == 6
-    assert all(rows["database"][name] is None for name in columns)
+    names = [figure.column.name for figure in swept() if figure.needs == "log"]
+    assert len(names) == 6
+    assert all(rows["database"][name] is None for name in names)
 
 
 @pytest.mark.parametrize(("for_s", "after"), [(0, 0.0), (20, None)])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.footprint import network_memory, slots_used
 from flowcontrol.experiments.tune.goals import read_goals
+from flowcontrol.layout.plan import network_memory, slots_used
 from flowcontrol.run.plan import plan
 from flowcontrol.scenario.given import as_scenario
 

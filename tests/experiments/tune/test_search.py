@@ -67,7 +67,7 @@ def outcomes(fakes) -> Callable:
                 }
                 values |= {
                     one.name: one.value(scenario, {}) for one in plan.goals.measures
-                    if not one.needs_run
+                    if not one.figure.needs_run
                 }  # fmt: skip
                 found.append(Outcome(point, json.dumps(point), values))
             return found

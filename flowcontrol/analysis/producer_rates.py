@@ -1,16 +1,20 @@
-"""The figures of a comparison, as functions of plain numbers.
+"""The rate of a job's producers against its limit: swing, changes of the limit, who ran ahead.
 
 A rate over time is given as what was counted: the times of the samples and the cumulative records
 at each. Between two samples the count is a straight line, so that a mean rate over any time is
 well defined. ``docs/reference/figures.md`` states the same formulas for readers.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 import numpy as np
+
+from flowcontrol.analysis.panel import Panel
 
 TOLERANCE: Final = 0.1
 """A rate is at its limit within this share of it; a limit that moves by less is the same one."""
@@ -34,6 +38,26 @@ class Step:
     start_s: float  # start_s, end_s: from when to when (s)
     end_s: float
     limit: float  # In force there (records/s)
+
+
+class Limit(Protocol):
+    """The limit of a job for some time."""
+
+    @property
+    def start_s(self) -> float:
+        """From when, s."""
+
+    @property
+    def end_s(self) -> float:
+        """To when, s."""
+
+    @property
+    def produced(self) -> float:
+        """What all sources together can emit, records/s."""
+
+    @property
+    def consumed(self) -> float:
+        """What all sinks together then take up, records/s."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +130,11 @@ def steps_of(phases: Sequence[Step]) -> list[Step]:
     return merged
 
 
+def limit_steps(limits: Sequence[Limit] | None) -> list[Step]:
+    """Return the limit of all sources together over time; empty where it is not known."""
+    return steps_of([Step(p.start_s, p.end_s, p.produced) for p in limits or ()])
+
+
 def swing(produced: Counted, steps: Sequence[Step]) -> float | None:
     """Return the coefficient of variation of a rate in phases of a constant limit.
 
@@ -176,3 +205,57 @@ def ahead(produced: Counted, steps: Sequence[Step], window_s: float) -> float | 
         if step.limit > 0 and step.end_s - step.start_s >= window_s - _EPSILON:
             found.append(produced.mean_rate(start_s, step.end_s) / step.limit - 1)
     return max(found, default=None)
+
+
+@dataclass(frozen=True)
+class Reaction:
+    """What the producers did after the falls of the limit, or after its rises."""
+
+    count: int  # Changes that count
+    missed: int  # Those after which the rate never was at the new limit
+    # How those were missed: above, swings or below, the first of these that occurs; empty if none
+    # was.
+    how: str
+    # Longest time to be at the new limit after one of the others; None without others (s).
+    longest_s: float | None
+
+
+def reaction_of(changes: Sequence[Response], *, is_slowdown: bool) -> Reaction:
+    """Return what the producers did after all changes of one direction."""
+    own = [change for change in changes if change.is_slowdown == is_slowdown]
+    times = [change.after_s for change in own if change.after_s is not None]
+    ways = {change.missed for change in own}
+    how = next((how for how in ("above", "swings", "below") if how in ways), "")
+    return Reaction(len(own), len(own) - len(times), how, max(times, default=None))
+
+
+@dataclass(frozen=True)
+class PiledUp:
+    """The edge on which most records piled up between two moments."""
+
+    edge: str  # Its name
+    records: int  # records, nbytes: by how much what was in flight on it grew
+    nbytes: int
+    at_sender: bool  # More of the waiting buffers were added at the sender than at the receiver
+
+
+_LEVELS: Final = ("in_flight_records", "in_flight_bytes", "backlog", "queued")
+
+
+def most_piled_up(channels: Panel, at_s: float, until_s: float) -> PiledUp | None:
+    """Return the edge on which most was added between two moments; None if none grew."""
+    best: PiledUp | None = None
+    for edge in sorted(set(channels["edge"].tolist())):
+        rows = channels.of("edge", edge).per_sample(_LEVELS)
+        first, last = (_levels(rows, moment) for moment in (at_s, until_s))
+        records, nbytes, backlog, queued = (b - a for a, b in zip(first, last, strict=True))
+        if records > (best.records if best else 0):
+            # What lies in a socket is in neither, while a queue may happen to be shorter.
+            best = PiledUp(edge, int(records), int(nbytes), backlog > max(0.0, queued))
+    return best
+
+
+def _levels(rows: Panel, at_s: float) -> list[float]:
+    """Return the levels at the last sample up to a moment; 0 before the first."""
+    count = int(rows["t_s"].searchsorted(at_s + _EPSILON, "right"))
+    return [float(rows[name][count - 1]) if count else 0.0 for name in _LEVELS]

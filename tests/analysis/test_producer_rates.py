@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.experiments.compare.metrics import (
+from flowcontrol.analysis.producer_rates import (
     Counted,
     Response,
     Step,
