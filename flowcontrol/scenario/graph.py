@@ -188,24 +188,17 @@ def _chain_faults(
 
     The parallelism of stated forward edges is checked for all edges, not here.
     """
-    if is_stated(edge, "partitioner") and edge.partitioner != "forward":
-        text = (
-            f"{edge.partitioner!r} sends records to other subtasks, but the edge is chained: use "
-            "forward or leave it out, or take chain out"
-        )
-        yield "partitioner", text
-    elif not is_stated(edge, "partitioner") and sender.parallelism != receiver.parallelism:
-        text = (
-            f"true: from {sender.parallelism} subtasks to {receiver.parallelism}: needs equal "
-            "parallelism on both sides; set it, or take chain out"
-        )
-        yield "chain", text
-    if len(senders) > 1:
-        text = (
-            f"true: {receiver.name!r} has {len(senders)} inputs ({', '.join(senders)}): a chained "
-            "stage has one; take chain out"
-        )
-        yield "chain", text
+    is_partitioned = is_stated(edge, "partitioner")
+    return faults(
+        "chained edges",
+        edge,
+        sends=sender,
+        receives=receiver,
+        inputs=len(senders),
+        senders=", ".join(senders),
+        is_elsewhere=is_partitioned and edge.partitioner != "forward",
+        is_uneven=not is_partitioned and sender.parallelism != receiver.parallelism,
+    )
 
 
 def resolve_record_bytes(

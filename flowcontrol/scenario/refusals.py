@@ -150,12 +150,12 @@ class _Facts(dict[str, Any]):
 
 _GROUPS: Final[dict[str, Any]] = dict(read_table("checks.yaml"))
 _CHECKS: Final = {
-    group: [(_terms(row["when"]), row["at"], row["text"]) for row in rows]
+    group: [(_terms(row["when"]), row.get("at", ""), row["text"]) for row in rows]
     for group, rows in _GROUPS.items()
 }
 
 
-def faults(group: str, of: object, **facts: Any) -> Iterator[tuple[str, str]]:
+def faults(group: str, of: object, /, **facts: Any) -> Iterator[tuple[str, str]]:
     """Yield key and refusal of each row of a group of ``checks.yaml`` that is met.
 
     ``of``: its attributes are facts, beside those given.
