@@ -174,9 +174,9 @@ def resolve_chains(
         if not edge.chain:
             continue
         senders = [other.sender for _, other in edges if other.receiver == edge.receiver]
-        faults = list(_chain_faults(edge, specs[edge.sender], specs[edge.receiver], senders))
-        problems.extend(Problem(f"edges[{index}].{key}", text) for key, text in faults)
-        if not faults and specs[edge.sender].parallelism == specs[edge.receiver].parallelism:
+        found = list(_chain_faults(edge, specs[edge.sender], specs[edge.receiver], senders))
+        problems.extend(Problem(f"edges[{index}].{key}", text) for key, text in found)
+        if not found and specs[edge.sender].parallelism == specs[edge.receiver].parallelism:
             onto[edge.receiver] = edge.sender
     return onto
 

@@ -12,11 +12,8 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from flowcontrol.scenario.event_time import EventTime, Watermark
-from flowcontrol.scenario.fault_tolerance import Failure
 from flowcontrol.scenario.fields import MEMORY_TEXT, UNIT
 from flowcontrol.scenario.jobs import JobPart
-from flowcontrol.scenario.key_distribution import KeyDistribution
 from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
 from flowcontrol.scenario.option_table import (
     ALIASES,
@@ -39,7 +36,6 @@ from flowcontrol.scenario.system import (
     Part,
 )
 from flowcontrol.scenario.units import DURATION_PATTERN, LONG_MAX
-from flowcontrol.scenario.windows import Trigger, Window
 from flowcontrol.scenario.yaml_file import read_table
 
 Schema = dict[str, Any]
@@ -201,22 +197,30 @@ PARTS: Final = {
 }
 """Models of the mappings that the top of a file holds, by its key."""
 
-_SHARED: Final = ("hash", "custom")
-"""Partitioners that take shares."""
-_READS: Final = ("emit_rate", "total_rate")
-"""Keys that say how fast a source can read."""
-_ARRIVES: Final = ("arrival_rate", "total_arrival_rate")
-"""Keys that say what is written to its log."""
-_PARTS: Final = ("task_manager", "stage")
-"""Keys that say what fails, beside the JobManager."""
 AUTOSCALER_KEY: Final = "^(kubernetes\\.operator\\.)?job\\.autoscaler\\."
 """How the keys of Flink's autoscaler begin."""
 _NULL: Final[Schema] = {"type": "null"}
 _STATED: Final[Schema] = {"not": _NULL}
 
 
-def _if(key: str, value: Schema, then: Schema) -> Schema:
-    return {"if": {"required": [key], "properties": {key: value}}, "then": then}
+def _rule(row: Mapping[str, Any]) -> Schema:
+    """Return the schema of a row of ``together`` in ``checks.yaml``."""
+    states = [*map(_states, row.get("any", ())), *map(_states, filter(None, [row.get("states")]))]
+    states += [_is(key, value) for key, value in row.get("has", {}).items()]
+    if "one" in row:
+        return {"oneOf": [*map(_states, row["one"])]}
+    then: Schema = dict(row.get("then", {}))
+    if "nulls" in row:
+        then["properties"] = dict.fromkeys(row["nulls"], _NULL)
+    if "needs" in row:
+        then["required"] = row["needs"]
+    if states:
+        then |= {"anyOf": states} if "any" in row else states[0]
+    if "if" not in row:
+        return then
+    value = {"not": {"enum": row["none_of"]}} if "none_of" in row else _STATED
+    value = {"const": row["is"]} if "is" in row else value
+    return {"if": {"required": [row["if"]], "properties": {row["if"]: value}}, "then": then}
 
 
 def _is(key: str, value: str | bool) -> Schema:
@@ -227,73 +231,12 @@ def _states(key: str) -> Schema:
     return {"required": [key], "properties": {key: _STATED}}
 
 
-def _none_of(*keys: str) -> Schema:
-    return {"properties": dict.fromkeys(keys, _NULL)}
-
-
-TOGETHER: Final[dict[str, list[Schema]]] = {
-    Stage.__name__: [
-        _if("total_rate", _STATED, _none_of("emit_rate", "service_rate")),
-        _if("service_time_cv", _STATED, _is("service_time", "lognormal")),
-        *(_if(key, _STATED, {"anyOf": [*map(_states, _READS)]}) for key in _ARRIVES),
-        _if("total_arrival_rate", _STATED, _none_of("arrival_rate")),
-        _if("external", {"const": True}, _states("total_rate")),
-        _if("latency_from", {"const": "arrival"}, {"anyOf": [*map(_states, _ARRIVES)]}),
-        _if("watermark", _STATED, _states("event_time")),
-    ],
-    EventTime.__name__: [
-        _if("distribution", {"const": "exponential"}, _states("out_of_orderness_s"))
-    ],
-    Window.__name__: [
-        *(
-            _if("kind", {"const": kind}, {**_none_of(*others), "required": list(needed)})
-            for kind, needed, others in (
-                ("tumbling", ("size_s",), ("slide_s", "gap_s")),
-                ("sliding", ("size_s", "slide_s"), ("gap_s",)),
-                ("session", ("gap_s",), ("size_s", "slide_s")),
-                ("global", ("trigger",), ("size_s", "slide_s", "gap_s")),
-            )
-        ),
-        _if("kind", {"const": "global"}, {"properties": {"trigger": {"type": "object"}}}),
-    ],
-    Trigger.__name__: [{"oneOf": [_states("count"), _states("continuous_s")]}],
-    Watermark.__name__: [
-        _if("punctuated", {"const": True}, {"properties": {"delay_s": {"const": 0}}})
-    ],
-    Edge.__name__: [
-        _if(
-            "partitioner",
-            {"not": {"enum": ["hash", None]}},
-            _none_of("key_weights", "key_distribution", "key"),
-        ),
-        _if(
-            "partitioner", {"not": {"enum": ["hash", "custom", None]}}, _none_of("channel_weights")
-        ),
-        _if("partitioner", {"const": "custom"}, {"required": ["channel_weights"]}),
-        _if("key_distribution", _STATED, _none_of("key_weights", "channel_weights", "key")),
-        _if("key_weights", _STATED, _none_of("channel_weights", "key")),
-        _if("channel_weights", _STATED, _none_of("key")),
-    ],
-    Failure.__name__: [
-        {"anyOf": [_states("task_manager"), _states("stage"), _is("job_manager", True)]},
-        _if("task_manager", _STATED, _none_of("stage", "subtask")),
-        *(_if(key, _STATED, {"properties": {"job_manager": {"const": False}}}) for key in _PARTS),
-        _if("stage", _STATED, _states("subtask")),
-        _if("subtask", _STATED, _states("stage")),
-    ],
-    Scaling.__name__: [
-        _if("policy", {"const": "ds2"}, {"properties": dict.fromkeys(FLINK_KEYS, False)}),
-        _if(
-            "policy", {"const": "flink-autoscaler"}, {"properties": dict.fromkeys(DS2_KEYS, False)}
-        ),
-        _if("policy", {"const": "ds2"}, {"patternProperties": {AUTOSCALER_KEY: False}}),
-    ],
-    KeyDistribution.__name__: [
-        _if("exponent", _STATED, _is("kind", "zipf")),
-        _if("share", _STATED, _is("kind", "hot")),
-    ],
-}
-"""Keys of one mapping that exclude or need each other, which the models check in code."""
+def _rules_of_scaling() -> list[Schema]:
+    """Return which keys of a controller another policy does not have."""
+    own = [("ds2", FLINK_KEYS), ("flink-autoscaler", DS2_KEYS)]
+    rules = [(policy, {"properties": dict.fromkeys(keys, False)}) for policy, keys in own]
+    rules.append(("ds2", {"patternProperties": {AUTOSCALER_KEY: False}}))
+    return [_rule({"if": "policy", "is": policy, "then": then}) for policy, then in rules]
 
 
 def scenario_schema() -> Schema:
@@ -328,9 +271,10 @@ def scenario_schema() -> Schema:
     head["required"] = [key for key in head["required"] if key not in {"stages", "edges"}]
     kinds = [[kind, "edges"] for kind in ("stages", "operators")]
     head["oneOf"] = [*({"required": keys} for keys in kinds), {"required": ["jobs"]}]
-    for name, rules in TOGETHER.items():
-        definitions[name]["allOf"] = rules
-    definitions[Operator.__name__]["allOf"] = TOGETHER[Stage.__name__]
+    for name, rows in read_table("checks.yaml")["together"].items():
+        definitions[name]["allOf"] = list(map(_rule, rows))
+    definitions[Scaling.__name__]["allOf"] = _rules_of_scaling()
+    definitions[Operator.__name__]["allOf"] = definitions[Stage.__name__]["allOf"]
     _add_examples(head, definitions)
     return {"$schema": DIALECT, **head, "title": "flowcontrol scenario", "definitions": definitions}
 

@@ -148,10 +148,10 @@ class _Facts(dict[str, Any]):
         return getattr(self.of, name)
 
 
-_GROUPS: Final[dict[str, Any]] = dict(read_table("checks.yaml"))
 _CHECKS: Final = {
     group: [(_terms(row["when"]), row.get("at", ""), row["text"]) for row in rows]
-    for group, rows in _GROUPS.items()
+    for group, rows in read_table("checks.yaml").items()
+    if group != "together"
 }
 
 

@@ -96,9 +96,9 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_table(name: str) -> dict[str, dict[str, Any]]:
+def read_table(name: str) -> dict[str, Any]:
     """Return a table of this package, a YAML file: rows by name, or groups of them."""
-    table: dict[str, dict[str, Any]] = package_yaml(__package__, name)
+    table: dict[str, Any] = package_yaml(__package__, name)
     return table
 
 
