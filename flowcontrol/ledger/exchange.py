@@ -103,11 +103,6 @@ class ExchangeView(TableView):
             spans.append(_Placed(before.first, cut_off))
         spans.append(_Placed(first, span))
 
-    def end_of(self, sender: int, receiver: int) -> int:
-        """Return the number of the record behind the last one that is known of a channel."""
-        spans = self._spans.get((sender, receiver))
-        return spans[-1].end if spans else 0
-
     def locate(self, sender: int, receiver: int, first: int, count: int) -> list[Span]:
         """Return the positions of the records ``first`` to ``first + count`` of a channel.
 

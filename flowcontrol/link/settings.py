@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,29 +31,8 @@ SMALLEST_BUFFER, LARGEST_BUFFER = 1024, 1 << 30
 MOST_BYTES = 1 << 62
 """Of sizes that nothing else limits."""
 
-LIMITS = {
-    "channels": (1, MOST_CHANNELS),
-    "exclusive_buffers": (1, 1 << 20),
-    "floating_buffers": (0, 1 << 20),
-    "buffer_bytes": (SMALLEST_BUFFER, LARGEST_BUFFER),
-    "detach_after_bytes": (1, MOST_BYTES),
-    "max_pool_bytes": (SMALLEST_BUFFER, MOST_BYTES),
-    "spill_bytes": (0, MOST_BYTES),
-}
-"""Least and most of the settings that are whole numbers."""
-
-TARGET_LIMITS_S = (0.05, 3600.0)
-"""Least and most of ``target_batch_s``."""
-
 LONGEST_S = 366 * 86_400.0
 """Most of a duration in event time, seconds."""
-
-EVENT_LIMITS_S = {
-    "watermark_delay_s": (0.0, LONGEST_S),
-    "idle_after_s": (0.1, LONGEST_S),
-    "align_s": (0.0, LONGEST_S),
-}
-"""Least and most of the durations that go with ``event_time_column``, seconds."""
 
 EVENT_TYPES = ("timestamp", "timestamp_ntz", "date", "bigint")
 """Spark's names of the types that ``event_time_column`` may have."""
@@ -61,69 +40,56 @@ EVENT_TYPES = ("timestamp", "timestamp_ntz", "date", "bigint")
 POOL_BYTES = 256 << 20
 """What the pool of a new link grows to at most, bytes, unless its buffers are stated."""
 
-DEFAULTS: dict[str, Any] = {
-    "key": None,
-    "channels": 8,
-    "exclusive_buffers": 2,
-    "floating_buffers": 8,
-    "buffer_bytes": 4 << 20,
-    "max_pool_bytes": POOL_BYTES,
-    "target_batch_s": None,
-    "detach_after_bytes": None,
-    "spill_bytes": 0,
-    "event_time_column": None,
-    "watermark_delay_s": 0.0,
-    "idle_after_s": 60.0,
-    "align_s": None,
-}
-"""Defaults of a new link; numbers of buffers are Flink's."""
-
-
-ALTERABLE = (
-    *("align_s", "channels", "detach_after_bytes", "event_time_column", "exclusive_buffers"),
-    *("floating_buffers", "idle_after_s", "max_pool_bytes", "spill_bytes", "target_batch_s"),
-    "watermark_delay_s",
-)
-"""What can change while a link is in use."""
-
 SETTINGS = "settings/link"
 """The ledger's member whose newest commit holds what was altered."""
-
-EVENT_SETTINGS = ("event_time_column", *EVENT_LIMITS_S)
-"""What a link with event time has."""
 
 MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
 """Key of ``link.json`` while the link is moved, after it has moved, and while it is deleted."""
 
 
+def _setting(
+    default: Any, low: float = 0, high: float = 0, *, is_fixed: bool = False, absent: Any = MISSING
+) -> Any:
+    """Declare a setting: its default in a new link and its limits, if ``high`` is not 0.
+
+    - ``is_fixed``: whether it cannot change while a link is in use.
+    - ``absent``: what it is where ``link.json`` does not say; by default it has to.
+    """
+    stated = {"default": default, "limits": (low, high), "is_fixed": is_fixed}
+    return field(default=absent, metadata=stated)
+
+
 @dataclass(frozen=True)
 class LinkSettings:
-    """Settings of a link."""
+    """Settings of a link, each with its default and limits; numbers of buffers are Flink's."""
 
     link_id: str  # Made with the link
-    key: tuple[str, ...] | None  # Columns by which rows are routed; None deals them out evenly
-    channels: int  # Channels of each sender
+    schema: str  # Spark's JSON of the rows' columns; empty as long as no sender has brought them
+    # Columns by which rows are routed; None deals them out evenly.
+    key: tuple[str, ...] | None = _setting(None, is_fixed=True)
+    channels: int = _setting(8, 1, MOST_CHANNELS)  # Of each sender
     # Each channel's own, and those that a sender's channels, or a receiver's gate, share: where the
     # pool sizes itself, at least.
-    exclusive_buffers: int
-    floating_buffers: int
-    buffer_bytes: int  # Size of a message at most, Arrow's memory
+    exclusive_buffers: int = _setting(2, 1, 1 << 20)
+    floating_buffers: int = _setting(8, 0, 1 << 20)
+    # Size of a message at most, Arrow's memory.
+    buffer_bytes: int = _setting(4 << 20, SMALLEST_BUFFER, LARGEST_BUFFER, is_fixed=True)
     # How long a receiver's micro-batch should take; None: as long as its credit makes it.
-    target_batch_s: float | None
+    target_batch_s: float | None = _setting(None, 0.05, 3600.0)
     # A receiver that lags further behind the fastest is cut off; None: it blocks the sender.
-    detach_after_bytes: int | None
-    spill_bytes: int  # What may wait outside the buffers, on disk, when a sender's batch ends
-    schema: str  # Spark's JSON of the rows' columns; empty as long as no sender has brought them
+    detach_after_bytes: int | None = _setting(None, 1, MOST_BYTES)
+    # What may wait outside the buffers, on disk, when a sender's batch ends.
+    spill_bytes: int = _setting(0, 0, MOST_BYTES)
     # What a pool that sizes itself may hold, messages of full size; None: it does not.
-    max_pool_bytes: int | None = None
+    max_pool_bytes: int | None = _setting(POOL_BYTES, SMALLEST_BUFFER, MOST_BYTES, absent=None)
     # Column with the event time of a row; None: the link has no watermarks.
-    event_time_column: str | None = None
+    event_time_column: str | None = _setting(None, absent=None)
     # How far a watermark is behind the latest event time.
-    watermark_delay_s: float = DEFAULTS["watermark_delay_s"]
+    watermark_delay_s: float = _setting(0.0, 0.0, LONGEST_S, absent=0.0)
     # Time without rows after which a channel holds nobody back.
-    idle_after_s: float = DEFAULTS["idle_after_s"]
+    idle_after_s: float = _setting(60.0, 0.1, LONGEST_S, absent=60.0)
     # How far a sender may be ahead of the slowest in event time; None: as far as it likes.
-    align_s: float | None = None
+    align_s: float | None = _setting(None, 0.0, LONGEST_S, absent=None)
 
     @property
     def pool_size(self) -> int:
@@ -179,6 +145,29 @@ class LinkSettings:
             return cls(key=None if key is None else tuple(key), **found)
         except (ValueError, KeyError, TypeError) as error:
             raise LinkError(f"{place}/{FILE} is not a link's: {error}") from error
+
+
+_STATED = {one.name: one.metadata for one in fields(LinkSettings) if one.metadata}
+
+DEFAULTS: dict[str, Any] = {name: one["default"] for name, one in _STATED.items()}
+"""Defaults of a new link."""
+
+ALTERABLE = tuple(sorted(name for name, one in _STATED.items() if not one["is_fixed"]))
+"""What can change while a link is in use."""
+
+_LIMITS = {name: one["limits"] for name, one in _STATED.items() if one["limits"][1]}
+
+LIMITS = {name: limits for name, limits in _LIMITS.items() if not name.endswith("_s")}
+"""Least and most of the settings that are whole numbers."""
+
+TARGET_LIMITS_S = _LIMITS["target_batch_s"]
+"""Least and most of ``target_batch_s``."""
+
+EVENT_LIMITS_S = {name: _LIMITS[name] for name in ("watermark_delay_s", "idle_after_s", "align_s")}
+"""Least and most of the durations that go with ``event_time_column``, seconds."""
+
+EVENT_SETTINGS = ("event_time_column", *EVENT_LIMITS_S)
+"""What a link with event time has."""
 
 
 def _seal(content: Mapping[str, Any]) -> int:
