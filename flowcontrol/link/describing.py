@@ -60,7 +60,7 @@ def _settings(settings: LinkSettings) -> dict[str, Any]:
 
 
 def _receiver(found: LinkSnapshot, one: ReceiverSnapshot) -> dict[str, Any]:
-    own = [c for c in found.channels if c.receiver == one.name and c.channel in one.channels]
+    own = found.channels_of(one)
     state = "starting" if one.is_starting else "idle" if one.running_s is None else "in a batch"
     return {
         "name": one.name,

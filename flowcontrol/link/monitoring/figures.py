@@ -368,6 +368,11 @@ class LinkSnapshot:
     # How far a sender may be ahead of the slowest in event time; None: as far as it likes.
     align_s: float | None = None
 
+    def channels_of(self, receiver: ReceiverSnapshot) -> list[ChannelSnapshot]:
+        """Return the channels that a receiver reads."""
+        own = (one for one in self.channels if one.receiver == receiver.name)
+        return [one for one in own if one.channel in receiver.channels]
+
     @property
     def starting(self) -> tuple[ReceiverSnapshot, ...]:
         """Receivers that have not ended their first micro-batch: no verdict as long as any has."""

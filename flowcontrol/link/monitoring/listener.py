@@ -78,13 +78,8 @@ class _Link:
         """Return the channels that a receiver reads."""
         if self._snapshot is None:
             return []
-        return [
-            channel
-            for one in self._snapshot.receivers
-            for channel in self._snapshot.channels
-            if (one.member, one.name) == (member, channel.receiver)
-            and channel.channel in one.channels
-        ]
+        readers = [one for one in self._snapshot.receivers if one.member == member]
+        return [channel for one in readers for channel in self._snapshot.channels_of(one)]
 
 
 _Reader = tuple[_Link, str]

@@ -45,8 +45,9 @@ _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold re
 LATE = 1.5
 """Times its target from which a micro-batch's time is coloured."""
 
-_MEMBERS = [one.column[1] for one in heads_of(ReceiverSnapshot).values()]
-_CHANNELS = [one.column[1] for one in heads_of(ChannelSnapshot).values()]
+_HEADS = {kind: heads_of(kind) for kind in (ChannelSnapshot, SenderSnapshot, ReceiverSnapshot)}
+_MEMBERS = [one.column[1] for one in _HEADS[ReceiverSnapshot].values()]
+_CHANNELS = [one.column[1] for one in _HEADS[ChannelSnapshot].values()]
 
 _TEXTS: dict[str, Callable[[Any], str]] = {
     "rows": count,
@@ -150,7 +151,7 @@ def _cells(
     texts = {**_TEXTS, "s": time}
     found: dict[str, Text | str] = {
         figure.column[1]: texts.get(figure.unit, str)(getattr(one, name))
-        for name, figure in heads_of(type(one)).items()
+        for name, figure in _HEADS[type(one)].items()
     }
     return [(found | dict(more)).get(head, "") for head in heads]
 
@@ -233,9 +234,9 @@ def _channel_cells(channel: ChannelSnapshot) -> list[Text | str]:
 def _total_cells(channels: Sequence[ChannelSnapshot]) -> list[Text | str]:
     """Return sums; of times the longest."""
     totals: dict[str, Any] = {}
-    for name in heads_of(ChannelSnapshot).keys() & fields_of(ChannelSnapshot).keys():
+    for name in _HEADS[ChannelSnapshot].keys() & fields_of(ChannelSnapshot).keys():
         values = [getattr(channel, name) for channel in channels]
-        is_time = fields_of(ChannelSnapshot)[name].unit == "s"
+        is_time = _HEADS[ChannelSnapshot][name].unit == "s"
         totals[name] = None if None in values else max(values) if is_time else sum(values)
     total = replace(max(channels, key=lambda c: c.held_ratio), **totals)
     return ["all", *_channel_cells(total)[1:]]
@@ -263,11 +264,7 @@ def watermark_lines(snapshot: LinkSnapshot) -> Iterator[Text]:
     if snapshot.event_time_column is None:
         return
     for receiver in snapshot.receivers:
-        own = [
-            c
-            for c in snapshot.channels
-            if c.receiver == receiver.name and c.channel in receiver.channels
-        ]
+        own = snapshot.channels_of(receiver)
         if receiver.watermark_ms is None or receiver.watermark_lag_s is None:
             text = f"{receiver.name}: no watermark yet"
         else:
@@ -304,10 +301,8 @@ def time_table(channels: Sequence[ChannelSnapshot], most: int, now: float) -> Ta
 
     ``now``: Unix time, seconds.
     """
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("ch")
-    for head in (*(one.column[1] for one in _TIMES.values()), ""):
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
+    table = _table("ch", (one.column[1] for one in _TIMES.values()))
+    table.add_column("", no_wrap=True)
     ranked = sorted(channels, key=_rank)
     for channel in sorted(ranked[: max(1, most)], key=lambda one: one.channel):
         table.add_row(
