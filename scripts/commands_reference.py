@@ -28,21 +28,21 @@ HEAD = """\
 
 | exit status | means |
 | --- | --- |
-| 0 | it was done; also a `watch` that Ctrl-C ended |
-| 1 | it failed later: a run, a search, a link that went away |
+| 0 | the command succeeded; also a `watch` that Ctrl-C ended |
+| 1 | it failed later: a run, a search, a link that disappeared |
 | 2 | a scenario, a command line, a folder or a link is refused, each problem with its place; \
 nothing was written |
-| 130 | Ctrl-C ended it; the same command goes on where it was |
+| 130 | Ctrl-C ended it; the same command continues where it was |
 
-What takes longer than two seconds says so on standard error; `--quiet` or `FLOWCONTROL_QUIET=1`
-silences it. A folder of results is refused while another process runs in it. A run that was
-stopped, by Ctrl-C or worse, is resumed by the same command and the same version. A reader that
-leaves, as `| head` does, changes neither what is done nor the status.
+A command that takes longer than two seconds says so on standard error; `--quiet` or
+`FLOWCONTROL_QUIET=1` silences it. A folder of results is refused while another process runs in it.
+After Ctrl-C or a crash, the same command of the same version resumes a run. A closed pipe, as with
+`| head`, changes neither the work nor the status.
 """
 
 SUBMITTED = """\
-`./spark-submit.sh pipelines/{name}.py` is the same command with Spark's launcher before it. Options
-of spark-submit stand before the pipeline, and win over the script's own settings.
+`./spark-submit.sh pipelines/{name}.py` is the same command, started by Spark's launcher. Options of
+spark-submit go before the pipeline, and override the script's own settings.
 """
 
 WIDTH = 92

@@ -27,17 +27,17 @@ HEAD = """\
 
 <!-- made by scripts/scenario_reference.py: change the models, then run it with --write -->
 
-A scenario is a YAML file with a job, its machines and its workload. This page has every key: what
-it may be, what holds if it is left out, what it means, and what it is in Flink. Nothing else may
-stand in a scenario: an unknown key is refused with the nearest known one.
+A scenario is a YAML file with a job, its machines and its workload. This page has every key with
+its type, default, meaning, example, and counterpart in Flink. Any other key is refused, and the
+refusal names the nearest known one.
 
-`flowcontrol new` writes a first scenario, with comments. `flowcontrol plan SCENARIO` checks one,
-and shows whether its network buffers suffice.
+`flowcontrol new` writes a first scenario, with comments. `flowcontrol plan SCENARIO` checks a
+scenario, and shows whether its network buffers suffice.
 
 ## In an editor
 
-`flowcontrol schema` prints all this as a JSON schema (draft 7). An editor then completes keys,
-shows what they mean and marks what is wrong while you type.
+`flowcontrol schema` prints all this as a JSON schema (draft 7). With it an editor completes keys,
+shows their meaning and marks errors while you type.
 
 ```bash
 flowcontrol schema > flowcontrol.schema.json
@@ -52,69 +52,68 @@ flowcontrol schema > flowcontrol.schema.json
   `# $schema: flowcontrol.schema.json`, or map the schema to files under Settings, Languages &
   Frameworks, Schemas and DTDs, JSON Schema Mappings.
 
-The schema sees one place at a time. What two places mean together is checked when the scenario is
-read.
+The schema checks one place at a time. Conditions between two places are checked when the scenario
+is read.
 """
 
 SECTIONS = {
     "top": (
         "The top of the file",
-        "Either `stages` and `edges`, or `operators` and `edges`, or `jobs`, must be there.",
+        "A scenario needs `stages` and `edges`, or `operators` and `edges`, or `jobs`.",
     ),
     "Cluster": ("cluster", "The machines."),
     "Stage": (
         "stages",
-        "A list: the operators of the job. A stage without an edge into it is a source, one "
-        "without an edge out of it a sink.",
+        "A list: the operators of the job. A stage without incoming edges is a source, one "
+        "without outgoing edges a sink.",
     ),
     "PhaseSpec": (
         "phases",
-        "A list of them is a rate that changes: a schedule. The first starts at 0, the last lasts "
-        "to the end.",
+        "A list of phases is a schedule, a rate that changes. The first phase starts at 0, the "
+        "last lasts to the end.",
     ),
     "Stall": ("stalls", "Times during which subtasks of a stage are stalled."),
     "State": (
         "state",
-        "What each subtask of a stage keeps and a checkpoint writes. Its size is `bytes`, and "
-        "`bytes_per_key` for each of its keys, and `bytes_per_record` for each record that it has "
-        "taken up.",
+        "The state of each subtask of a stage, which a checkpoint writes. Its size is `bytes`, "
+        "plus `bytes_per_key` for each of its keys, plus `bytes_per_record` for each processed "
+        "record.",
     ),
     "EventTime": (
         "event_time",
-        "Of a source: when its records happened. Made records happen when they are emitted, less "
-        "how far each lies behind, plus an offset; replayed rows bring a column. Times count in "
+        "The event times of a source. For generated records this is the time of emission, less the "
+        "lateness of each record, plus an offset; for replayed rows it is a column. Times are in "
         "whole milliseconds.",
     ),
     "Watermark": (
         "watermark",
-        "Of a source: how it tells how far its event time has come. Windows wait for it.",
+        "The watermarks of a source with event time. Windows wait for them.",
     ),
     "Alignment": (
         "alignment",
-        "Sources that wait for one another: one that is ahead of its group by more than "
+        "Sources that wait for each other: a source that is ahead of its group by more than "
         "`max_drift_s` is paused.",
     ),
     "Window": (
         "window",
-        "Which records of a key a stage puts together. It sends a result on for each key whose "
-        "window fires: `window_start`, `window_end`, `key` and the aggregates. With several "
-        "subtasks the edges into it must be `hash` with keys, or `global`.",
+        "The windows of a stage. It emits a result for each key whose window fires: "
+        "`window_start`, `window_end`, `key` and the aggregates. With several subtasks its "
+        "incoming edges must be `hash` with keys, or `global`.",
     ),
-    "Trigger": ("trigger", "One of the two, in the place of a trigger's name."),
+    "Trigger": ("trigger", "One of the two, instead of a trigger's name."),
     "Input": ("input", "Real rows that a source replays, in their order, each once."),
-    "Output": ("output", "Where a sink writes the rows that it took; without it they are counted."),
+    "Output": ("output", "The table that a sink writes; without it rows are only counted."),
     "Operator": (
         "operators",
-        "A list, in the place of `stages`: which of them run in one task, and where, follows from "
-        "Flink's rules. An operator has the keys of [stages](#stages), except `placement`, and "
-        "these.",
+        "A list, instead of `stages`: Flink's rules decide which operators run in one task, and "
+        "where. An operator has the keys of [stages](#stages), except `placement`, and these.",
     ),
     "Edge": ("edges", "A list: all channels from one stage to another."),
     "KeyDistribution": (
         "key_distribution",
-        "How often each of many keys comes up. The keys are the texts `1`, `2`, `3` ..., the first "
-        "the most frequent, hashed as Java strings; Flink's key groups route them. `flowcontrol "
-        "plan` says what share the hottest subtask gets.",
+        "The frequencies of many keys. The keys are the texts `1`, `2`, `3` ..., hashed as Java "
+        "strings, and the first is the most frequent; Flink's key groups route them. `flowcontrol "
+        "plan` shows the share of the hottest subtask.",
     ),
     "Savepoint": ("savepoints", "A list, in the order of time."),
     "Failure": (
@@ -124,33 +123,32 @@ SECTIONS = {
     ),
     "Scaling": (
         "scaling",
-        "Who changes the parallelism of stages during the run, which takes a restart each time: "
-        "DS2, or Flink's autoscaler with its own keys `job.autoscaler.*` beside the others. "
+        "The controller that changes the parallelism of stages during the run, with a restart "
+        "each time: DS2, or Flink's autoscaler, which also has its own keys `job.autoscaler.*`. "
         "[Scaling](../howto/scale.md) says what they do.",
     ),
     "Trace": (
         "trace",
-        "A window of the run of which every message between task managers is written to the table "
-        "`messages`. Without it nothing is written, and nothing costs time.",
+        "A window of the run: every message between task managers in it is written to the table "
+        "`messages`. Without the key nothing is written, at no cost.",
     ),
     "Monitoring": (
         "monitoring",
-        "How a run is watched, beside the timers that the table `stages` has of every task.",
+        "Further measurements of a run, besides the timers of every task in the table `stages`.",
     ),
     "SamplingKeys": (
         "monitoring.sampling",
-        "Back pressure as Flink up to 1.12 found it while its page was open: whether a task waits "
-        "for a buffer, looked at again and again. Without the key nothing is sampled, and nothing "
-        "costs time.",
+        "Backpressure as Flink up to 1.12 measured it while its page was open: repeated samples "
+        "of whether a task waits for a buffer. Without the key nothing is sampled, at no cost.",
     ),
-    "JobPart": ("jobs", "Several jobs on the same machines, in the place of `stages` and `edges`."),
+    "JobPart": ("jobs", "Several jobs on the same machines, instead of `stages` and `edges`."),
 }
 """By model, in the order of the page: title and introduction."""
 
 EFFECTS = {
-    "emulated": "What these do is emulated.",
-    "none": "These are accepted, and nothing that is emulated depends on them.",
-    "refused": "What these do is not emulated, so only their default is accepted.",
+    "emulated": "These are emulated.",
+    "none": "These are accepted, but have no effect on an emulation.",
+    "refused": "These are not emulated, so only their default is accepted.",
 }
 
 MANY = 10**9

@@ -24,11 +24,11 @@ HEAD = """\
 
 <!-- made by scripts/systems_reference.py: change the catalogue, then run it with --write -->
 
-`system: NAME` in a scenario takes the defaults of one version of a system; for one run,
-`--set system=NAME` does. A system is made of two parts: a **transport**, how data and grants move
-between two stages, and a **throttle**, what slows the sources besides. Each can be chosen alone. A
-part is a name, or a mapping with its name and parameters; what is left out is Flink's credits, no
-throttle, and each part's defaults:
+`system: NAME` in a scenario takes the defaults of one version of a system; `--set system=NAME` does
+so for one run. A system has two parts: a **transport** moves data and grants between two stages,
+and a **throttle** slows the sources in addition. You can choose each part separately. A part is a
+name, or a mapping with its name and parameters. The defaults are Flink's credits, no throttle, and
+each part's parameters below:
 
 ```yaml
 system:
@@ -41,11 +41,11 @@ Both clocks run every system. `flowcontrol systems NAME` prints what is here.
 """
 
 SOURCES = """
-A source that is throttled counts as blocked. Behind `pid_rate` and `static_admission` it stands
-before a log, as Kafka is one: what it does not emit waits there, which counts as latency. With the
-other throttles what falls due meanwhile is lost, as it is when a full buffer blocks; a source with
-an `arrival_rate` loses nothing. If a heap would overflow (`heap_bytes` of the transport
-`unbounded`), the run reports when, and continues.
+A throttled source counts as blocked. Under `pid_rate` and `static_admission` a source reads from a
+log such as Kafka's: records that it does not emit wait there, which counts as latency. Under the
+other throttles it loses records that fall due meanwhile, as it does when a full buffer blocks it; a
+source with an `arrival_rate` loses nothing. If a heap would overflow (`heap_bytes` of the transport
+`unbounded`), the run reports the time and continues.
 """
 
 

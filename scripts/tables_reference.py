@@ -24,9 +24,9 @@ HEAD = """\
 <!-- made by scripts/tables_reference.py: change the declarations, then run it with --write -->
 
 All results are Delta tables. Times are emulated seconds since the start of a run, and rates are
-per emulated second. A cumulative column counts since the start; one that covers the interval
-describes the time since the sample before; a level is that of the moment `t_s`. Where a type is
-followed by "or null", a row without that figure has null there.
+per emulated second. A cumulative column counts since the start; a column that covers the interval
+describes the time since the previous sample; a level is the value at `t_s`. "or null" marks types
+of columns that are null in rows without that figure.
 
 """
 
@@ -57,20 +57,20 @@ PLACES = {
 """By section: where the table is."""
 
 BESIDE = """
-Two folders are no tables of figures: `links/<sender>-<receiver>/exchange` holds the records under
-way, and what is consumed is trimmed; `output/<stage>` holds the records that a sink wrote, if the
-scenario says `output`. [Ledger and exchange](../explanation/ledger.md) says how the two work.
+Two folders have records instead of figures: `links/<sender>-<receiver>/exchange` has the records in
+flight (consumed ones are trimmed), and `output/<stage>` the records that a sink wrote, if the
+scenario has `output`. [Ledger and exchange](../explanation/ledger.md) explains both.
 """
 
 SWEEP = """\
-The columns of the varied keys stand after `variant`. Each figure is there twice: over the whole
+The columns of the varied keys come after `variant`. Each figure has two columns: over the whole
 run, and with the suffix `{suffix}` over its second half.
 """
 
 TUNING = """\
-The columns of the varied keys stand after `variant`, and behind them a column for each figure that
-the search reads, named as it is with `_` for `.`: `sink_latency_p99_ms`, `memory`, `slots`. Null
-where a run has no such figure.
+The columns of the varied keys come after `variant`, then a column for each figure that the search
+reads, named with `_` instead of `.`: `sink_latency_p99_ms`, `memory`, `slots`. Null if a run has no
+such figure.
 """
 
 

@@ -140,7 +140,7 @@ def _in_flight(name: str, unit: str, **more: Any) -> Figure:
     """Return what is in flight on all edges into a stage."""
     meaning = "Mean in flight on all edges into the stage."
     if more.get("is_peak"):
-        meaning = "The most that was in flight, edge by edge."
+        meaning = "Sum over the edges of the most in flight."
     more["places"] = ("sweep",)
     return _stage(name, unit, meaning, lambda v: sum(edge[name] for edge in v.inputs), **more)
 
@@ -148,8 +148,8 @@ def _in_flight(name: str, unit: str, **more: Any) -> Figure:
 def _latency(name: str, which: str, **more: Any) -> Figure:
     """Return a figure of the latencies; null where there are none."""
     meaning = (
-        f"Of a sink: {which} of the time from emission at the source to the start of "
-        "processing here. Null where no record was taken up, and for other stages."
+        f"For a sink: {which} of the time from emission at the source to the start of "
+        "processing here. Null if no record arrived, and for other stages."
     )
     own = name.removeprefix("latency_")
     more["places"] = ("sweep",)
@@ -183,9 +183,9 @@ def _spread(name: str, unit: str, meaning: str) -> Figure:
 
 
 _OF_STAGES: Final = (
-    _count("records_in", "records_in", "Records taken up in the run."),
+    _count("records_in", "records_in", "Records processed in the run."),
     _count("records_out", "records_out", "Records emitted in the run."),
-    _rate("rate_in", "records_in", "Records taken up, all subtasks."),
+    _rate("rate_in", "records_in", "Records processed, all subtasks."),
     _rate("rate_out", "records_out", "Records emitted, all subtasks."),
     _of_table("busy_ms_per_s", tolerance=_SHARE),
     _of_table("idle_ms_per_s", tolerance=_SHARE),
@@ -206,7 +206,7 @@ _OF_STAGES: Final = (
     _of_table("output_queue_buffers", _SUM),
     _of_table("output_pool_size", _SUM),
     _of_table("output_pool_used", _SUM),
-    _spread("data_skew_percent", "%", "Flink's score of how unevenly records are taken up."),
+    _spread("data_skew_percent", "%", "Flink's score of how unevenly records are distributed."),
     _spread("records_in_max_over_mean", "", "Records of the subtask with the most over the mean."),
     _in_flight("in_flight_buffers", "buffers", tolerance=_FLIGHT),
     _in_flight("in_flight_records", "records", tolerance=_FLIGHT),
@@ -218,20 +218,20 @@ _OF_STAGES: Final = (
     _latency("latency_p99_ms", "99th percentile"),
     _latency("latency_max_ms", "largest", is_peak=True),
     _lag(
-        "lag_records", "records", "mean of what waits in the logs of all its subtasks.",
+        "lag_records", "records", "mean of the records in the logs of all its subtasks.",
         lambda v: v.sums["lag_records"],
     ),
     _lag(
-        "lag_s", "s", "mean of how far its worst subtask is behind.",
+        "lag_s", "s", "mean lag of its worst subtask.",
         lambda v: mean_over_time(v.worst_lag, "lag_s"),
     ),
     _lag(
-        "max_lag_records", "records", "most that waited in all its logs.",
+        "max_lag_records", "records", "most records in all its logs.",
         lambda v: int(v.rows.per_sample(["lag_records"])["lag_records"].max(initial=0)),
         is_peak=True,
     ),
     _lag(
-        "max_lag_s", "s", "furthest that a subtask was behind.",
+        "max_lag_s", "s", "largest lag of a subtask.",
         lambda v: float(v.worst_lag["lag_s"].max(initial=0.0)), is_peak=True,
     ),
     _caught_up(
@@ -345,10 +345,12 @@ _NOT: Final = "Null for a job that neither checkpoints nor fails."
 
 _OF_JOB: Final = (
     _compared(
-        "int64", "produced", "records", "What all sources emitted.", lambda v: _last(v.produced),
+        "int64", "produced", "records", "Records emitted by all sources.",
+        lambda v: _last(v.produced),
     ),
     _compared(
-        "int64", "consumed", "records", "What all sinks took up.", lambda v: _last(v.consumed),
+        "int64", "consumed", "records", "Records processed by all sinks.",
+        lambda v: _last(v.consumed),
     ),
     _compared(
         "float64", "of_limit", "ratio", "consumed over what the sinks take at the limit.",
@@ -363,11 +365,11 @@ _OF_JOB: Final = (
         lambda v: v.latency.get("p99_ms"),
     ),
     _compared(
-        "int64", "peak_records", "records", "Most in flight at a sample, all channels.",
+        "int64", "peak_records", "records", "Most in flight at a sample, over all channels.",
         lambda v: int(v.in_flight["in_flight_records"].max(initial=0)),
     ),
     _compared(
-        "int64", "peak_bytes", "bytes", "Most in flight at a sample, all channels.",
+        "int64", "peak_bytes", "bytes", "Most in flight at a sample, over all channels.",
         lambda v: int(v.in_flight["in_flight_bytes"].max(initial=0)),
     ),
     _compared(
@@ -380,13 +382,13 @@ _OF_JOB: Final = (
     ),
     *_reactions(
         lambda v: v.slowdown, "slowdowns", "follow_s", "Falls of the limit that count.",
-        "Of those: the producers never came down to it.", "Longest time to follow one of the "
+        "Of those, how many the producers never followed.", "Longest time to follow one of the "
         "others.",
     ),
     *_reactions(
         lambda v: v.release, "releases", "recovery_s", "Rises of the limit that count.",
-        "Of those: the producers never came up to it.", "Longest time to be up with one of the "
-        "others.",
+        "Of those, how many the producers never reached.", "Longest time to recover after one of "
+        "the others.",
     ),
     _compared(
         "float64", "control_per_mb", "1/MB", "Control messages over megabytes moved.",
@@ -397,24 +399,24 @@ _OF_JOB: Final = (
         lambda v: v.facts and v.facts.is_bounded,
     ),
     _compared(
-        "float64", "heap_exhausted_s", "s", "When a heap was full; null: never.",
+        "float64", "heap_exhausted_s", "s", "Time at which a heap was full; null: never.",
         lambda v: v.facts and v.facts.heap_exhausted_s,
     ),
     _compared(
-        "int64", "lag_records", "records", "Most that waited in the logs that sources read, at a "
+        "int64", "lag_records", "records", "Most records in the logs that sources read, at a "
         "sample; null: none reads one.", lambda v: _in_logs(v, "lag_records", np.max),
     ),
     _compared(
-        "float64", "lag_s", "s", "Furthest that a source was behind its log, at a sample; null: "
-        "none reads one.", lambda v: _in_logs(v, "lag_s", np.max),
+        "float64", "lag_s", "s", "Largest lag of a source, at a sample; null: none reads a log.",
+        lambda v: _in_logs(v, "lag_s", np.max),
     ),
     _compared(
-        "int64", "lag_end_records", "records", "What waits in those logs at the end; null: none "
+        "int64", "lag_end_records", "records", "Records in those logs at the end; null: none "
         "reads one.", lambda v: _in_logs(v, "lag_records", lambda levels: levels[-1]),
     ),
     _job(
-        _ADVISED, "float64", "throughput", "records/s", "What all sinks took up, without what was "
-        "done again.", _throughput, better="higher",
+        _ADVISED, "float64", "throughput", "records/s", "Records processed by all sinks, without "
+        "repetitions.", _throughput, better="higher",
     ),
     _job(
         _ADVISED, "float64", "sinks_latency_p99_ms", "ms", "99th percentile of the latency, of "
@@ -440,7 +442,7 @@ _OF_JOB: Final = (
         lambda v: v.checkpoints[2], needs="checkpoints",
     ),
     _job(
-        _ADVISED, "int64", "memory", "bytes", "Network memory that the job is granted on all task "
+        _ADVISED, "int64", "memory", "bytes", "Network memory granted to the job on all task "
         "managers together: exclusive buffers of remote channels, and the pools of gates and "
         "result partitions.", _memory, needs_run=False, aliases={"advise": "memory_bytes"},
     ),

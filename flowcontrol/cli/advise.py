@@ -20,22 +20,20 @@ if TYPE_CHECKING:
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = (
-        "Say what would help a job: changes of the scenario, each run on the virtual clock, and "
-        "what it does to throughput, latency, checkpoints, memory and slots."
+        "Run changes of a scenario on the virtual clock, and say which would help: the effect of "
+        "each on throughput, latency, checkpoints, memory and slots."
     )
     parser.add_argument(
         "scenario", type=Path, nargs="?", help="scenario file, such as conf/experiment.yaml"
     )
     parser.add_argument(
-        "--link",
-        metavar="PATH",
-        help="in the place of a scenario: folder of a link, whose ledger makes one",
+        "--link", metavar="PATH", help="folder of a link: make the scenario from its ledger"
     )
     parser.add_argument(
         "--spark",
         metavar="FILE",
-        help="with --link: progress of the receiver's query, a JSON object a line: what a batch "
-        "costs beside its rows",
+        help="with --link: progress of the receiver's query, one JSON object per line; it shows "
+        "the fixed cost of a batch",
     )
     add_overrides(parser)
     parser.add_argument(

@@ -18,9 +18,9 @@ POLLS, EVERY_S = 13, 10.0
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = (
-        "Make a scenario of a job that runs: rates, selectivities, sizes, shares, buffers. Then "
-        "run it on the virtual clock and print predicted beside observed. What the input does not "
-        "say is assumed, and named as such in the file."
+        "Make a scenario from a running job: rates, selectivities, sizes, shares, buffers. Then "
+        "run it on the virtual clock, and compare predicted with observed figures. The file "
+        "marks what is assumed because the input does not show it."
     )
     parser.add_argument(
         "--flink",
@@ -31,13 +31,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spark",
         metavar="FILE",
-        help="a Spark query: its progress as recentProgress, a listener, the driver's log or an "
-        "event log has it, batches of different sizes",
+        help="a Spark query: its progress with batches of different sizes, from recentProgress, "
+        "a listener, the driver's log or an event log",
     )
-    parser.add_argument(
-        "--link", metavar="PATH", help="folder of a link between two queries: its own ledger"
-    )
-    parser.add_argument("--job", metavar="ID", help="which of several Flink jobs, or Spark queries")
+    parser.add_argument("--link", metavar="PATH", help="folder of a link between two queries")
+    parser.add_argument("--job", metavar="ID", help="one of several Flink jobs, or Spark queries")
     parser.add_argument(
         "--polls", type=int, default=POLLS, metavar="N", help=f"URL: how often; default {POLLS}"
     )
@@ -48,7 +46,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"URL: time between two polls, s; default {EVERY_S:g}, as often as Flink fetches them",
     )
-    parser.add_argument("--save", metavar="FILE", help="URL: keep what was polled in this file")
+    parser.add_argument("--save", metavar="FILE", help="URL: save the answers in this file")
     add_folder(parser, "calibration", "calibration")
     add_quiet(parser)
     set_run(parser, run, "the calibration", "interrupted")

@@ -13,14 +13,14 @@ from flowcontrol.experiments.capacity.wording import describe_probe
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = (
-        "Find the highest rate that a source can emit without sustained back pressure, by runs on "
-        "the virtual clock."
+        "Find the highest rate that a source can emit without sustained backpressure, with runs "
+        "on the virtual clock."
     )
     add_scenario(parser)
     parser.add_argument(
         "--stage",
         required=True,
-        help="the source to find the rate of; its schedule is replaced by a constant rate",
+        help="source whose rate is searched; a constant rate replaces its schedule",
     )
     parser.add_argument(
         "--tolerance",

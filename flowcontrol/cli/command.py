@@ -56,7 +56,7 @@ def add_processes(parser: argparse.ArgumentParser, prefix: str = "") -> None:
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     """Add ``--quiet``."""
     parser.add_argument(
-        "--quiet", action="store_true", help="show no progress, and not what takes long"
+        "--quiet", action="store_true", help="show neither progress nor what takes long"
     )
 
 

@@ -31,8 +31,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--processes",
         type=int,
         metavar="N",
-        help="virtual clock: run in N processes of this machine, without Spark; default: one a "
-        "processor, or, where spark-submit started this, on Spark",
+        help="virtual clock: run in N processes on this machine, without Spark; default: one per "
+        "processor, or Spark if spark-submit started the command",
     )
     add_quiet(parser)
     set_run(parser, _compare, "the comparison")

@@ -9,9 +9,9 @@ from flowcontrol.cli.command import add_folder, add_scenario, set_run
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = (
-        "Print Flink's graphs of a scenario, from its operators over chained vertices, subtasks "
-        "and channels to slots and task managers, and write them to graphs.json and a page. Runs "
-        "nothing. The exit status is 2 if there are too few slots."
+        "Print the graphs that Flink makes of a scenario (operators, chained vertices, subtasks "
+        "and channels, slots and task managers), and write them to graphs.json and a page. This "
+        "runs nothing. The exit status is 2 if there are too few slots."
     )
     add_scenario(parser)
     add_folder(parser, "graphs", "graphs")

@@ -23,10 +23,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=("stage", "subtask"),
         default="stage",
-        help="rows of the table in the terminal: who is hot shows by subtask; default: stage",
+        help="rows of the table in the terminal; subtask shows hot subtasks; default: stage",
     )
     parser.add_argument(
-        "--no-advice", action="store_true", help="virtual clock: do not try out what would help"
+        "--no-advice", action="store_true", help="virtual clock: do not try changes that would help"
     )
     add_folder(parser, "run", "<clock>")
     add_quiet(parser)

@@ -55,22 +55,22 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     )
     _add_settings(alter, required=True, example="detach_after_bytes=1gb")
     remove = add(
-        "remove-receiver", _remove_receiver, "remove a receiver that does not come back", " audit"
+        "remove-receiver", _remove_receiver, "remove a receiver that does not return", " audit"
     )
-    remove.add_argument("name", metavar="NAME", help="of the receiver")
-    _add_force(remove, "also if it has rows to read: it never reads them")
-    remove = add("remove-sender", _remove_sender, "remove a sender that does not come back", " old")
-    remove.add_argument("name", metavar="NAME", help="of the sender")
+    remove.add_argument("name", metavar="NAME", help="name of the receiver")
+    _add_force(remove, "even if it has unread rows, which it then never reads")
+    remove = add("remove-sender", _remove_sender, "remove a sender that does not return", " old")
+    remove.add_argument("name", metavar="NAME", help="name of the sender")
     remove.add_argument(
         "--finish",
         action="store_true",
-        help="release in its place what it has left, and wait until receivers have read it",
+        help="release the rows that it has left, and wait until receivers have read them",
     )
     move = add("move", _move, "move a link to another folder", " /volumes/links/orders")
-    move.add_argument("target", metavar="TARGET", help="the new folder, empty or not there yet")
-    _add_force(move, "cut off members that run")
-    delete = add("delete", _delete, "delete a link with all that it holds", "")
-    _add_force(delete, "also if members run or rows are unread, which are lost")
+    move.add_argument("target", metavar="TARGET", help="new folder, empty or not yet there")
+    _add_force(move, "cut off running members")
+    delete = add("delete", _delete, "delete a link and everything in it", "")
+    _add_force(delete, "even if members run or rows are unread, which are lost")
 
 
 def _add_settings(parser: argparse.ArgumentParser, *, required: bool, example: str) -> None:

@@ -20,15 +20,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         "Write a commented scenario that runs on the virtual clock. Without flags, in a terminal, "
         "it asks five questions. A file that exists is not overwritten."
     )
-    parser.add_argument("--name", help="of the job: letters, digits, '_', '-' and '.'")
+    parser.add_argument("--name", help="name of the job: letters, digits, '_', '-' and '.'")
     parser.add_argument(
         "--source-rate", metavar="RATE", help="records/s of all subtasks of the source together"
     )
     parser.add_argument(
         "--log",
         action="store_true",
-        help="the source reads a log that grows by RATE, as with Kafka: what it does not read "
-        "waits there; default: a generator, and what it cannot emit is lost",
+        help="the source reads a log that grows by RATE, as with Kafka: unread records wait "
+        "there; default: a generator, which loses what it cannot emit",
     )
     parser.add_argument(
         "--stages",
@@ -39,13 +39,13 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parallelism",
         metavar="N[,N...]",
-        help="subtasks of every stage, or of each, the source first; default 1",
+        help="parallelism: one number for all stages, or one for each, the source first; default 1",
     )
-    parser.add_argument("--system", help="whose flow control; default flink")
+    parser.add_argument("--system", help="system whose flow control applies; default flink")
     parser.add_argument(
         "--slow",
         metavar="NAME:RATE",
-        help="stage that slows down to RATE records/s from 20 to 40 s; default: none",
+        help="stage that slows down to RATE records/s between 20 and 40 s; default: none",
     )
     parser.add_argument("--out", metavar="FILE", help="file to write; default NAME.yaml")
     parser.set_defaults(run=run)

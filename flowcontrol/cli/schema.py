@@ -8,9 +8,9 @@ import sys
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.description = (
-        "Print a JSON schema of scenario files. An editor that knows it completes keys, shows what "
-        "they mean and marks what is wrong: save it, and begin a scenario with the line "
-        "`# yaml-language-server: $schema=flowcontrol.schema.json`."
+        "Print a JSON schema of scenario files. With it an editor completes keys, shows their "
+        "meaning and marks errors: save it, and begin a scenario with the line `# "
+        "yaml-language-server: $schema=flowcontrol.schema.json`."
     )
     parser.set_defaults(run=run)
 

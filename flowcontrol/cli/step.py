@@ -25,7 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "scenario's own system",
     )
     parser.add_argument(
-        "--out", metavar="FILE", help="the page; default: out/<scenario name>-steps.html"
+        "--out", metavar="FILE", help="page to write; default: out/<scenario name>-steps.html"
     )
     add_quiet(parser)
     set_run(parser, _step, "the page", "interrupted; nothing was written")

@@ -16,7 +16,9 @@ VALUES = (
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
-    parser.description = "Run many variants of a scenario on the virtual clock, spread over Spark."
+    parser.description = (
+        "Run many variants of a scenario on the virtual clock, distributed by Spark."
+    )
     parser.epilog = VALUES
     add_scenario(parser)
     parser.add_argument(
@@ -32,16 +34,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sample", type=int, metavar="N", help="draw N of the combinations without replacement"
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the draw; default: 1")
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="S", help="seed of the sample; default: 1"
+    )
     parser.add_argument(
         "--metric",
         action="append",
         default=[],
         metavar="STAGE.COLUMN",
-        help="figure to report, such as sink.rate_in_second_half; may be repeated. COLUMN alone is "
-        "the first sink's, of a lag (max_lag_s, caught_up_after_s) the first source's that reads a "
-        "log. Points are ranked by the first, over the second half of the run; the next one breaks "
-        "ties",
+        help="figure to report, such as sink.rate_in_second_half; may be repeated. COLUMN alone "
+        "means that of the first sink, or, for a lag (max_lag_s, caught_up_after_s), of the "
+        "first source that reads a log. The first figure ranks the points, over the second "
+        "half of the run; the next one breaks ties",
     )
     add_folder(parser, "sweep", "sweep")
     add_processes(parser)

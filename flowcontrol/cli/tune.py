@@ -29,8 +29,8 @@ _FIGURES = (
 def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = (
-        "Search the values of some keys for the best scenario, by runs on the virtual clock that "
-        "are spread over Spark."
+        "Search the values of some keys for the best scenario, with runs on the virtual clock, "
+        "distributed by Spark."
     )
     parser.epilog = f"{VALUES} {_FIGURES}"
     add_scenario(parser)
@@ -51,8 +51,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FIGURE<=LIMIT",
-        help="what has to hold, such as 'sink.latency_p99_ms<=200' or 'sink.rate_in>=400'; the "
-        "limit may have a unit, as 0.2s or 4mb; may be repeated",
+        help="constraint, such as 'sink.latency_p99_ms<=200' or 'sink.rate_in>=400'; the limit "
+        "may have a unit, such as 0.2s or 4mb; may be repeated",
     )
     parser.add_argument(
         "--vary",
@@ -72,7 +72,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help=f"points that are chosen at a time, so that they run side by side; default: {BATCH}",
     )
     parser.add_argument(
-        "--seed", type=int, default=1, metavar="S", help="of the search; default: 1"
+        "--seed", type=int, default=1, metavar="S", help="seed of the search; default: 1"
     )
     add_folder(parser, "search", "tune")
     add_processes(parser)

@@ -14,7 +14,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Give the parser its arguments."""
     parser.description = (
         "Show backlog, credit, batch times and backpressure of links, and which stage is the "
-        "bottleneck. Name the links of a chain in the order in which rows pass them."
+        "bottleneck. Name the links of a chain in the order in which rows pass through them."
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="folder of a link")
     parser.add_argument(
@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port",
         type=_port,
-        help="serve the figures to Prometheus on this port; no tables are printed unless standard "
+        help="serve the figures to Prometheus on this port; tables are printed only if standard "
         "output is a terminal",
     )
     parser.add_argument(

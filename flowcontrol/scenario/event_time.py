@@ -63,23 +63,25 @@ class EventTime(f.Mapping):
 
     out_of_orderness_s: PerSubtaskSeconds = Field(
         default=(Fraction(0),),
-        description="how far made records lie behind the moment of their emission, s: at most "
-        "(uniform) or in the mean (exponential); a number, or a list with one for each subtask; "
+        description="how late generated records are at their emission, s: at most (uniform) or "
+        "in the mean (exponential); a number, or a list with one for each subtask; "
         "default 0",
     )
     distribution: Distribution = Field(
         default="uniform",
-        description="of how far each record lies behind, drawn from the seed: uniform, evenly from "
-        "0 to out_of_orderness_s, or exponential, without a bound; default uniform",
+        description="distribution of that lateness, drawn from the seed: uniform, from 0 to "
+        "out_of_orderness_s, or exponential, without a bound; default uniform",
     )
     offset_s: PerSubtaskOffset = Field(
         default=(Fraction(0),),
-        description="added to the event time of made records, s, negative for a source that is "
-        "behind; a number, or a list with one for each subtask; default 0",
+        description="offset added to the event time of generated records, s, negative for a "
+        "source that is behind; a number, or a list with one for each subtask; "
+        "default 0",
     )
     column: f.Text | None = f.or_none(
-        "column of the input with the event time of each row, a timestamp (without a zone: UTC) or "
-        "a date, whole milliseconds since 1970; default: made times, 0 being the start of the run"
+        "column of the input with the event time of each row, a timestamp (without a zone: UTC) "
+        "or a date, whole milliseconds since 1970; default: generated times, with 0 at the start "
+        "of the run"
     )
 
     def is_written(self, key: str) -> bool:
@@ -119,7 +121,7 @@ class Alignment(f.Mapping):
 
     quiet = frozenset({"interval_s"})
 
-    group: f.Name = Field(description="name of the group: its sources wait for one another")
+    group: f.Name = Field(description="name of the group: its sources wait for each other")
     max_drift_s: f.PositiveEventSeconds = Field(
         description="how far the watermark of a subtask may be ahead of the slowest of its group, "
         "s of event time; beyond it the subtask is paused"
@@ -137,8 +139,8 @@ class Watermark(f.Mapping):
 
     delay_s: f.EventSeconds = Field(
         default=Fraction(0),
-        description="how far the watermark stays behind the largest event time seen, s: what comes "
-        "later than that is late; default 0",
+        description="how far the watermark stays behind the largest event time seen, s: later "
+        "records are late; default 0",
     )
     punctuated: bool = Field(
         default=False,
@@ -147,11 +149,11 @@ class Watermark(f.Mapping):
         "pipeline.auto-watermark-interval; default false",
     )
     idle_after_s: f.PositiveEventSeconds | None = f.or_none(
-        "s without a record after which a subtask is idle, so that nobody waits for its "
-        "watermark; default: never"
+        "time without a record after which a subtask is idle and nobody waits for its watermark, "
+        "s; default: never"
     )
     alignment: Alignment | None = f.or_none(
-        "group of sources that wait for one another by event time; default: none"
+        "group of sources that wait for each other by event time; default: none"
     )
 
     def contradictions(self) -> Iterator[tuple[str, str]]:

@@ -31,16 +31,16 @@ class State(f.Mapping):
     bytes: f.StateBytes = Field(default=0, description="fixed size, bytes; default 0")
     bytes_per_key: f.StateBytes = Field(
         default=0,
-        description="for each key of the subtask, bytes; needs an edge into the stage with "
+        description="size for each key of the subtask, bytes; needs an edge into the stage with "
         "partitioner hash that names its keys; default 0",
     )
     bytes_per_record: f.StateBytes = Field(
-        default=0, description="growth for each record that is taken up, bytes; default 0"
+        default=0, description="growth for each processed record, bytes; default 0"
     )
     incremental_share: f.Share = Field(
         default=Fraction(1),
-        description="share of the state that a checkpoint writes, the rest being in the one "
-        "before (Flink: execution.checkpointing.incremental); default 1",
+        description="share of the state that a checkpoint writes; the rest is in the previous "
+        "one (Flink: execution.checkpointing.incremental); default 1",
     )
     sync_ms: f.Milliseconds = Field(
         default=0.0, description="time for which a snapshot blocks the task, ms; default 0"
@@ -57,7 +57,7 @@ class Savepoint(f.Mapping):
 
     quiet = frozenset({"stop"})
 
-    at_s: f.Moment = Field(description="when it is asked for, s")
+    at_s: f.Moment = Field(description="time of the request, s")
     stop: bool = Field(
         default=False,
         strict=True,
@@ -75,11 +75,11 @@ class Failure(f.Mapping):
 
     quiet = frozenset({"task_manager", "stage", "subtask", "job_manager"})
 
-    at_s: f.Moment = Field(description="when it fails, s")
+    at_s: f.Moment = Field(description="time of the failure, s")
     task_manager: f.Index | None = f.or_none(
-        "task manager that dies with all its subtasks and comes back, from 0"
+        "task manager that dies with all its subtasks and returns, from 0"
     )
-    stage: f.Text | None = f.or_none("stage of which a subtask fails")
+    stage: f.Text | None = f.or_none("stage with the subtask that fails")
     subtask: f.Index | None = f.or_none("which subtask of that stage, from 0")
     job_manager: bool = Field(
         default=False,

@@ -23,18 +23,18 @@ from flowcontrol.scenario.translate import read_part
 class _Job(f.Mapping):
     quiet = frozenset({"stop_at_s"})
 
-    name: f.Name = Field(description="its name, unlike every other job's")
+    name: f.Name = Field(description="unique name of the job")
     start_at_s: f.Moment = Field(
-        default=Fraction(0), description="when it is submitted, s; default 0"
+        default=Fraction(0), description="time of submission, s; default 0"
     )
-    stop_at_s: f.Moment | None = f.or_none("when it is cancelled, s; default: it runs to the end")
+    stop_at_s: f.Moment | None = f.or_none("time of cancellation, s; default: the end of the run")
 
 
 class JobPart(_Job):
     """One of several jobs of a file; its stages and edges are read one by one."""
 
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
-    edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
+    edges: tuple[Any, ...] = Field(min_length=1, description="channels between stages")
 
 
 class JobSpan(_Job):

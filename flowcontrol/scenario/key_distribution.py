@@ -35,7 +35,7 @@ class KeyDistribution(f.Mapping):
         description="number of keys; their names are 1, 2, 3 ..."
     )
     exponent: Annotated[Fraction, f.Number("an exponent", 0, MAX_EXPONENT)] | None = f.or_none(
-        "zipf: how steeply weights fall, 0 being uniform; default 1.1"
+        "zipf: how steeply weights fall; 0 is uniform; default 1.1"
     )
     share: Annotated[Fraction, f.Number("a share", 0, 1)] | None = f.or_none(
         "hot: share of all records that key 1 has; default 0.5"

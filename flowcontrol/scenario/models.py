@@ -88,29 +88,29 @@ class Cluster(f.Mapping):
         "most one subtask of every stage; default: as many as the placement needs, 1 with operators"
     )
     network_latency_ms: f.Milliseconds = Field(
-        default=0.0, description="one way, ms; rounded up to whole rounds"
+        default=0.0, description="latency of the network, one way, ms; rounded up to whole rounds"
     )
     bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
-        "per connection, bytes/s; default: unlimited"
+        "bandwidth of a connection, bytes/s; default: unlimited"
     )
     disk_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
-        "of the disk of each task manager, reads and writes together, bytes/s; "
-        "needed by edges whose partition_type spills"
+        "speed of the disk of each task manager, reads and writes together, bytes/s; needed by "
+        "edges whose partition_type spills"
     )
     serialization_bytes_per_s: f.PositiveBytesPerSecond = Field(
         default=250e6,
-        description="what the thread of a task serialises and copies into buffers, bytes/s; "
-        "counts as busy time of a source, limits nothing; default 250000000",
+        description="speed at which the thread of a task serialises and copies into buffers, "
+        "bytes/s; counts as busy time of a source, limits nothing; default 250000000",
     )
     upload_bytes_per_s: f.PositiveBytesPerSecond = Field(
         default=100e6,
-        description="what a task manager writes of checkpoints, shared by its tasks, bytes/s; "
-        "default 100000000",
+        description="speed at which a task manager writes checkpoints, shared by its tasks, "
+        "bytes/s; default 100000000",
     )
     restore_bytes_per_s: f.PositiveBytesPerSecond = Field(
         default=100e6,
-        description="what a task manager reads of a checkpoint in a restart, shared by its tasks, "
-        "bytes/s; default 100000000",
+        description="speed at which a task manager reads a checkpoint in a restart, shared by "
+        "its tasks, bytes/s; default 100000000",
     )
     upload_slowdown: f.Share = Field(
         default=Fraction(0),
@@ -119,14 +119,14 @@ class Cluster(f.Mapping):
 
     control_latency_ms: f.ControlMilliseconds = Field(
         default=0.0,
-        description="of a call between client, JobManager and task managers, ms: the job runs when "
-        "it is registered, has its slots and is deployed, and restarts are deployed again; "
-        "default 0: all at once",
+        description="latency of a call between client, JobManager and task managers, ms: the job "
+        "runs when it is registered, has its slots and is deployed; restarts are "
+        "deployed again; default 0: all at once",
     )
 
     cores: f.Cores | None = f.or_none(
-        "processors of each task manager, shared fairly by the threads of its tasks, of all slots; "
-        "1.5 are one and a half; default: as many as needed"
+        "processors of each task manager, shared fairly by the threads of the tasks in all "
+        "slots; 1.5 is one and a half; default: as many as needed"
     )
 
     @property
@@ -149,33 +149,33 @@ class Edge(f.Mapping):
     receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
     input: f.Index = Field(
         default=0,
-        description="input of the receiving operator that it leads to, 0 or 1; edges to one input "
-        "are a union; default 0",
+        description="input of the receiving operator, 0 or 1; edges to one input are a union; "
+        "default 0",
     )
     partitioner: f.WorkedOut[Partitioner] = f.or_none(
-        "how records choose a channel; default as Flink: forward between equal "
+        "how a record is assigned to a channel; default as Flink: forward between equal "
         "parallelisms, else rebalance"
     )
     key_weights: dict[str, f.Weight] | None = f.or_none(
         "hash: share of each key; key groups route the keys"
     )
     key_distribution: KeyDistribution | None = f.or_none(
-        "hash: weights of many keys in the place of key_weights: zipf, uniform or hot"
+        "hash: weights of many keys instead of key_weights: zipf, uniform or hot"
     )
     channel_weights: tuple[f.Weight, ...] | None = f.or_none(
         "hash and custom: share of each receiving subtask"
     )
     key: f.Text | None = f.or_none(
-        "hash of replayed rows: the column; default: the key of the input"
+        "hash of replayed rows: column to partition by; default: the key of the input"
     )
     chain: bool = Field(
         default=False,
         strict=True,
         description="true: both stages are one task, no buffers between (Flink: "
-        "pipeline.operator-chaining); needs forward, equal parallelism, no other input of the "
-        "receiver and equal placement: without its own a chained stage takes its sender's, and "
-        "its subtasks do not count where those of the others are placed one after the other; "
-        "default false",
+        "pipeline.operator-chaining); needs forward, equal parallelism, no other "
+        "input of the receiver and equal placement: without its own placement a "
+        "chained stage takes its sender's, and its subtasks do not count when those "
+        "of the others are placed in turn; default false",
     )
     partition_type: PartitionType = Field(
         default="pipelined_bounded",
@@ -220,29 +220,29 @@ class ScenarioHead(f.Mapping):
         "default: 500 on the live clock, chosen by the virtual one"
     )
     sample_interval_s: f.PositiveFloatSeconds = Field(
-        default=1.0, description="one row of results each, s; default 1"
+        default=1.0, description="interval of the rows of results, s; default 1"
     )
-    seed: f.Seed = Field(default=1, description="of everything that is drawn; default 1")
+    seed: f.Seed = Field(default=1, description="seed of all random numbers; default 1")
     system: Any = Field(default="flink", description="flow control; default flink")
     cluster: Cluster = Field(default=Cluster(), description="the machines")
     options: dict[Any, Any] = Field(default={}, description="Flink's own options")
     savepoints: tuple[Savepoint, ...] = Field(
-        default=(), description="savepoints that a user asks for, in the order of time"
+        default=(), description="savepoints that a user requests, in the order of time"
     )
     failures: tuple[Failure, ...] = Field(
-        default=(), description="what fails when, in the order of time"
+        default=(), description="what fails, and when, in the order of time"
     )
     scaling: Scaling | None = f.or_none(
-        "who changes the parallelism of stages during the run; default: nobody does"
+        "controller that changes the parallelism of stages during the run; default: none"
     )
     trace: Trace | None = f.or_none(
-        "a window of the run of which every message is written down; default: none is"
+        "a window of the run in which every message is recorded; default: none"
     )
     monitoring: Monitoring | None = f.or_none(
-        "how the run is watched besides: samples of back pressure, the table of metrics"
+        "how the run is watched besides: samples of backpressure, the table of metrics"
     )
     time_model: f.WorkedOut[TimeModel] = f.or_none(
-        "whose rules of event time hold, flink or spark; default: flink, but spark of the system "
+        "rules of event time: flink or spark; default: flink, but spark of the system "
         "structured-streaming"
     )
     batch_s: f.PositiveSeconds | None = f.or_none(
@@ -250,12 +250,12 @@ class ScenarioHead(f.Mapping):
         "rounds; on the live clock a batch is a micro-batch, with system structured-streaming "
         "that of its trigger"
     )
-    jobs: Any = f.or_none("several jobs on the same machines, in place of stages and edges")
+    jobs: Any = f.or_none("several jobs on the same machines, instead of stages and edges")
     operators: Any = f.or_none(
-        "operators in place of stages: chained and placed by slots as Flink does"
+        "operators instead of stages: chained and placed in slots as Flink does"
     )
     stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
-    edges: tuple[Any, ...] = Field(min_length=1, description="who sends to whom")
+    edges: tuple[Any, ...] = Field(min_length=1, description="channels between stages")
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: Flink's event time is what most jobs have."""

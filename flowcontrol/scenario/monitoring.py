@@ -22,15 +22,17 @@ class SamplingKeys(f.Mapping):
     """Sets of samples of every task, as Flink up to 1.12 takes them while its page is open."""
 
     samples: Samples = Field(
-        default=100, description="of a task in a set (web.backpressure.num-samples); default 100"
+        default=100,
+        description="samples of a task in a set (web.backpressure.num-samples); default 100",
     )
     delay_ms: WholeMilliseconds = Field(
         default=50,
-        description="between two of them, ms (web.backpressure.delay-between-samples); default 50",
+        description="time between two samples, ms (web.backpressure.delay-between-samples); "
+        "default 50",
     )
     refresh_s: f.EventSeconds = Field(
         default=Fraction(60),
-        description="from the end of a set to the start of the next, s "
+        description="time from the end of a set to the start of the next, s "
         "(web.backpressure.refresh-interval); default 60",
     )
 
@@ -51,14 +53,14 @@ class Monitoring(f.Mapping):
     quiet = frozenset({"sampling", "metrics"})
 
     sampling: SamplingKeys | None = f.or_none(
-        "back pressure by sampling, into the table samples; {}: with Flink's settings; default: "
-        "none is taken"
+        "backpressure by sampling, in the table samples; {}: with Flink's settings; default: "
+        "none taken"
     )
     metrics: bool | None = Field(
         default=None,
         strict=True,
         description="true: the table metrics has all figures under Flink's names, however many "
-        "rows that makes; false: no such table; default: unless it had more than a million rows",
+        "rows it has; false: no such table; default: if it has at most a million rows",
     )
 
 
@@ -79,8 +81,8 @@ class Trace(f.Mapping):
 
     quiet = frozenset({"to_s", "edges"})
 
-    from_s: f.Moment = Field(default=Fraction(0), description="where it begins, s; default 0")
-    to_s: f.PositiveSeconds | None = f.or_none("where it ends, s; default: the end of the run")
+    from_s: f.Moment = Field(default=Fraction(0), description="start of the window, s; default 0")
+    to_s: f.PositiveSeconds | None = f.or_none("end of the window, s; default: the end of the run")
     edges: tuple[str, ...] = Field(
         default=(), description="names of the edges, SENDER->RECEIVER; default: all of them"
     )

@@ -195,29 +195,28 @@ class Scaling(f.Mapping):
 
     quiet = frozenset({*DS2_KEYS, *FLINK_KEYS, "keys"})
 
-    policy: Policy = Field(description="whose rules choose the parallelism: ds2, flink-autoscaler")
+    policy: Policy = Field(description="rules that choose the parallelism: ds2 or flink-autoscaler")
     policy_interval: f.PositiveSeconds = Field(
         default=Fraction(10), description="ds2: time between two decisions, s; default 10"
     )
     warm_up_time: f.Moment = Field(
-        default=Fraction(10),
-        description="ds2: time after a start in which it does not look, s; default 10",
+        default=Fraction(10), description="ds2: time after a start without decisions, s; default 10"
     )
     activation_time: f.Count = Field(
         default=1,
-        description="ds2: decisions of which it takes the largest before it acts; default 1",
+        description="ds2: number of decisions before it acts; it takes the largest; default 1",
     )
     scaling_factor: Extra = Field(
         default=Fraction(0), description="ds2: share of instances to add beyond the need; default 0"
     )
     target_rate_ratio: Ratio | None = f.or_none(
-        "ds2: how many times as fast as they are the sources should be until all stages grow by as "
-        "much although none needs more; default: never"
+        "ds2: ratio of the sources' target to actual rate from which all stages grow by that "
+        "ratio although none needs more; default: never"
     )
     redeploy_s: f.Moment = Field(
         default=Fraction(40),
-        description="ds2: time that the job stands between its savepoint and the start of the new "
-        "one, s; default 40 (30 to 50 in the paper)",
+        description="ds2: time between the job's savepoint and the start of the new job, s; "
+        "default 40 (30 to 50 in the paper)",
     )
     version: Version = Field(
         default="head",
@@ -226,12 +225,12 @@ class Scaling(f.Mapping):
     )
     interval_s: f.PositiveSeconds = Field(
         default=Fraction(60),
-        description="flink-autoscaler: time between two looks, s (the operator's "
+        description="flink-autoscaler: time between two evaluations, s (the operator's "
         "kubernetes.operator.reconcile.interval); default 60",
     )
     restart_s: f.Moment = Field(
         default=Fraction(30),
-        description="flink-autoscaler: time that a restart really takes, s; what it expects is "
+        description="flink-autoscaler: actual time of a restart, s; the expected one is "
         "job.autoscaler.restart.time; default 30",
     )
     partitions: dict[str, f.Count] = Field(

@@ -19,11 +19,11 @@ class Input(f.Mapping):
 
     format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
     path: f.Text = Field(
-        description="where the rows are, relative to the scenario file, or "
-        "package:NAME/FILE for a data file of an installed Python package"
+        description="path of the rows, relative to the scenario file, or package:NAME/FILE for a "
+        "data file of an installed Python package"
     )
     """Absolute in a scenario that was read."""
-    key: f.Text | None = f.or_none("column whose value a hash edge partitions by; default: none")
+    key: f.Text | None = f.or_none("column by which a hash edge partitions; default: none")
 
 
 class Output(f.Mapping):
@@ -61,17 +61,17 @@ class Stage(f.Mapping):
         }
     )
 
-    name: f.StageName = Field(description="its name, unlike every other stage's")
+    name: f.StageName = Field(description="unique name of the stage")
     parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
     emit_rate: Rates | None = f.or_none(
         "records/s per subtask that a source may emit: a number, a schedule "
         "[{at_s, rate}], or a list with one of either per subtask"
     )
     arrival_rate: Rates | None = f.or_none(
-        "records/s per subtask that are written to the log that a source reads (a topic, of which "
-        "each subtask reads one partition): a number, a schedule [{at_s, rate}], or a list with "
-        "one of either per subtask; emit_rate is then how fast it can read, and what it has not "
-        "read waits in the log; default: no log, and what a blocked source does not emit is lost"
+        "records/s per subtask that are written to the log that a source reads (a topic, of "
+        "which each subtask reads one partition): a number, a schedule [{at_s, rate}], or a list "
+        "with one of either per subtask; emit_rate is then how fast it can read, and unread "
+        "records wait in the log; default: no log: a blocked source loses what it cannot emit"
     )
     latency_from: Literal["emission", "arrival"] = Field(
         default="emission",
@@ -84,16 +84,16 @@ class Stage(f.Mapping):
         "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck"
     )
     total_rate: Rate | None = f.or_none(
-        "records/s of all subtasks together, divided evenly: in the place of emit_rate of a "
-        "source, of service_rate of another stage; a number or a schedule [{at_s, rate}]"
+        "records/s of all subtasks together, divided evenly: instead of emit_rate of a source, "
+        "or service_rate of another stage; a number or a schedule [{at_s, rate}]"
     )
     total_arrival_rate: Rate | None = f.or_none(
-        "records/s that are written to the logs of all subtasks together (a topic, its partitions "
-        "evenly), in the place of arrival_rate; a number or a schedule [{at_s, rate}]"
+        "records/s that are written to the logs of all subtasks together (a topic, its "
+        "partitions evenly), instead of arrival_rate; a number or a schedule [{at_s, rate}]"
     )
     record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
-        "serialised size of a record with its 4-byte length, bytes; holds "
-        "downstream until a stage states its own; default of a source: 1024"
+        "serialised size of a record with its 4-byte length, bytes; applies downstream until a "
+        "stage sets its own; default of a source: 1024"
     )
     selectivity_exact: f.Selectivity = Field(
         default=Fraction(1), alias="selectivity", description="records out per record in; default 1"
@@ -107,53 +107,53 @@ class Stage(f.Mapping):
     stalls: tuple[Stall, ...] = Field(default=(), description="stalls of subtasks")
     service_time: Literal["constant", "exponential", "lognormal"] = Field(
         default="constant",
-        description="distribution of the time that a record takes, its mean being 1/service_rate; "
-        "of a source, of the time between two emissions (exponential: a Poisson stream); drawn "
-        "from the seed, without effect on a stage without a rate; default constant",
+        description="distribution of the time of a record, with mean 1/service_rate; of a "
+        "source, of the time between two emissions (exponential: a Poisson stream); "
+        "drawn from the seed; no effect on a stage without a rate; default constant",
     )
     service_time_cv: f.WorkedOut[f.Variation] = f.or_none(
         "lognormal: standard deviation of the time over its mean; default 1"
     )
     cpu: f.Share | None = f.or_none(
-        "part of a record's service time, from 0 to 1, that needs a processor (cluster.cores); in "
-        "the rest it waits for something outside, a call or a lock: the task is busy and no "
-        "processor is; default 1, of a source, whose time is 1/emit_rate, 0"
+        "fraction of a record's service time that needs a processor (cluster.cores); the rest "
+        "waits for something outside, a call or a lock: the task is busy, but uses no processor; "
+        "default 1, of a source, whose time is 1/emit_rate, 0"
     )
     external: bool = Field(
         default=False,
         strict=True,
         description="of a stage with a total_rate: whether a service outside the job sets that "
-        "rate, a database or an API, so that more subtasks make it no quicker; default false",
+        "rate, a database or an API, so that more subtasks do not make it faster; "
+        "default false",
     )
     state: State | None = f.or_none(
-        "what each subtask keeps, and a checkpoint writes; default none"
+        "state of each subtask, which a checkpoint writes; default none"
     )
     guarantee: Guarantee = Field(
         default="at-least-once",
-        description="what the readers of a sink may rely on, whatever fails: at-most-once, "
-        "at-least-once, or exactly-once (rows become visible with the checkpoint that they belong "
-        "to, by a two-phase commit); default at-least-once",
+        description="guarantee to the readers of a sink, whatever fails: at-most-once, "
+        "at-least-once, or exactly-once (rows become visible with the checkpoint "
+        "that they belong to, by a two-phase commit); default at-least-once",
     )
     transaction_timeout_s: f.PositiveSeconds | None = f.or_none(
-        "s after which a transaction of an exactly-once sink can no longer be committed: what is "
-        "in it is lost (Kafka's transaction.timeout.ms); default: never"
+        "time after which a transaction of an exactly-once sink can no longer be committed and "
+        "its rows are lost, s (Kafka's transaction.timeout.ms); default: never"
     )
     replayable: bool = Field(
         default=True,
         strict=True,
-        description="of a source: whether it can rewind to a checkpoint; false: what it emitted "
-        "since is lost in a restart; default true",
+        description="of a source: whether it can rewind to a checkpoint; false: a restart loses "
+        "what it emitted since; default true",
     )
 
     event_time: EventTime | None = f.or_none(
-        "of a source: when its records happened; default: they have no event time"
+        "of a source: event times of its records; default: none"
     )
     watermark: Watermark | None = f.or_none(
-        "of a source with event time: how it tells how far that has come; default: never"
+        "of a source with event time: its watermarks; default: never"
     )
     window: Window | None = f.or_none(
-        "which records of a key the stage puts together, and when it sends results on; default: "
-        "it passes each record on"
+        "windows of the records of a key, and when they fire; default: none, each record passes on"
     )
 
     @field_validator("event_time")
@@ -288,10 +288,10 @@ class OperatorKeys(f.Mapping):
         default=1, description="number of subtasks; default: parallelism.default"
     )
     max_parallelism: f.Count | None = f.or_none(
-        "number of its key groups, at least its parallelism (setMaxParallelism); default: "
-        "pipeline.max-parallelism, else Flink's default for the parallelism"
+        "number of key groups, at least its parallelism; default: pipeline.max-parallelism, else "
+        "Flink's default for the parallelism"
     )
-    uid: f.Text | None = f.or_none("identity that its state is restored by (uid); default: none")
+    uid: f.Text | None = f.or_none("identity by which its state is restored; default: none")
     kind: OperatorKind | None = f.or_none(
         "source, legacy-source, operator, sink, classic-sink or yielding (async wait, file "
         "reader); default: source without an edge to it, else operator"

@@ -75,9 +75,9 @@ class Trigger(f.Mapping):
 
     count: (
         Annotated[int, f.Number("a whole number of records", 1, MAX_COUNT, step=f.ONE)] | None
-    ) = f.or_none("fires at each so many records of a key and window")
+    ) = f.or_none("fires whenever a key and window has this many more records")
     continuous_s: f.PositiveEventSeconds | None = f.or_none(
-        "fires each so many s, and at the end of the window"
+        "fires at this interval, s, and at the end of the window"
     )
 
 
@@ -120,8 +120,9 @@ class Window(f.Mapping):
     )
 
     kind: WindowKind = Field(
-        description="tumbling: one behind the other; sliding: of one length, each slide_s a new "
-        "one; session: until a gap_s passes without a record; global: one without an end"
+        description="tumbling: one after the other; sliding: of one length, a new one every "
+        "slide_s; session: until gap_s passes without a record; global: one without "
+        "an end"
     )
     size_s: f.PositiveEventSeconds | None = f.or_none("tumbling and sliding: length of a window, s")
     slide_s: f.PositiveEventSeconds | None = f.or_none(
@@ -138,14 +139,14 @@ class Window(f.Mapping):
     )
     allowed_lateness_s: f.EventSeconds = Field(
         default=Fraction(0),
-        description="s of event time for which a window is kept behind its end: a late record "
-        "makes it fire again; default 0",
+        description="event time for which a window is kept after its end, s: a late record makes "
+        "it fire again; default 0",
     )
     trigger: AnyTrigger = Field(
         default="event_time",
-        description="when a window fires: event_time, as the watermark passes its end; "
-        "processing_time, as the clock does, windows being of that clock; {count: n}; or "
-        "{continuous_s: s}; default event_time",
+        description="when a window fires: event_time, when the watermark passes its end; "
+        "processing_time, when the clock does (windows of that clock); {count: n}; "
+        "or {continuous_s: s}; default event_time",
     )
     accumulate: bool = Field(
         default=True,
@@ -154,13 +155,13 @@ class Window(f.Mapping):
     )
     output: OutputMode = Field(
         default="append",
-        description="time_model spark: output mode, append (a window once, at its end), update "
+        description="time_model spark: output mode: append (a window once, at its end), update "
         "(what a batch changed) or complete (everything, each batch); default append",
     )
     keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] | None = (
         f.or_none(
-            "keys of made records; default: those that the edges into the stage name, else 1; "
-            "replayed rows bring theirs"
+            "keys of made records; default: those of the edges into the stage, else 1; replayed "
+            "rows have their own"
         )
     )
     bytes_per_key: f.StateBytes = Field(

@@ -77,7 +77,7 @@ SYSTEM = [
         ("system", {"throttle": {"name": "pid", "min_rate": 0}}),
         "system.throttle.min_rate",
         "0: state at least 1 records/s",
-        "least rate of all sources together",
+        "minimum rate of all sources together",
     ),
     row(
         ("system", {"transport": {"name": "hop_hysteresis", "high": 1.1}}),

@@ -46,8 +46,8 @@ _AFTER: Final = (
         "bottleneck",
         "string",
         "",
-        "What limited the variant: a stage, or an edge whose buffers are too few, or only the "
-        "length of a round; empty if nothing did for long. The same in all rows of a variant.",
+        "Bottleneck of the variant: a stage, an edge with too few buffers, or only the length of "
+        "a round; empty if nothing limited for long. The same in all rows of a variant.",
     ),
     Column("rounds", "int64", "rounds", "Rounds of the virtual clock."),
     Column("round_ms", "float64", "ms", "Emulated time of a round."),

@@ -10,25 +10,18 @@ from flowcontrol.records import Column, Table
 
 _BEFORE: Final = (
     Column("run", "int64", "", "Number of the point, from 1, in the order of the search."),
-    Column(
-        "variant", "string", "", "The variant's in the table `results`; empty if it was refused."
-    ),
+    Column("variant", "string", "", "Its variant in the table `results`; empty if it was refused."),
 )
 _AFTER: Final = (
-    Column(
-        "state",
-        "string",
-        "",
-        "run, or refused: the point is not a scenario that can run, so nothing was.",
-    ),
+    Column("state", "string", "", "run, or refused: the point is not a valid scenario."),
     Column("reason", "string", "", "Why it was refused; empty for others."),
     Column("feasible", "bool", "", "Whether it was run and satisfies every constraint."),
     Column(
         "missed_by",
         "float64",
         "",
-        "Largest relative miss of a constraint, in parts of its limit; 0 if all hold, 10 for a "
-        "figure that the run has not, null for a refused one.",
+        "Largest relative miss of a constraint, in parts of its limit; 0 if all hold, 10 if the "
+        "run has no such figure, null for a refused point.",
         nullable=True,
     ),
     Column(
@@ -36,15 +29,15 @@ _AFTER: Final = (
         "bool",
         "",
         "Whether it is feasible and no other feasible point is as good in both figures of the "
-        "picture and better in one; of equal ones the first.",
+        "picture and better in one; the first of equal ones.",
     ),
     Column("is_best", "bool", "", "Whether it is the chosen one."),
     Column(
         "bottleneck",
         "string",
         "",
-        "What limited the run: a stage, or an edge whose buffers are too few; empty if nothing "
-        "did for long.",
+        "Bottleneck of the run: a stage, or an edge with too few buffers; empty if nothing "
+        "limited for long.",
     ),
 )
 
