@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # A slow consumer throttles its producer
 # MAGIC
-# MAGIC The classic backpressure experiment, step by step. A producer can emit 1,000 records/s; it runs at
-# MAGIC 60 % of that until 40 s, then at 100 %. A consumer can do 120, 30, 120, 30 and 120 % of it, in
-# MAGIC phases of 20 s. Between the two there is nothing but a channel with credits, as in Apache Flink.
+# MAGIC The classic backpressure experiment, step by step. A producer can emit 1,000 records/s; it runs at 60 % of
+# MAGIC that until 40 s, then at 100 %. A consumer can process 120, 30, 120, 30 and 120 % of it, in phases of 20 s.
+# MAGIC Only a channel with credits connects the two, as in Apache Flink.
 # MAGIC
 # MAGIC On a cluster install the package with the extra `report` first. As plain Python:
 # MAGIC `./spark-submit.sh notebooks/01_experiment.py`.
@@ -51,7 +51,8 @@ def show(shown, name):
 # MAGIC %md
 # MAGIC ## The scenario
 # MAGIC
-# MAGIC That of `conf/experiment.yaml`. `duration` shortens the run: emulated seconds. `out` is the folder of the results.
+# MAGIC The scenario of `conf/experiment.yaml`. `duration` shortens the run: emulated seconds. `out` is the folder of
+# MAGIC the results.
 
 # COMMAND ----------
 
@@ -100,10 +101,10 @@ for stage in experiment["stages"]:
 # MAGIC %md
 # MAGIC ## The run
 # MAGIC
-# MAGIC Two Structured Streaming queries, three rounds of 100 emulated milliseconds in each micro-batch. It
-# MAGIC takes as long as Spark needs for it; the results are in emulated time, so they do not depend on that.
-# MAGIC A result shows itself: stages, bottleneck, tables, page. `result.summary` has its figures. The running
-# MAGIC session is used; as plain Python, one is started.
+# MAGIC Two Structured Streaming queries, three rounds of 100 emulated milliseconds in each micro-batch. The run takes
+# MAGIC as long as Spark needs; the results are in emulated time and do not depend on that. A result displays itself:
+# MAGIC stages, bottleneck, tables, page. `result.summary` has its figures. The run uses the running session; as plain
+# MAGIC Python, it starts one.
 
 # COMMAND ----------
 
@@ -154,7 +155,7 @@ show(figure, "rates")
 # MAGIC ## Credit and backlog
 # MAGIC
 # MAGIC Credit is what the producer may still send, backlog what it has ready. While the consumer is slow
-# MAGIC credit stays at 0: the consumer has no buffer free, and that holds the producer back.
+# MAGIC credit stays at 0: the consumer has no free buffer, and that holds the producer back.
 
 # COMMAND ----------
 
@@ -171,8 +172,8 @@ show(figure, "credit")
 # MAGIC %md
 # MAGIC ## The ledger
 # MAGIC
-# MAGIC Underneath is the ledger of the link: each side's counters, one row per channel and micro-batch.
-# MAGIC They only grow, and whatever the flow control promises can be checked on them.
+# MAGIC Underneath is the ledger of the link: each side's counters, one row per channel and micro-batch. Counters only
+# MAGIC grow, and every promise of the flow control can be checked on them.
 
 # COMMAND ----------
 

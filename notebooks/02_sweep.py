@@ -2,11 +2,11 @@
 # MAGIC %md
 # MAGIC # How many buffers are enough?
 # MAGIC
-# MAGIC One run answers one question. A sweep asks many at once: every combination of some values is a run of
-# MAGIC its own, on the virtual clock, spread over the cluster, and the answers are one table.
+# MAGIC A sweep runs every combination of some values on the virtual clock, distributed over the cluster, and writes
+# MAGIC the results into one table.
 # MAGIC
-# MAGIC On a cluster install the package with the extras `report` and `virtual` first, and choose a folder
-# MAGIC that all machines see. As plain Python: `./spark-submit.sh notebooks/02_sweep.py`.
+# MAGIC On a cluster install the package with the extras `report` and `virtual` first, and choose a folder that all
+# MAGIC machines can reach. As plain Python: `./spark-submit.sh notebooks/02_sweep.py`.
 
 # COMMAND ----------
 
@@ -51,9 +51,9 @@ def show(shown, name):
 # MAGIC ## What is varied
 # MAGIC
 # MAGIC The chain of `conf/three-stages.yaml`, whose task managers are 200 ms apart: its exclusive buffers per
-# MAGIC channel, and how fast its sink is. A credit and the buffer that it lets go take 400 ms there.
-# MAGIC Three replications, with three seeds, show how much of a difference is chance. `duration` shortens
-# MAGIC the runs, `points` says how many speeds are tried, `out` is the folder of the results.
+# MAGIC channel, and the speed of its sink. A credit and its buffer take 400 ms there. Three replications, with three
+# MAGIC seeds, show how much of a difference is chance. `duration` shortens the runs, `points` is the number of
+# MAGIC speeds, `out` is the folder of the results.
 
 # COMMAND ----------
 
@@ -119,8 +119,8 @@ show(result, "sweep")
 # MAGIC %md
 # MAGIC ## One table
 # MAGIC
-# MAGIC A Delta table with a row per variant and stage. The varied keys are columns, the figures are those of `summary.json`.
-# MAGIC How much does the sink take up once buffers have filled, and what holds it back?
+# MAGIC A Delta table with a row per variant and stage. The varied keys are columns, the figures are those of
+# MAGIC `summary.json`. How much does the sink process once buffers have filled, and what holds it back?
 
 # COMMAND ----------
 

@@ -3,8 +3,8 @@
 # MAGIC # Checkpoints behind a slow sink
 # MAGIC
 # MAGIC A checkpoint of Flink begins with a barrier at each source. It follows the records through the job, so
-# MAGIC backpressure makes it late. This notebook checkpoints one job in four ways and puts the figures side by
-# MAGIC side; then a part of it fails, and recovers.
+# MAGIC backpressure delays it. This notebook checkpoints one job in four ways and compares the figures; then a part
+# MAGIC of the job fails and recovers.
 # MAGIC
 # MAGIC Everything runs on the virtual clock: seconds, without Spark. On a cluster install the package with the
 # MAGIC extras `report` and `virtual` first. As plain Python: `python notebooks/03_checkpoints.py`.
@@ -49,9 +49,9 @@ def show(shown, name):
 # MAGIC %md
 # MAGIC ## The job
 # MAGIC
-# MAGIC That of `conf/checkpoint-aligned.yaml`: 800 records/s could come, two sinks take 200/s together, and every
-# MAGIC 8 s a checkpoint is triggered. `sink_rate` changes what the sinks take, `out` is the folder of the
-# MAGIC results.
+# MAGIC The job of `conf/checkpoint-aligned.yaml`: the source could emit 800 records/s, two sinks process 200/s
+# MAGIC together, and a checkpoint is triggered every 8 s. `sink_rate` changes the rate of the sinks, `out` is the
+# MAGIC folder of the results.
 
 # COMMAND ----------
 
@@ -103,7 +103,7 @@ WAYS = {
 # MAGIC %md
 # MAGIC ## Four ways, side by side
 # MAGIC
-# MAGIC `e2e_s` is from the trigger to the last acknowledgement, `persisted_kib` what was written of the data that
+# MAGIC `e2e_s` is the time from the trigger to the last acknowledgement, `persisted_kib` the size of the data that
 # MAGIC barriers overtook. Each run has a page, `report.html` in its folder.
 
 # COMMAND ----------
@@ -139,7 +139,7 @@ show(ways.round(2), "ways")
 # MAGIC %md
 # MAGIC ## Why: what a subtask's part consists of
 # MAGIC
-# MAGIC The last checkpoint of each run. *Start delay*: until the first barrier came, behind the data in flight.
+# MAGIC The last checkpoint of each run. *Start delay*: until the first barrier arrived, behind the data in flight.
 # MAGIC *Alignment*: from the first barrier to the last one. The aligned one is all start delay.
 
 # COMMAND ----------
@@ -173,8 +173,7 @@ show(figure, "parts")
 # MAGIC %md
 # MAGIC ## When the time is not enough
 # MAGIC
-# MAGIC The same job with a timeout of 3 s. The sentences say who was late and what helps; what helps was found
-# MAGIC by running it.
+# MAGIC The same job with a timeout of 3 s. The sentences say which task was late and what helps, found by running it.
 
 # COMMAND ----------
 
@@ -225,9 +224,9 @@ for sentence in late.summary["checkpoints"]["sentences"]:
 # MAGIC %md
 # MAGIC ## A failure, and its recovery
 # MAGIC
-# MAGIC `conf/recovery.yaml`: a log gets 300 records/s, the job can do 500/s, and at 34 s a subtask throws an
-# MAGIC exception. All tasks restart from the last checkpoint. What it emitted since then is processed again; what
-# MAGIC came meanwhile waits. Both are worked off with the 200/s that the job can do more than comes.
+# MAGIC `conf/recovery.yaml`: a log receives 300 records/s, the job can process 500/s, and at 34 s a subtask throws an
+# MAGIC exception. All tasks restart from the last checkpoint. Records emitted since then are processed again, and new
+# MAGIC ones wait. The job works off both with its spare 200/s.
 
 # COMMAND ----------
 
@@ -324,8 +323,8 @@ show(ages, "ages")
 # MAGIC ## What the readers of the sink see
 # MAGIC
 # MAGIC `conf/two-phase-commit.yaml`: the same kind of failure, with a sink that commits with checkpoints. The run
-# MAGIC also tries the two other guarantees. At-least-once shows rows at once, and some twice; at-most-once loses
-# MAGIC what was on its way; exactly-once does neither, and lets readers wait for the checkpoint.
+# MAGIC also tries the two other guarantees. At-least-once shows rows at once, and some twice. At-most-once loses rows
+# MAGIC in flight. Exactly-once does neither, but readers wait for the checkpoint.
 
 # COMMAND ----------
 

@@ -2,9 +2,8 @@
 # MAGIC %md
 # MAGIC # Event time: when does a window answer?
 # MAGIC
-# MAGIC A job that counts by event time answers when its watermark has passed the end of a window. This notebook
-# MAGIC shows what a slow sink does to that moment, and gives the same rows to Flink's and to Spark's rules, answer
-# MAGIC beside answer.
+# MAGIC A job that counts by event time answers when its watermark has passed the end of a window. This notebook shows
+# MAGIC how a slow sink delays that moment, and compares Flink's and Spark's rules on the same rows.
 # MAGIC
 # MAGIC Everything runs on the virtual clock and on the rules themselves: seconds, without Spark. On a cluster
 # MAGIC install the package with the extras `report` and `virtual` first. As plain Python:
@@ -53,7 +52,7 @@ def show(shown, name):
 # MAGIC ## A slow sink
 # MAGIC
 # MAGIC The job of `conf/watermark-lag.yaml` counts 600 orders/s in windows of 5 s and gives 100 results/s.
-# MAGIC `slow_rate` is what the sink takes up from 30 to 60 s, `out` the folder of the results.
+# MAGIC `slow_rate` is the rate of the sink from 30 to 60 s, `out` the folder of the results.
 
 # COMMAND ----------
 
@@ -128,8 +127,8 @@ show(lags.round(2), "lags")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC All runs count the same: a record waits in the same queues as the watermark, so backpressure makes nothing
-# MAGIC late. It makes the answers late. The page of each run takes the lag apart, hop by hop:
+# MAGIC All runs count the same: a record waits in the same queues as the watermark, so backpressure makes no record
+# MAGIC late. It delays the answers. The page of each run takes the lag apart, hop by hop:
 
 # COMMAND ----------
 
@@ -215,14 +214,15 @@ print("dropped:", dropped)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC What to read off it:
+# MAGIC What it shows:
 # MAGIC
 # MAGIC - Flink answers as soon as a row has moved the watermark past the end of a window, between two rows. Spark
 # MAGIC   answers in the batch *after* the one whose rows moved it.
-# MAGIC - The row of 6 s comes when Flink's watermark has passed 10 s: it is dropped, or with a lateness of 5 s it makes
-# MAGIC   the window answer again. For Spark it is in time: late is what the watermark of the batch before makes late.
-# MAGIC - The row of 5 s is too late for all but complete, which drops nothing.
-# MAGIC - Append answers once and never corrects. Update says in each batch what has changed. Complete says everything
+# MAGIC - The row of 6 s arrives when Flink's watermark has passed 10 s: it is dropped, or with an allowed lateness of
+# MAGIC   5 s it makes the window answer again. For Spark it is in time, because the watermark of the previous batch
+# MAGIC   decides.
+# MAGIC - The row of 5 s is too late in every mode except complete, which drops nothing.
+# MAGIC - Append answers once and never corrects. Update emits the changes of each batch. Complete emits everything
 # MAGIC   each time, and keeps everything.
 
 # COMMAND ----------
@@ -230,7 +230,7 @@ print("dropped:", dropped)
 # MAGIC %md
 # MAGIC ## The same job under both
 # MAGIC
-# MAGIC 1,000 records/s that lie 2 s behind in the mean, without a bound, counted in windows of 5 s with a delay of 4 s.
+# MAGIC 1,000 records/s that are 2 s late in the mean, without a bound, counted in windows of 5 s with a delay of 4 s.
 # MAGIC Under Flink's rules, under Spark's in batches of 2 s, and under Spark's with the micro-batches and the rate
 # MAGIC control of `structured-streaming`.
 
@@ -296,5 +296,5 @@ show(both.round(2), "both")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Spark answers later, by the rest of a batch and the next one, and has fewer records too late for the same reason: what
-# MAGIC comes in the meantime still counts. What it counts as late are groups of a batch, key by key, not records.
+# MAGIC Spark answers later, by the rest of a batch and the next one. It has fewer late records for the same reason:
+# MAGIC records that arrive meanwhile still count. It counts late groups of a batch, key by key, not late records.

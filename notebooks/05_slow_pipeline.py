@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # From a slow Spark pipeline to an answer
 # MAGIC
-# MAGIC A Structured Streaming query falls behind. Is it its rows, or what each micro-batch costs beside them? Which
-# MAGIC change would help, and how much? This notebook makes such a query, keeps what Spark says of it, fits a
-# MAGIC scenario to that, has changes tried out on the scenario, makes the best one in the query, and compares.
+# MAGIC A Structured Streaming query falls behind. Is it the rows, or the fixed cost of each micro-batch? Which change
+# MAGIC would help, and how much? This notebook runs such a query, keeps its progress, fits a scenario to it, tries
+# MAGIC changes on the scenario, makes the best change in the query, and compares.
 # MAGIC
 # MAGIC On a cluster install the package with the extras `report` and `virtual` first. As plain Python:
 # MAGIC `./spark-submit.sh notebooks/05_slow_pipeline.py`.
@@ -53,8 +53,8 @@ def show(shown):
 # MAGIC %md
 # MAGIC ## The pipeline
 # MAGIC
-# MAGIC Files of differing length arrive. The query takes one a micro-batch and hands its rows to a service. A request takes
-# MAGIC `request_s` seconds and 0.4 ms a row, however many there are. `batches` is how many micro-batches are watched,
+# MAGIC Files of differing length arrive. The query takes one file per micro-batch and passes its rows to a service. A
+# MAGIC request takes `request_s` seconds plus 0.4 ms per row. `batches` is the number of observed micro-batches,
 # MAGIC `out` the folder of everything.
 
 # COMMAND ----------
@@ -109,9 +109,9 @@ progress = run("as-it-is", 1)
 # MAGIC %md
 # MAGIC ## What Spark says, as a scenario
 # MAGIC
-# MAGIC A line through the times of the micro-batches, over their rows, tells what a row costs from what a batch costs. Each
-# MAGIC figure of the scenario has its origin and an estimate of its error; what the progress does not say is assumed, by
-# MAGIC name. `flowcontrol calibrate --spark FILE` does the same and compares every figure.
+# MAGIC A line through the times of the micro-batches, over their rows, separates the cost of a row from the cost of a
+# MAGIC batch. Each figure of the scenario has its origin and an estimate of its error; figures that the progress does
+# MAGIC not show are marked as assumed. `flowcontrol calibrate --spark FILE` does the same and compares every figure.
 
 # COMMAND ----------
 
@@ -148,8 +148,8 @@ larger = next(
 # MAGIC %md
 # MAGIC ## The change in the query
 # MAGIC
-# MAGIC Batches of twice the rows need no hardware: `maxFilesPerTrigger` of 2. What was predicted, and what Spark says of the
-# MAGIC changed query:
+# MAGIC Batches of twice the rows need no hardware: `maxFilesPerTrigger` of 2. The prediction, and Spark's progress of
+# MAGIC the changed query:
 
 # COMMAND ----------
 
@@ -176,5 +176,5 @@ show(answer)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A micro-batch costs so much beside its rows that twice the rows in each let far more through. If rows were what
-# MAGIC costs, this would have gained little, and the table above would have said so before anything was changed.
+# MAGIC The fixed cost of a micro-batch is so high that twice the rows per batch raise the throughput a lot. If the
+# MAGIC rows were the main cost, this would gain little, and the table above would say so before any change.

@@ -2,9 +2,9 @@
 # MAGIC %md
 # MAGIC # A tour of flow control, picture by picture
 # MAGIC
-# MAGIC What articles about Flink's network stack draw, running: where records wait, who asks whom for a buffer, what
-# MAGIC a slow receiver does to its neighbours, and what a barrier does to a queue. Eleven small jobs, each with its
-# MAGIC figures, a page that steps through it buffer by buffer, and a question.
+# MAGIC The pictures of articles about Flink's network stack, running: where records wait, who asks whom for a buffer,
+# MAGIC what a slow receiver does to its neighbours, and what a barrier does to a queue. There are eleven small jobs,
+# MAGIC each with its figures, a page that steps through it buffer by buffer, and a question.
 # MAGIC
 # MAGIC Everything runs on the virtual clock, in a minute or two, and needs no file and no Spark. On a cluster install
 # MAGIC the package with the extras `report` and `virtual` first. As plain Python: `python notebooks/tour.py`.
@@ -55,7 +55,7 @@ out.mkdir(parents=True, exist_ok=True)
 # MAGIC %md
 # MAGIC ## The jobs
 # MAGIC
-# MAGIC Those of `conf/tour`, as mappings. All have buffers of 4 KiB, so that they fill quickly, and rounds of 10 ms.
+# MAGIC The jobs of `conf/tour`, as mappings. All have buffers of 4 KiB, which fill quickly, and rounds of 10 ms.
 
 # COMMAND ----------
 
@@ -266,7 +266,7 @@ def at(frame, t_s, **wanted):
 # MAGIC %md
 # MAGIC ## 1 to 3. One thread, two threads, two task managers
 # MAGIC
-# MAGIC The same two operators three times. The map takes 400 records/s, the log of the source gets 1,000.
+# MAGIC The same two operators three times. The map processes 400 records/s; the log of the source receives 1,000.
 # MAGIC
 # MAGIC - **Chained**: one task, one thread. A record is a method call.
 # MAGIC - **Two threads of one task manager**: the source fills buffers of its pool, the map reads them where they are.
@@ -312,9 +312,9 @@ steps("03-task-managers", 0.6, 1.2)
 # MAGIC **Question.** The map is as slow in all three. Why is a record older between two task managers than between two
 # MAGIC threads?
 # MAGIC
-# MAGIC **Answer.** More of them stand before it: 10 buffers at the source and 10 at the receiver in the place of 10. What
-# MAGIC waits divided by the rate is the age: 379 records at 400/s are 0.95 s, 174 are 0.43 s. Buffers do not make a slow
-# MAGIC job quicker. They bridge the time that a credit is under way.
+# MAGIC **Answer.** More records are in front of it: 10 buffers at the source and 10 at the receiver instead of 10.
+# MAGIC The age is the number of waiting records divided by the rate: 379 records at 400/s are 0.95 s, 174 are 0.43 s.
+# MAGIC Buffers do not make a slow job faster. They bridge the time that a credit is in flight.
 
 # COMMAND ----------
 
@@ -358,7 +358,7 @@ steps("04-before-credits", 0.2, 0.8)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Step through the same time with credits: the channel of B.3 goes on while that of B.4 stands.
+# MAGIC Step through the same time with credits: the channel of B.3 moves on while that of B.4 is blocked.
 
 # COMMAND ----------
 
@@ -369,17 +369,17 @@ steps("05-with-credits", 0.2, 0.8)
 # MAGIC %md
 # MAGIC **Question.** B.3 has all its buffers free before credits. Why does nobody fill them?
 # MAGIC
-# MAGIC **Answer.** Its messages stand in the connection behind one of B.4 that finds no buffer, and until it does nobody
-# MAGIC reads the connection. With credits a message leaves only when a buffer waits for it, so none ever stands in
-# MAGIC the way.
+# MAGIC **Answer.** Its messages are behind one of B.4 in the connection. That message finds no buffer, and until it
+# MAGIC does, nobody reads the connection. With credits a message leaves only when a buffer is reserved for it, so
+# MAGIC none ever blocks the connection.
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## 6. Backlog 3, credit 3
 # MAGIC
-# MAGIC The sender makes five buffers at once. The receiver has 2 exclusive buffers and 3 floating ones, and takes nothing
-# MAGIC up until 0.4 s.
+# MAGIC The sender makes five buffers at once. The receiver has 2 exclusive buffers and 3 floating ones, and processes
+# MAGIC nothing until 0.4 s.
 
 # COMMAND ----------
 
@@ -393,10 +393,10 @@ steps("06-backlog-and-credit", 0.1, 1.0)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC **Question.** Five buffers came free at the receiver. Why do only two credits come back at the end?
+# MAGIC **Question.** Five buffers became free at the receiver. Why do only two credits come back at the end?
 # MAGIC
-# MAGIC **Answer.** The backlog is 0, so the channel wants its 2 exclusive buffers' worth and no more. The first buffers that
-# MAGIC come free make 2 credits; from then on each one that comes back sends a floating one home to the pool.
+# MAGIC **Answer.** The backlog is 0, so the channel wants its 2 exclusive buffers' worth and no more. The first
+# MAGIC buffers that become free make 2 credits; after that, each recycled buffer returns a floating one to the pool.
 
 # COMMAND ----------
 
@@ -422,15 +422,15 @@ steps("07-exclusive-and-floating", 0.9, 1.4)
 # MAGIC %md
 # MAGIC **Question.** Floating buffers are used up and the exclusive ones are mostly free. What do you know about the job?
 # MAGIC
-# MAGIC **Answer.** That few of its channels are hot: one sender has more for this receiver than it can take, the others do
-# MAGIC not. Were all of them back-pressured, the exclusive buffers would be used up as well.
+# MAGIC **Answer.** Few of its channels are hot: one sender has more for this receiver than it can process, the others
+# MAGIC do not. If all of them were backpressured, the exclusive buffers would be used up as well.
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## 8. The network pool lends, and takes back
 # MAGIC
-# MAGIC 24 buffers on each task manager. A second job comes at 2 s and goes at 4 s.
+# MAGIC 24 buffers on each task manager. A second job starts at 2 s and stops at 4 s.
 
 # COMMAND ----------
 
@@ -454,18 +454,19 @@ steps("08-pools", 1.9, 2.5)
 # MAGIC %md
 # MAGIC **Question.** How big is each pool of orders while the second job runs?
 # MAGIC
-# MAGIC **Answer.** Three partitions are promised 2 buffers each, 6 of 24. The other 18 are divided by what each could use
-# MAGIC beyond that, 8 each: 6 more each, so 8. The first job loses 2 buffers of 10 at each sender, and its records get
-# MAGIC younger, not slower: with 20 buffers or 14 its receivers are busy all the time.
+# MAGIC **Answer.** Three partitions are promised 2 buffers each, 6 of 24. The other 18 are divided by what each could
+# MAGIC use beyond that, 8 each: 6 more each, so 8. The first job loses 2 of 10 buffers at each sender. Its records
+# MAGIC get younger, not slower: with 20 buffers or 14 its receivers are busy all the time.
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## 9. Netty's water marks
 # MAGIC
-# MAGIC Flink up to 1.4, a message of 4,130 bytes. Above 8,192 pending bytes a connection is not writable, at 4,097 it is
-# MAGIC again. The lines of the figure are messages: what is between the upper two is in Netty, 2 at the most; what is
-# MAGIC between the lower two is in the sockets or read, and waits for a buffer. From 0.1 s on the upper two move by three.
+# MAGIC Flink up to 1.4, a message of 4,130 bytes. Above 8,192 pending bytes a connection is not writable, at 4,097 it
+# MAGIC is again. The lines of the figure count messages: those between the upper two lines are in Netty, at most 2;
+# MAGIC those between the lower two are in the sockets, or read and waiting for a buffer. From 0.1 s on the upper two
+# MAGIC move by three.
 
 # COMMAND ----------
 
@@ -500,8 +501,8 @@ steps("09-water-marks", 0, 0.6)
 # MAGIC %md
 # MAGIC **Question.** At 0.06 s one message is left in Netty, about half of the high mark. Why is the connection not writable?
 # MAGIC
-# MAGIC **Answer.** The low mark is one segment and a byte, 4,097, and a message is a segment with its header, 4,130. So both
-# MAGIC have to be gone. Two marks instead of one keep a connection from changing its mind with every message.
+# MAGIC **Answer.** The low mark is one segment and a byte, 4,097, and a message is a segment with its header, 4,130.
+# MAGIC So both have to leave. Two marks instead of one keep a connection from switching with every message.
 
 # COMMAND ----------
 
@@ -545,9 +546,9 @@ show(kinds, "unaligned")
 # MAGIC %md
 # MAGIC **Question.** What does an unaligned checkpoint save here, and what does it cost?
 # MAGIC
-# MAGIC **Answer.** Its barriers overtake what is in flight: 0.04 s in the place of 0.52 s. What they overtook, 76 kB, is no
-# MAGIC part of any state yet, so it is written with the checkpoint. (Flink lets no barrier overtake on a forward edge, so
-# MAGIC the edges of the second run are rebalance.)
+# MAGIC **Answer.** Its barriers overtake the records in flight: 0.04 s instead of 0.52 s. The overtaken data, 76 kB,
+# MAGIC is not part of any state yet, so the checkpoint persists it. (Flink lets no barrier overtake on a forward
+# MAGIC edge, so the edges of the second run are rebalance.)
 
 # COMMAND ----------
 
@@ -574,7 +575,7 @@ steps("11-two-phase-commit", 3.9, 5.2)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC **Question.** And with a sink that writes at once, at least once?
+# MAGIC **Question.** What if the sink writes at once, at-least-once?
 
 # COMMAND ----------
 
