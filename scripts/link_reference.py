@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from flowcontrol.cli.link import add_commands
+from flowcontrol.cli.link import add
 from flowcontrol.link.altering import FIXED
 from flowcontrol.link.link import Link
 from flowcontrol.link.monitoring.figures import (
@@ -131,7 +131,7 @@ def arguments(own: Iterable[inspect.Parameter]) -> Iterator[str]:
 def commands() -> Iterator[str]:
     """Yield the table of the actions of ``flowcontrol link``."""
     parser = argparse.ArgumentParser()
-    add_commands(parser)
+    add(parser)
     (actions,) = (one for one in parser._actions if isinstance(one, argparse._SubParsersAction))
     yield "| action | what it does |"
     yield "| --- | --- |"

@@ -15,24 +15,19 @@ if TYPE_CHECKING:
     from flowcontrol.link.link import Link
 
 
-# --- ``flowcontrol link``: create, show, alter, move and delete a link; retire a member. No JVM.
-
-
 UNSET = "none"
 
 Act = Callable[[argparse.Namespace], Iterator[str]]
 """Does what was asked for; yields lines to print."""
 
 
-def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add the commands; each sets ``act``, a function that yields the lines to print.
-
-    ``parser``: of ``flowcontrol link``.
-    """
+def add(parser: argparse.ArgumentParser) -> None:
+    """Give the parser its actions; each sets ``act``, which yields the lines to print."""
+    parser.set_defaults(run=run)
     parser.description = "Create, show, change, move or delete a link, or retire a member."
     commands = parser.add_subparsers(required=True, metavar="ACTION")
 
-    def add(name: str, act: Act, text: str, example: str) -> argparse.ArgumentParser:
+    def action(name: str, act: Act, text: str, example: str) -> argparse.ArgumentParser:
         made = commands.add_parser(
             name,
             help=text,
@@ -43,33 +38,35 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         made.set_defaults(act=act)
         return made
 
-    create = add("create", _create, "make a link before its queries start", " --set key=customer")
+    create = action(
+        "create", _create, "make a link before its queries start", " --set key=customer"
+    )
     _add_settings(create, required=False, example="channels=16")
-    show = add("show", _show, "show settings, members, backlog and space on disk", "")
+    show = action("show", _show, "show settings, members, backlog and space on disk", "")
     show.add_argument("--json", action="store_true", help="print JSON")
-    alter = add(
+    alter = action(
         "alter",
         _alter,
         "change settings of a link that is in use",
         " --set floating_buffers=64 --set target_batch_s=2",
     )
     _add_settings(alter, required=True, example="detach_after_bytes=1gb")
-    remove = add(
+    remove = action(
         "remove-receiver", _remove_receiver, "remove a receiver that does not return", " audit"
     )
     remove.add_argument("name", metavar="NAME", help="name of the receiver")
     _add_force(remove, "even if it has unread rows, which it then never reads")
-    remove = add("remove-sender", _remove_sender, "remove a sender that does not return", " old")
+    remove = action("remove-sender", _remove_sender, "remove a sender that does not return", " old")
     remove.add_argument("name", metavar="NAME", help="name of the sender")
     remove.add_argument(
         "--finish",
         action="store_true",
         help="release the rows that it has left, and wait until receivers have read them",
     )
-    move = add("move", _move, "move a link to another folder", " /volumes/links/orders")
+    move = action("move", _move, "move a link to another folder", " /volumes/links/orders")
     move.add_argument("target", metavar="TARGET", help="new folder, empty or not yet there")
     _add_force(move, "cut off running members")
-    delete = add("delete", _delete, "delete a link and everything in it", "")
+    delete = action("delete", _delete, "delete a link and everything in it", "")
     _add_force(delete, "even if members run or rows are unread, which are lost")
 
 
@@ -190,12 +187,6 @@ def _delete(options: argparse.Namespace) -> Iterator[str]:
 
     delete(Storage(options.path), force=options.force)
     yield f"the link {options.path} is deleted"
-
-
-def add(parser: argparse.ArgumentParser) -> None:
-    """Give the parser its actions; each sets ``act``, which yields the lines to print."""
-    add_commands(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -195,7 +195,9 @@ class LinkHistory:
         if now is None or now.is_gone:
             return None
         attempt = self._attempt(batch, channel)
-        before = self.senders.row(attempt.before(batch), channel) or _nothing_sent(now)
+        before = self.senders.row(attempt.before(batch), channel) or replace(
+            _NOTHING_SENT, sender=now.sender, receiver=now.receiver
+        )
         heard = attempt.before(batch, now.trip)
         seen = self.receivers.row(heard, channel) or self._initial(channel)
         if seen is None:  # the receiver's first batch is not there yet: take the sender's word
@@ -303,10 +305,6 @@ def _place(raw: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 _NOTHING_SENT = SenderRow(-1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, False, (0, 0, 0), 0, 0, (), None)
-
-
-def _nothing_sent(row: SenderRow) -> SenderRow:
-    return replace(_NOTHING_SENT, sender=row.sender, receiver=row.receiver)
 
 
 def _nothing_received(channel: Channel, credit: int) -> ReceiverRow:

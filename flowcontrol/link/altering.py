@@ -25,8 +25,7 @@ from flowcontrol.link.settings import (
     LinkSettings,
     altered,
     check,
-    check_event_time,
-    check_pool,
+    check_whole,
     read_settings,
     schema_of,
 )
@@ -243,8 +242,7 @@ def alter(storage: Storage, settings: LinkSettings, given: Mapping[str, Any]) ->
         current = asdict(altered(settings, ledger))
         state = {name: current[name] for name in ALTERABLE} | checked
         wanted = replace(settings, **state)
-        check_pool(str(storage), wanted)
-        check_event_time(str(storage), wanted)
+        check_whole(str(storage), wanted)
         if settings.schema:
             types = types_of(schema_of(settings.schema))
             check_event_column(str(storage), wanted.event_time_column, types)

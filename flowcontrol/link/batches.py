@@ -378,7 +378,7 @@ def is_stopped(rows: DataFrame, query: str) -> bool:
         found = running_query(rows, query)
         return found is None or not found.isActive()
     except Exception as error:
-        if _is_connect(rows):
+        if ".connect." in type(rows).__module__:
             return False
         text = " ".join(str(error).split())[:200]
         _warn_once(
@@ -387,10 +387,6 @@ def is_stopped(rows: DataFrame, query: str) -> bool:
             f"{text}): the public one of the default session is used instead",
         )
         return _has_ended(query)
-
-
-def _is_connect(rows: DataFrame) -> bool:
-    return ".connect." in type(rows).__module__
 
 
 def _has_ended(query: str) -> bool:

@@ -25,9 +25,8 @@ from flowcontrol.link.settings import (
     MOVING,
     LinkSettings,
     check,
-    check_event_time,
-    check_pool,
     check_stays,
+    check_whole,
     notice_of,
     read_made,
     read_settings,
@@ -108,8 +107,7 @@ def agree(
         if found is None:
             check_free(storage)
             made = LinkSettings(uuid.uuid4().hex[:12], **_completed(said), schema=schema)
-            check_pool(str(storage), made)
-            check_event_time(str(storage), made)
+            check_whole(str(storage), made)
             with writing(storage, FILE):
                 storage.create(FILE, made.to_json().encode())
             continue  # another process may have created it first: what is there counts

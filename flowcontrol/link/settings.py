@@ -218,8 +218,11 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def check_pool(place: str, settings: LinkSettings) -> None:
-    """Refuse a bound that the buffers without which the link cannot work do not fit into.
+def check_whole(place: str, settings: LinkSettings) -> None:
+    """Refuse settings that do not go together.
+
+    A pool must hold the buffers without which the link cannot work, and what goes with event time
+    needs a column.
 
     Raises LinkError with the figures.
     """
@@ -231,21 +234,12 @@ def check_pool(place: str, settings: LinkSettings) -> None:
             f"{settings.floating_buffers} floating) of {settings.buffer_bytes} bytes are {least}: "
             "raise it, or state fewer channels or smaller buffers"
         )
-
-
-def check_event_time(place: str, settings: LinkSettings) -> None:
-    """Refuse what goes with event time in a link that has none.
-
-    Raises LinkError: naming the settings.
-    """
-    if settings.event_time_column is not None:
-        return
     stated = [
         f"{name} is {getattr(settings, name):g}"
         for name in EVENT_LIMITS_S
         if getattr(settings, name) != DEFAULTS[name]
     ]
-    if stated:
+    if stated and settings.event_time_column is None:
         raise LinkError(
             f"the link {place} is refused: {', '.join(stated)}, but there is no event_time_column: "
             "name the column with the event time of a row, or leave it out"

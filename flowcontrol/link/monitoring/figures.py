@@ -186,7 +186,8 @@ class ChannelSnapshot:
         "Messages released and not consumed.", "buffers", "in_flight_buffers")
     waiting: int = figure(lambda c: c.sender.written[c.channel] - c.sender.released[c.channel],
         "Messages written and not released.", MESSAGES, "waiting_messages")
-    waiting_bytes: int = figure(lambda c: c.waiting_bytes,
+    waiting_bytes: int = figure(
+        lambda c: c.log.nbytes(c.sender.released[c.channel], c.sender.written[c.channel]),
         "Size of the messages that wait outside the buffers.", "bytes", "waiting_bytes",
         (6, "waits"), "They are written and not released: in the blocked sender, or spilled.")
     backlog_rows: int = figure(lambda c: max(0, c.sender.records[c.channel] - c.position),
@@ -213,7 +214,8 @@ class ChannelSnapshot:
         "Share of the window for which messages of the channel waited for a buffer.", RATIO)
     is_holding: bool = figure(lambda c: c.is_holding,
         "Whether the channel's sender waits for this receiver.")
-    written_watermark_ms: int | None = figure(lambda c: c.written_watermark,
+    written_watermark_ms: int | None = figure(
+        lambda c: dict(enumerate(c.sender.watermarks)).get(c.channel) if c.link.has_time else None,
         "Watermark of what the sender has written; null without event time, as are the next ones.",
         UNIX_MS, default=None)
     watermark_ms: int | None = figure(lambda c: c.time and c.time.watermark,

@@ -124,6 +124,7 @@ class _LinkView:
         since: float,
     ) -> None:
         self.settings, self.ledger, self.log = settings, ledger, log
+        self.has_time = settings.event_time_column is not None
         self.since, self.now = since, now
         senders = [sender for sender in senders_of(ledger) if not sender.is_removed]
         self.cursors = Cursors(settings, senders, receivers_of(ledger))
@@ -196,17 +197,12 @@ class _ChannelView:
         self.consumed = link.cursors.consumed(sender.number, group)[channel]
         self.position = link.position(self.reader, self.key, self.consumed)
         self.is_holding = link.cursors.is_holding(sender.number, group, channel)
+        self.log = link.log.channel(*self.key)
         self.unconsumed_bytes = self._unconsumed()
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Size of what is written and not released."""
-        low, high = self.sender.released[self.channel], self.sender.written[self.channel]
-        return self.link.log.channel(*self.key).nbytes(low, high)
 
     def _unconsumed(self) -> int:
         """Bytes of the messages that are not consumed, less what was read of the first."""
-        log = self.link.log.channel(*self.key)
+        log = self.log
         low, high = self.consumed, self.sender.written[self.channel]
         nbytes = log.nbytes(low, high)
         if low >= high or not log.first <= low < log.end:
@@ -221,8 +217,8 @@ class _ChannelView:
         """How long the oldest message that is not consumed has been in the log."""
         if self.consumed >= self.sender.written[self.channel]:
             return 0.0
-        log = self.link.log
-        written_at = log.written_at(*self.key, max(self.consumed, log.channel(*self.key).first))
+        first = max(self.consumed, self.log.first)
+        written_at = self.link.log.written_at(*self.key, first)
         return 0.0 if written_at is None else max(0.0, self.link.now - written_at)
 
     @property
@@ -234,17 +230,10 @@ class _ChannelView:
         return self.unconsumed_bytes / rate if rate else None
 
     @property
-    def written_watermark(self) -> int | None:
-        """Watermark of what the sender has written, ms."""
-        if self.link.settings.event_time_column is None:
-            return None
-        return dict(enumerate(self.sender.watermarks)).get(self.channel)
-
-    @property
     def time(self) -> ChannelTime | None:
         """Its event time at the receiver; None if there is none."""
-        times = self.link.times
-        own = NO_TIME if self.reader is NOBODY else times[member_of(self.reader)]
+        has_reader = self.reader is not NOBODY
+        own = self.link.times[member_of(self.reader)] if has_reader else NO_TIME
         return own.channels.get(self.key)
 
 
