@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import cached_property, partial
 from typing import Any
 
 from flowcontrol.layout.job import Job
@@ -30,11 +31,10 @@ Rows = list[dict[str, Any]]
 """Ledger rows of one side of an edge."""
 
 
-def receiver_rows(job: Job, task: TaskState, gate_number: int) -> Rows:
+def receiver_rows(job: Job, task: TaskState, gate_number: int, text: str) -> Rows:
     """Return a subtask's rows of one of its gates: what the receiver's side owns."""
     record_bytes = job.stage(task.stage).inputs[gate_number].record_bytes
     gate, first = task.gates[gate_number], _first_channel(task, gate_number)
-    text = _text(_task_document(job, task))
     rows = []
     for index, channel in enumerate(gate.channels):
         used = sum(message.buffer == TAKEN_FLOATING for message in channel.queue)
@@ -85,14 +85,13 @@ def _announced(job: Job, channel: InputChannelState) -> int:
     return channel.state.announced if has_one else channel.state.arrived
 
 
-def sender_rows(job: Job, task: TaskState, number: int, after: int | None = None) -> Rows:
+def sender_rows(job: Job, task: TaskState, number: int, after: int | None, text: str) -> Rows:
     """Return a subtask's rows of one of its partitions: what the sender's side owns.
 
     ``after`` is the round: a row has what that sent; by default it has all that is under way.
     """
     record_bytes = job.stage(task.stage).outputs[number].record_bytes
     part = task.partitions[number]
-    text = _text(_task_document(job, task))
     rows = []
     for index, channel in enumerate(part.subpartitions):
         own, written = channel.state, channel.state.sent + channel.ready
@@ -151,10 +150,11 @@ def round_rows(
         link.name: {"sender": [], "receiver": []} for link in job.links
     }
     for task in tasks:
+        text = _text(_task_document(job, task))
         for place, gate in enumerate(task.gates):
-            found[gate.edge]["receiver"] += receiver_rows(job, task, place)
+            found[gate.edge]["receiver"] += receiver_rows(job, task, place, text)
         for place, part in enumerate(task.partitions):
-            found[part.edge]["sender"] += sender_rows(job, task, place, number)
+            found[part.edge]["sender"] += sender_rows(job, task, place, number, text)
     return found
 
 
@@ -219,13 +219,26 @@ def _text(state: Any) -> str:
 # ---------------------------------------------------------------------- runs
 
 
-@dataclass(frozen=True)
 class RoundRows:
-    """Rows of one round: by edge name, then side; and the state that they hold."""
+    """Rows of one round: by edge name, then side; and the state that they hold.
 
-    number: int
-    rows: dict[str, dict[str, Rows]]
-    state: RoundState
+    ``rows`` may be what makes them when somebody asks for them.
+    """
+
+    def __init__(self, number: int, rows: Any, state: RoundState) -> None:
+        self.number, self._rows, self.state = number, rows, state
+
+    @cached_property
+    def rows(self) -> dict[str, dict[str, Rows]]:
+        return self._rows() if callable(self._rows) else self._rows
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, RoundRows):
+            return NotImplemented
+        mine, others = (self.number, self.state), (other.number, other.state)
+        return mine == others and self.rows == other.rows
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def staged(job: Job, replayed: Replayed | None = None) -> Staged:
@@ -264,4 +277,4 @@ def _go_on(job: Job, own: Staged, first: int, restarts: int = 0) -> Iterator[Rou
         if restarts and number and number % restarts == 0:
             own.restart()
         state = own.run()
-        yield RoundRows(number, round_rows(job, state.tasks, number), state)
+        yield RoundRows(number, partial(round_rows, job, state.tasks, number), state)

@@ -24,7 +24,7 @@ from flowcontrol.kernel.views import (
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.work import most_emitted
 from flowcontrol.memory import fields as f
-from flowcontrol.memory.cells import view
+from flowcontrol.memory.cells import sparse, view
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.memory.places import Ints
@@ -65,7 +65,7 @@ class KernelAttempts:
         self.hooks: list[Callable[[], Callable[[], None]]] = []
         self.watchers: list[Callable[[list[int], int], Callable[[], None]]] = []
         self._job, self._memory = job, memory
-        self._image = Memory(memory.cells.copy(), memory.places)
+        self._image = Memory(sparse(memory.cells), memory.places)
         self._places, self._cuts = all_cut_places(job, memory), Cuts()
         self._tasks = job.subtasks
         self.logs = CutLogs(memory)

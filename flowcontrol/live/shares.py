@@ -23,7 +23,7 @@ from flowcontrol.kernel.views import (
     wake,
 )
 from flowcontrol.memory import fields as f
-from flowcontrol.memory.cells import row, zeros
+from flowcontrol.memory.cells import row, sparse
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import KernelProcessors, SpillingPartition
 from flowcontrol.memory.places import Ints
@@ -141,7 +141,7 @@ class Standing:
 
     def __init__(self, memory: Memory) -> None:
         self._memory, self._head = memory, memory.head
-        self.image = _sparse(memory.cells)
+        self.image = sparse(memory.cells)
         self._found: dict[tuple[str, int], Ints] = {}
 
     # ------------------------------------------------------------------ what it holds
@@ -157,7 +157,7 @@ class Standing:
 
     def first(self) -> Ints:
         """Return a copy of the memory before its first round."""
-        return _sparse(self.image)
+        return sparse(self.image)
 
     def reset(self, places: Ints) -> None:
         """Have cells be as they were before the first round."""
@@ -238,13 +238,6 @@ class Standing:
         """Return a channel at a side, as far as cells have it."""
         cells = self.differing(self.row(side, channel))
         return ChannelShare(cells, self.differing(self.queues(side, channel)))
-
-
-def _sparse(cells: Ints) -> Ints:
-    """Return a copy of a memory; what holds nothing takes none."""
-    found, filled = zeros(len(cells), 0), np.flatnonzero(cells)
-    found[filled] = cells[filled]
-    return found
 
 
 def _ends(areas: Iterable[Area]) -> tuple[list[int], list[int]]:

@@ -11,7 +11,6 @@ import mmap
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from ctypes import Structure, c_int64, sizeof
-from dataclasses import astuple
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy import typing as npt
 
 from flowcontrol.memory.fields import KernelRing
-from flowcontrol.state.declared import members, per_class, width
+from flowcontrol.state.declared import as_tuple, members, per_class, width
 from flowcontrol.state.network import Ring
 from flowcontrol.state.queues import FIRST_SPAN, Queue, Slots
 
@@ -116,6 +115,18 @@ def zeros(count: int, dense: int = 0) -> Cells:
     return cells[first : first + count]
 
 
+def sparse(cells: Cells, count: int | None = None, *, is_dense: bool = False) -> Cells:
+    """Return a copy, of ``count`` cells if more are wanted; what holds nothing takes no memory.
+
+    ``is_dense``: all up to the last one that holds something will be touched.
+    """
+    filled = np.flatnonzero(cells)
+    dense = int(filled[-1]) + 1 if is_dense and len(filled) else 0
+    found = zeros(len(cells) if count is None else count, dense)
+    found[filled] = cells[filled]
+    return found
+
+
 def will_touch(cells: Cells, first: int, after: int) -> None:
     """Have huge pages for cells that will all be touched, if they are the system's own memory.
 
@@ -146,7 +157,7 @@ def dtype(cls: type[Any]) -> np.dtype[Any]:
 
 def cells_of(state: Any) -> Cells:
     """Return the integers of a state, in the order of its cells."""
-    return np.array([astuple(state)], dtype(type(state))).view(np.int64)
+    return np.array([as_tuple(state)], dtype(type(state))).view(np.int64)
 
 
 class _Rows(Sequence[S]):

@@ -25,7 +25,7 @@ from flowcontrol.layout.task_settings import (
 )
 from flowcontrol.layout.work import byte_cost, cpu_shares, new_processors, tasks_by_manager
 from flowcontrol.memory import fields as f
-from flowcontrol.memory.cells import cells_of, view, zeros
+from flowcontrol.memory.cells import cells_of, sparse, view
 from flowcontrol.memory.part_fields import (
     CUT_SLOTS,
     KernelCheckpoints,
@@ -357,15 +357,16 @@ class CutPlaces:
 
 def with_cuts(memory: Memory, job: Job) -> Memory:
     """Return a memory with room for the cuts of its tasks, which have checkpoints."""
-    parts, used = [memory.cells], len(memory.cells)
+    put, used = list[tuple[int, Ints]](), len(memory.cells)
     for task, places in enumerate(all_cut_places(job, memory)):
         held = view(KernelCheckpoints, memory.cells, int(memory.tasks["checkpoints"][task]))
         held.cut_places, held.cut_cells = used, len(places.all)
         held.cuts = used + len(places.all)
-        parts += [places.all, np.zeros(CUT_SLOTS * (1 + len(places.all)), np.int64)]
-        used += len(parts[-2]) + len(parts[-1])
-    cells = zeros(used, used)
-    np.concatenate(parts, out=cells)
+        put.append((used, places.all))
+        used = held.cuts + CUT_SLOTS * (1 + len(places.all))
+    cells = sparse(memory.cells, used, is_dense=True)
+    for first, found in put:
+        cells[first : first + len(found)] = found
     return replace(memory, cells=cells)
 
 
