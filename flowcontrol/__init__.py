@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from flowcontrol.report.result import Result
     from flowcontrol.run import RunResult
     from flowcontrol.run.emulate import emulate
+    from flowcontrol.run.jobs import rounds
     from flowcontrol.run.plan import plan
-    from flowcontrol.run.rounds import rounds
     from flowcontrol.run.scale import scale
     from flowcontrol.scenario import Scenario, load_scenario
     from flowcontrol.stepview.step import step

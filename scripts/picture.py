@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 from deltalake import DeltaTable
 
 from flowcontrol.records import RESULTS
-from flowcontrol.report.colours import GREY, line_style
+from flowcontrol.report.figures import GREY, Series, line_style
 from flowcontrol.report.rundata import RunData, edge_flights, stage_rates
-from flowcontrol.report.series import Series
 from flowcontrol.scenario import load_scenario
 
 if TYPE_CHECKING:

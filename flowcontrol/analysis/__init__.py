@@ -4,9 +4,14 @@ Reads result tables only (:mod:`flowcontrol.records`), so that a live run, a vir
 run made elsewhere are judged alike.
 """
 
-from flowcontrol.analysis.bottleneck import Bottleneck, find_bottleneck
+from flowcontrol.analysis.bottleneck import (
+    Bottleneck,
+    Pressure,
+    find_bottleneck,
+    pressure_of,
+    worst_pressure,
+)
 from flowcontrol.analysis.latencies import combine_latencies
-from flowcontrol.analysis.pressure import Pressure, pressure_of, worst_pressure
 from flowcontrol.analysis.summary import summarise
 from flowcontrol.protocol.monitoring import data_skew
 

@@ -1,4 +1,4 @@
-"""Which stage limits a job, interval by interval, and over the run.
+"""The pressure of stages, and which of them limits a job: interval by interval, and over the run.
 
 The rule is Flink's: the bottleneck is the first stage downstream that is busy and not blocked
 while something upstream of it is blocked. Here it is judged for each sample interval apart, for
@@ -13,23 +13,23 @@ limited it for the longest time. Nine cases beyond the rule:
 - A source is held back that has a throttle: then the busiest stage anywhere after it limits, for
   a throttle reaches over the stages in between; if none of them is saturated, the throttle does.
 - Sources wait for a trigger, and no more waits in their logs than one trigger explains: nothing
-  limits, however long they wait and however busy a batch keeps a stage (:mod:`.triggers`).
+  limits, however long they wait and however busy a batch keeps a stage.
 - Nothing is blocked, but the records before a saturated stage grow more, in queues of records or
-  in buffers that are not full (:mod:`.overruns`): then it limits, and what comes before it does not
-  know yet, or never will.
+  in buffers that are not full: then it limits, and what comes before it does not know yet, or
+  never will.
 - Nothing is blocked, but a source that reads a log is never idle and records wait there: then it
   limits itself, be it that it reads too slowly or that it stands still.
 - Some subtasks of several limit: they are named, not only the stage (:mod:`.subtasks`).
 - A stage limits while it stalls, or while its rate is lowered, and others limit only afterwards:
   then it is the bottleneck, for they work off what it left.
 - An exchange limits only because rounds are longer than the network's latency: then there is no
-  verdict on the job, whatever limited at other times (:mod:`.round_trips`).
+  verdict on the job, whatever limited at other times (:mod:`.waits`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
@@ -37,10 +37,43 @@ from typing import Any
 
 from flowcontrol.analysis.frames import Tables, end_of, panel_of, panels_of
 from flowcontrol.analysis.limits import Interval, Limits, find_limits
-from flowcontrol.analysis.round_trips import ROUND, round_us_of
 from flowcontrol.analysis.subtasks import Limiting, limiting_subtasks
+from flowcontrol.analysis.waits import ROUND, round_us_of
 from flowcontrol.analysis.wording import Evidence, describe, round_sentence, throttle_name
+from flowcontrol.protocol.monitoring import HIGH_ABOVE as HIGH_ABOVE
+from flowcontrol.protocol.monitoring import LOW_ABOVE as LOW_ABOVE
+from flowcontrol.protocol.monitoring import Pressure as Pressure
+from flowcontrol.protocol.monitoring import pressure_level
 from flowcontrol.scenario import Scenario, Stage
+
+_MS_PER_S = 1000.0
+
+
+def pressure_of(backpressured_ms_per_s: float) -> Pressure:
+    """Return the status of one subtask.
+
+    Flink's ``JobVertexBackPressureHandler`` (1.13 and later, FLINK-20852).
+
+    ``backpressured_ms_per_s`` (ms/s): time for which the subtask was blocked, per second; 0 to
+    1000.
+
+    With ratio = backpressured_ms_per_s / 1000: OK <= 0.10 < LOW <= 0.5 < HIGH. Raises ValueError if
+    the figure is not a number or below zero.
+    """
+    if not backpressured_ms_per_s >= 0:
+        raise ValueError(f"a blocked time is at least 0 ms/s, not {backpressured_ms_per_s}")
+    return pressure_level(backpressured_ms_per_s / _MS_PER_S)
+
+
+def worst_pressure(backpressured_ms_per_s: Iterable[float]) -> Pressure:
+    """Return the status of a stage: that of its worst subtask.
+
+    ``backpressured_ms_per_s`` (ms/s): one figure per subtask. Without any the stage is OK: nothing
+    of it was blocked.
+    """
+    statuses = [pressure_of(figure) for figure in backpressured_ms_per_s]
+    return max(statuses, key=lambda status: status.rank, default=Pressure.OK)
+
 
 LASTING = 0.05
 """Least share of the run for which the run's bottleneck limits."""

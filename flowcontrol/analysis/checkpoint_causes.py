@@ -1,17 +1,51 @@
-"""What makes checkpoints slow: the part that dominates, and where the figures show it."""
+"""Why checkpoints are slow or large: the slowest subtask, its parts, windows that fire or lag."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.firing_windows import firing_window
 from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame
-from flowcontrol.analysis.slowest_subtask import slowest_subtask
 from flowcontrol.scenario import Edge, Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+PARTS: Final = ("start_delay_ms", "alignment_ms", "sync_ms", "async_ms")
+"""Parts of a subtask's time, in the order in which they pass."""
+
+
+def slowest_subtask(tasks: pd.DataFrame) -> dict[str, Any] | None:
+    """Return who most often acknowledged last, and its time by parts, mean over those times.
+
+    ``tasks``: the subtasks that acknowledged, as of ``task_frame``.
+
+    Returns ``stage``, ``subtask``, ``part`` (the longest), ``checkpoints`` (how often it was last),
+    ``e2e_ms`` and each of ``PARTS``; None without any row.
+    """
+    last = _last_of_each(tasks)
+    if last.empty:
+        return None
+    owners = last.groupby(["stage", "subtask"])["e2e_ms"].agg(["count", "sum"])
+    stage, subtask = owners.sort_values(["count", "sum"]).index[-1]
+    rows = last[(last["stage"] == stage) & (last["subtask"] == subtask)]
+    parts = {name: float(rows[name].mean()) for name in PARTS}
+    return {
+        "stage": str(stage),
+        "subtask": int(subtask),
+        "part": max(parts, key=lambda name: parts[name]).removesuffix("_ms"),
+        "checkpoints": len(rows),
+        "e2e_ms": float(rows["e2e_ms"].mean()),
+        **parts,
+    }
+
+
+def _last_of_each(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return the row of the subtask that acknowledged last, of each checkpoint."""
+    ordered = tasks.sort_values(["checkpoint_id", "e2e_ms"], kind="stable")
+    return ordered.drop_duplicates("checkpoint_id", keep="last")
+
 
 DOMINANT: Final = 0.5
 """Share of the slowest subtask's time from which a part of it is the cause."""
@@ -285,3 +319,129 @@ def _rate_in(tables: Tables, stage: str, start_s: float, end_s: float) -> float 
     if rows.empty:
         return None
     return mean_over_time(rows, "rate_in") * int(rows["subtask"].nunique())
+
+
+BLOCKED: Final = 500.0
+"""Time from which a subtask that puts results out is held up by them, ms/s."""
+
+MOST: Final = 0.5
+"""Share of the time that barriers waited, from which a firing window is why."""
+
+
+def advice_on(window: str) -> str:
+    """Return what helps where barriers wait behind the timers of a window."""
+    return (
+        f"make the stage behind {window} faster, give it more subtasks, or spread the windows by "
+        "offset; execution.checkpointing.unaligned.interruptible-timers.enabled (Flink 1.20, "
+        "windows of Flink SQL) lets unaligned barriers pass between two timers"
+    )
+
+
+def timer_windows(scenario: Scenario) -> list[str]:
+    """Return the stages with windows whose timers a watermark fires."""
+    plans = {stage.name: scenario.window_of(stage.name) for stage in scenario.stages}
+    return [name for name, plan in plans.items() if plan is not None and plan.is_event_time]
+
+
+def firing_window(
+    tables: Tables, scenario: Scenario, stage: str, spans: Collection[tuple[float, float]]
+) -> str | None:
+    """Return the window on the way to a stage that fired for most of the time of some checkpoints.
+
+    Section 6 of the reference: all timers of a watermark fire between two records. A subtask that
+    is blocked can only be so by results, and one that puts some out meanwhile is in the middle.
+
+    - ``stage``: where the barriers were late; it may have the window.
+    - ``spans``: from the trigger to the end of each checkpoint, s.
+
+    Returns the stage whose timers held up barriers for longest, also such as overtake. None if none
+    did, or mail interrupts timers.
+    """
+    own, frame = scenario.checkpointing, result_frame(tables, "time")
+    if own is None or own.interrupts_timers or frame.empty or not spans:
+        return None
+    whole = sum(end - start for start, end in spans)
+    on_way = {stage, *scenario.upstream(stage)}
+    names = [name for name in timer_windows(scenario) if name in on_way]
+    found = {name: _firing_s(name, tables, frame, spans) for name in names}
+    longest = max(found, key=lambda name: found[name], default=None)
+    return longest if longest is not None and found[longest] > MOST * whole else None
+
+
+def _firing_s(
+    name: str, tables: Tables, frame: pd.DataFrame, spans: Collection[tuple[float, float]]
+) -> float:
+    """Return for how long of some spans a subtask of a window was blocked and put results out."""
+    own = frame[frame["stage"] == name].sort_values("t_s")
+    fired = own["fired"].groupby(own["subtask"]).diff().fillna(own["fired"])
+    samples = result_frame(tables, "stages")
+    samples = samples[samples["stage"] == name]
+    both = samples.merge(
+        own.assign(fresh=fired)[["t_s", "subtask", "fresh"]], on=["t_s", "subtask"]
+    )
+    both = both[(both["fresh"] > 0) & (both["backpressured_ms_per_s"] >= BLOCKED)]
+    lengths = both.groupby("t_s")["interval_s"].first()
+    found = 0.0
+    for t_s, length in zip(lengths.index.tolist(), lengths.tolist(), strict=True):
+        found += sum(max(0.0, min(end, t_s) - max(start, t_s - length)) for start, end in spans)
+    return found
+
+
+MOST_WINDOWED: Final = 0.5
+"""Share of a checkpoint's state from which windows make it large; of the time for which windows are
+kept, from which the lag of the watermark does."""
+
+
+def find_windows(
+    done: pd.DataFrame, tables: Tables, scenario: Scenario
+) -> dict[str, str | float] | None:
+    """Return the windows that make checkpoints large because their watermark lags.
+
+    Of a key as many windows are open as begin in their length, their lateness and the lag
+    (section 6 of the reference).
+
+    Returns ``stage``; ``window_bytes``, its open windows at the sample before each trigger, and
+    ``state_bytes``, what checkpoints wrote of all state, means; ``lag_ms``, how far its watermark
+    was behind the clock there; ``kept_ms``, how long a window is kept without a lag;
+    ``without_bytes``, what would be open then. None if no windows are most of the state, or the lag
+    is not most of the time for which they are kept.
+    """
+    frame = result_frame(tables, "time")
+    if frame.empty or done.empty or done["state_bytes"].mean() <= 0:
+        return None
+    found = [
+        each
+        for stage in scenario.stages
+        if (each := _of_stage(stage.name, frame, done, scenario)) is not None
+    ]
+    most = max(found, key=lambda each: float(each["window_bytes"]), default=None)
+    if most is None or float(most["window_bytes"]) <= MOST_WINDOWED * float(most["state_bytes"]):
+        return None
+    lag_ms, kept_ms = float(most["lag_ms"]), float(most["kept_ms"])
+    return most if lag_ms > MOST_WINDOWED * (lag_ms + kept_ms) else None
+
+
+def _of_stage(
+    name: str, frame: pd.DataFrame, done: pd.DataFrame, scenario: Scenario
+) -> dict[str, str | float] | None:
+    """Return the figures of a stage whose windows have a length and follow the watermark."""
+    plan = scenario.window_of(name)
+    if plan is None or not plan.is_event_time or plan.size_ms == 0:
+        return None
+    by_sample = frame[frame["stage"] == name].groupby("t_s")
+    rows = by_sample.agg({"window_state_bytes": "sum", "watermark_lag_ms": "max"})
+    places = rows.index.searchsorted(done["triggered_s"], side="right") - 1
+    own = rows.iloc[places[places >= 0]]
+    own = own[own["watermark_lag_ms"].notna()]
+    if own.empty:
+        return None
+    nbytes, lag_ms = (float(own[column].mean()) for column in own)
+    kept_ms = float(plan.size_ms + plan.lateness_ms)
+    return {
+        "stage": name,
+        "window_bytes": nbytes,
+        "state_bytes": float(done["state_bytes"].mean()),
+        "lag_ms": lag_ms,
+        "kept_ms": kept_ms,
+        "without_bytes": nbytes * kept_ms / (kept_ms + max(0.0, lag_ms)),
+    }

@@ -7,13 +7,13 @@ in length (the last sample is at the end of the run), so every mean over time is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flowcontrol.analysis.panel import Array, Columns, Panel
+from flowcontrol.analysis.panel import Array, Columns, Panel, Window
 from flowcontrol.analysis.panel import mean_over_time as mean_over_time
 from flowcontrol.records import RESULTS, TIME
 from flowcontrol.scenario import Scenario
@@ -184,3 +184,32 @@ def summed(rows: pd.DataFrame, columns: str | list[str], how: str = "sum") -> pd
     frame = grouped[[columns] if isinstance(columns, str) else columns].agg(how)
     frame["interval_s"] = grouped["interval_s"].first()
     return frame.reset_index()
+
+
+def within(samples: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Return the samples whose interval lies in the window."""
+    return samples[(samples["t_s"] > window[0]) & (samples["t_s"] <= window[1])]
+
+
+def growth_by(
+    samples: pd.DataFrame, owner: Sequence[str], columns: Sequence[str], window: Window
+) -> pd.DataFrame:
+    """Return how much cumulative columns grew in a window, a row per owner.
+
+    - ``samples``: rows of a result table, ordered by time; those before the window are needed too.
+    - ``owner``: columns that name who counts: ``["subtask"]``, ``["sender", "receiver"]``.
+    - ``columns``: columns of whole numbers that only grow.
+    - ``window`` (s): from and until.
+
+    Returns whole numbers, indexed by owner: the last figure at or before the window's end less the
+    last one at or before its start, 0 where there was none.
+    """
+    start, end = (
+        samples[samples["t_s"] <= at].groupby(list(owner))[list(columns)].last() for at in window
+    )
+    return end - start.reindex(end.index, fill_value=0)
+
+
+def growth(samples: pd.DataFrame, owner: Sequence[str], column: str, window: Window) -> int:
+    """Return the growth of a cumulative column in a window, summed over its owners."""
+    return int(growth_by(samples, owner, [column], window)[column].sum())

@@ -14,7 +14,7 @@ from typing import Any
 
 from flowcontrol.analysis.frames import Tables, panel_of
 from flowcontrol.analysis.panel import Panel
-from flowcontrol.analysis.triggers import is_late, most_behind_s, reads_in_batches
+from flowcontrol.analysis.waits import is_late, most_behind_s, reads_in_batches
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.scenario import Scenario
 

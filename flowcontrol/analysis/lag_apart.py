@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.frames import mean_over_time
+from flowcontrol.analysis.frames import mean_over_time, within
 from flowcontrol.analysis.watermarks import Hold, Subtask, Watermarks, is_relative
-from flowcontrol.analysis.windows import within
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,7 +33,7 @@ from flowcontrol.analysis.producer_rates import (
     reaction_of,
     responses,
 )
-from flowcontrol.analysis.triggers import waits_as_idle
+from flowcontrol.analysis.waits import waits_as_idle
 from flowcontrol.records import MARKER
 from flowcontrol.scenario import Scenario, Stage
 

@@ -25,17 +25,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowcontrol.analysis.bottleneck import find_bottleneck
+from flowcontrol.analysis.bottleneck import find_bottleneck, worst_pressure
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.checkpoints import checkpoint_summary
 from flowcontrol.analysis.event_time import event_time_summary
 from flowcontrol.analysis.figures import figures, values_of
 from flowcontrol.analysis.frames import Tables
-from flowcontrol.analysis.hot import find_hot
 from flowcontrol.analysis.lag import find_lags
 from flowcontrol.analysis.limits import find_limits
-from flowcontrol.analysis.pressure import worst_pressure
 from flowcontrol.analysis.run_view import RunView, StageView
+from flowcontrol.analysis.subtasks import find_hot
 from flowcontrol.scenario import Scenario, Stage
 
 _DIGITS = 6
@@ -68,8 +67,8 @@ def summarise(
     (:class:`flowcontrol.analysis.causes.Cause`, the strongest first), ``stages`` and ``edges``;
     ``lags`` of sources that read a log (:class:`flowcontrol.analysis.lag.Lag`); ``hot``, the
     subtask with the most records of each stage where they are uneven
-    (:class:`flowcontrol.analysis.hot.Hot`); with such tables ``checkpoints`` and ``event_time``,
-    whose sentences join ``details`` where they matter
+    (:class:`flowcontrol.analysis.subtasks.Hot`); with such tables ``checkpoints`` and
+    ``event_time``, whose sentences join ``details`` where they matter
     (:func:`flowcontrol.analysis.event_time.event_time_summary`). A stage has ``parallelism``,
     ``pressure``, ``whole`` and ``second_half``, an edge ``channels``, ``whole`` and
     ``second_half``; the figures are named as the columns they come from. With latency markers both

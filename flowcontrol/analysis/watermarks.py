@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from flowcontrol.analysis.frames import mean_over_time
+from flowcontrol.analysis.frames import growth, growth_by, mean_over_time, within
 from flowcontrol.analysis.panel import Window
-from flowcontrol.analysis.windows import growth, growth_by, within
 from flowcontrol.scenario import Edge, Scenario
 
 if TYPE_CHECKING:

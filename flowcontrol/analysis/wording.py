@@ -10,10 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 
-from flowcontrol.analysis.connections import SATURATED, busiest_connection
 from flowcontrol.analysis.panel import Panel, mean_over_time
 from flowcontrol.analysis.subtasks import Limiting, edges_into
-from flowcontrol.analysis.triggers import reads_in_batches
+from flowcontrol.analysis.waits import SATURATED, busiest_connection, reads_in_batches
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.models import SPILLING
 

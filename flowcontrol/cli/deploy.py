@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print the graphs and write them; return the exit status."""
-    from flowcontrol.run.deploy import deploy
+    from flowcontrol.run.plan import deploy
 
     found = deploy(
         options.scenario, overrides=options.set, out=options.out, overwrite=options.overwrite

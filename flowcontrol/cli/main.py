@@ -13,9 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from flowcontrol.cli.command import FAILED, INTERRUPTED, note, refuse
-from flowcontrol.cli.parser import Parser
-from flowcontrol.cli.pipes import unread_dropped
+from flowcontrol.cli.command import FAILED, INTERRUPTED, Parser, note, refuse, unread_dropped
 from flowcontrol.errors import FlowControlError
 from flowcontrol.version import __version__
 

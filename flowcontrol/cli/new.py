@@ -53,7 +53,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask or read the flags, write the file; return 0, or 2 with nothing written."""
-    from flowcontrol.cli.questions import ask, check_new, from_flags
+    from flowcontrol.cli.new import ask, check_new, from_flags
     from flowcontrol.layout.sketch import scenario_text
 
     given = {key: value for key, value in vars(options).items() if key != "run" and value}

@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List the systems; return the exit status."""
-    from flowcontrol.report.systems import describe_system, list_systems
+    from flowcontrol.cli.systems import describe_system, list_systems
     from flowcontrol.scenario.problems import known
     from flowcontrol.scenario.system import ALIASES, PRESETS
 

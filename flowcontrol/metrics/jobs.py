@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from flowcontrol.metrics.moments import Floats, Moments
-from flowcontrol.metrics.scopes import job_scope, jobs_of, plain, task_manager_scope
+from flowcontrol.metrics.scopes import (
+    Floats,
+    Moments,
+    job_scope,
+    jobs_of,
+    plain,
+    task_manager_scope,
+)
 from flowcontrol.records import MARKER
 from flowcontrol.scenario import Scenario
 

@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from flowcontrol.metrics.jobs import job_metrics, process_metrics
-from flowcontrol.metrics.moments import Floats, Moments
-from flowcontrol.metrics.scopes import tasks_of
-from flowcontrol.metrics.tasks import TaskTables, task_metrics
+from flowcontrol.metrics.scopes import Floats, Moments, tasks_of
+from flowcontrol.metrics.table import TaskTables, job_metrics, process_metrics, task_metrics
 from flowcontrol.records import METRICS
 from flowcontrol.scenario import Scenario
 

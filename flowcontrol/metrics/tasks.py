@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from flowcontrol.metrics.moments import Floats, Moments
-from flowcontrol.metrics.scopes import Task, plain
+from flowcontrol.metrics.scopes import Floats, Moments, Task, plain
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:

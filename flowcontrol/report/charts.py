@@ -8,16 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 from flowcontrol.analysis.frames import summed
 from flowcontrol.analysis.latencies import combine_latencies
-from flowcontrol.report.colours import BLOCKED, BUSY, GREY, IDLE, LIMIT, LineStyle, line_style
 from flowcontrol.report.figures import (
+    BLOCKED,
+    BUSY,
+    GREY,
+    IDLE,
+    LIMIT,
     Chart,
+    LineStyle,
+    Series,
     area,
     axis,
     checkpoint_bands,
     figure,
     line,
+    line_style,
     outage_bands,
+    over_interval,
     steps,
+    thinned,
 )
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.rundata import (
@@ -29,7 +38,6 @@ from flowcontrol.report.rundata import (
     shown_channels,
     stage_rates,
 )
-from flowcontrol.report.series import Series, over_interval, thinned
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ distinguish. Its yellow is left out: it is unreadable on white.
 from dataclasses import dataclass
 from typing import Final
 
-from flowcontrol.analysis.pressure import Pressure
+from flowcontrol.analysis.bottleneck import Pressure
 
 BLUE: Final = "#0072B2"
 VERMILLION: Final = "#D55E00"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from flowcontrol.deployment.deploy import Deployment
-from flowcontrol.report.colours import PALETTE
 from flowcontrol.report.deployment import letters, max_text
+from flowcontrol.report.figures import PALETTE
 from flowcontrol.report.layout import NODE_HEIGHT, NODE_WIDTH, Layout, Point, layered
 
 _ALONE, _BESIDE_OTHERS, _HEIGHT = 240.0, 164.0, 66.0

@@ -6,7 +6,7 @@ from string import Template
 
 from flowcontrol.deployment.deploy import Deployment, Slot
 from flowcontrol.report.deployment import counted, letters, memory_text, sentence
-from flowcontrol.report.deployment_drawings import (
+from flowcontrol.report.deployment_page import (
     MOST_SUBTASKS,
     colour,
     execution_drawing,

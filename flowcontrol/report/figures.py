@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from flowcontrol.report.colours import BLUE, GREY, VERMILLION, LineStyle
-from flowcontrol.report.series import Series
+from flowcontrol.report.figures import BLUE, GREY, VERMILLION, LineStyle, Series
 
 Figure = dict[str, Any]
 

@@ -10,13 +10,7 @@ from html import escape
 from string import Template
 from typing import Any
 
-from flowcontrol.report.graph_states import (
-    BAR_LEFT,
-    StageState,
-    edge_slots,
-    in_flight_column,
-    stage_slots,
-)
+from flowcontrol.report.graph import BAR_LEFT, StageState, edge_slots, in_flight_column, stage_slots
 from flowcontrol.report.layout import (
     CLOSE,
     DOWN,

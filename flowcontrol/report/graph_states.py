@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from flowcontrol.analysis.pressure import pressure_of
-from flowcontrol.report.colours import PRESSURE_COLOURS
+from flowcontrol.analysis.bottleneck import pressure_of
+from flowcontrol.report.figures import PRESSURE_COLOURS
 from flowcontrol.report.layout import NODE_WIDTH
 from flowcontrol.report.numbers import number, rate, share_of_time
 from flowcontrol.scenario import Edge, Scenario, Stage

@@ -17,7 +17,7 @@ from flowcontrol.analysis.frames import (
 )
 from flowcontrol.analysis.latencies import latency_frame
 from flowcontrol.records import MARKER
-from flowcontrol.report.series import (
+from flowcontrol.report.figures import (
     Series,
     capability,
     edge_capacity,

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from flowcontrol.analysis.bottleneck import Pressure, pressure_of
 from flowcontrol.analysis.latencies import combine_latencies
 from flowcontrol.analysis.panel import Panel
 from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
-from flowcontrol.analysis.pressure import Pressure, pressure_of
-from flowcontrol.report.colours import PRESSURE_COLOURS
+from flowcontrol.report.figures import PRESSURE_COLOURS
 from flowcontrol.report.markup import table_body, table_of
 from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
 from flowcontrol.report.rundata import RunData

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.frames import Tables
-from flowcontrol.analysis.hot import HOT, by_subtask, times_even
 from flowcontrol.analysis.per_subtask import SubtaskFigures
+from flowcontrol.analysis.subtasks import HOT, by_subtask, times_even
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.numbers import number, percent, share_of_time
 from flowcontrol.report.terminal import plain_table

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from flowcontrol.analysis.frames import in_flight_buffers
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.graph_states import StageState, edge_slots, in_flight_column, stage_slots
+from flowcontrol.report.graph import StageState, edge_slots, in_flight_column, stage_slots
 from flowcontrol.report.markup import json_for_script
 from flowcontrol.report.rundata import RunData
 

@@ -22,8 +22,7 @@ from flowcontrol.records import DELIVERY, RESTARTS
 from flowcontrol.results.sample_tables import Tables
 from flowcontrol.results.sampling import Samples, sampling_of
 from flowcontrol.results.state_reader import StateReader
-from flowcontrol.results.tables import checkpoint_tables, process_table
-from flowcontrol.results.time_table import TimeTable
+from flowcontrol.results.tables import TimeTable, checkpoint_tables, process_table
 from flowcontrol.trace.round_state import RoundState
 
 ENOUGH_EVENTS = 256

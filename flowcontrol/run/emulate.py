@@ -20,7 +20,7 @@ from flowcontrol.notices import PATIENCE_S, is_quiet
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.result import Result
-from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.report.terminal import subtask_table
 from flowcontrol.results.run import Run
 from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from flowcontrol.analysis import summarise
-from flowcontrol.analysis.checkpoint_wording import remedy_sentence
-from flowcontrol.analysis.firing_windows import timer_windows
+from flowcontrol.analysis.checkpoint_causes import timer_windows
+from flowcontrol.analysis.checkpoints import remedy_sentence
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.layout.job import Job
 from flowcontrol.run.jobs import job_for

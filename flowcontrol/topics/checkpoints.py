@@ -7,18 +7,29 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.checkpoint_wording import aside_sentence
 from flowcontrol.analysis.checkpoints import (
     COMPLETED,
     IN_PROGRESS,
     STATUSES,
+    aside_sentence,
     checkpoint_frame,
     task_frame,
 )
 from flowcontrol.analysis.frames import Tables
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.colours import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION
-from flowcontrol.report.figures import Chart, axis, figure, scatter
+from flowcontrol.report.figures import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    Chart,
+    axis,
+    figure,
+    scatter,
+)
 from flowcontrol.report.markup import chart_texts, html_table, key_figure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
 from flowcontrol.report.rundata import RunData

@@ -7,8 +7,16 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.wording import join_words, seconds
-from flowcontrol.report.colours import BLUE, GREEN, VERMILLION
-from flowcontrol.report.figures import Chart, axis, figure, outage_bands, scatter
+from flowcontrol.report.figures import (
+    BLUE,
+    GREEN,
+    VERMILLION,
+    Chart,
+    axis,
+    figure,
+    outage_bands,
+    scatter,
+)
 from flowcontrol.report.markup import chart_texts, html_table
 from flowcontrol.report.numbers import milliseconds, number
 from flowcontrol.report.rundata import RunData

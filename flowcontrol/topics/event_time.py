@@ -11,12 +11,21 @@ from flowcontrol.analysis.event_time import time_frame
 from flowcontrol.analysis.event_time_wording import subtask_name, time_text
 from flowcontrol.analysis.frames import Tables, summed
 from flowcontrol.analysis.watermarks import is_relative
-from flowcontrol.report.colours import GREY, LineStyle, line_style
-from flowcontrol.report.figures import Chart, axis, figure, line
+from flowcontrol.report.figures import (
+    GREY,
+    Chart,
+    LineStyle,
+    Series,
+    axis,
+    figure,
+    line,
+    line_style,
+    over_interval,
+    thinned,
+)
 from flowcontrol.report.markup import chart_texts, html_table, key_figure
 from flowcontrol.report.numbers import bytes_text, number, percent, rate, share_of_time
 from flowcontrol.report.rundata import MOST_STAGES, RunData, left_out
-from flowcontrol.report.series import Series, over_interval, thinned
 from flowcontrol.scenario import Scenario
 from flowcontrol.topics.topic import Topic
 

@@ -12,17 +12,26 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol import notices
+from flowcontrol.analysis.bottleneck import HIGH_ABOVE, LOW_ABOVE, Pressure, pressure_of
 from flowcontrol.analysis.frames import Tables, mean_over_time, result_frame, summed
-from flowcontrol.analysis.pressure import HIGH_ABOVE, LOW_ABOVE, Pressure, pressure_of
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.metrics import MOST_ROWS, metrics_table, rows_of_metrics
 from flowcontrol.records import METRICS, SAMPLES
-from flowcontrol.report.colours import BLUE, GREY, VERMILLION, LineStyle
-from flowcontrol.report.figures import Chart, axis, figure, line
+from flowcontrol.report.figures import (
+    BLUE,
+    GREY,
+    VERMILLION,
+    Chart,
+    LineStyle,
+    Series,
+    axis,
+    figure,
+    line,
+    over_interval,
+)
 from flowcontrol.report.markup import chart_texts, html_table
 from flowcontrol.report.numbers import number, percent
 from flowcontrol.report.rundata import RunData, left_out
-from flowcontrol.report.series import Series, over_interval
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.monitoring import SamplingKeys

@@ -11,18 +11,25 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.frames import Tables, end_of, result_frame, summed
+from flowcontrol.analysis.frames import Tables, end_of, result_frame, summed, within
 from flowcontrol.analysis.latencies import combine_latencies, latency_frame
 from flowcontrol.analysis.panel import Window
-from flowcontrol.analysis.windows import within
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.records import SCALINGS
-from flowcontrol.report.colours import GREY, line_style
-from flowcontrol.report.figures import Chart, axis, figure, line
+from flowcontrol.report.figures import (
+    GREY,
+    Chart,
+    Series,
+    axis,
+    figure,
+    line,
+    line_style,
+    over_interval,
+    thinned,
+)
 from flowcontrol.report.markup import chart_texts, html_table
 from flowcontrol.report.numbers import number
 from flowcontrol.report.rundata import RunData, left_out
-from flowcontrol.report.series import Series, over_interval, thinned
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.topics.topic import Topic, sentences_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.analysis.causes.find import find_causes
+from flowcontrol.analysis.checkpoint_causes import advice_on, firing_window
 from flowcontrol.analysis.checkpoints import checkpoint_summary
-from flowcontrol.analysis.firing_windows import advice_on, firing_window
 from flowcontrol.run.remedies import checkpoint_remedies
 from flowcontrol.virtual import simulate
 from modules import load

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.analysis import summarise
-from flowcontrol.analysis.hot import find_hot
-from flowcontrol.report.subtask_table import subtask_table
+from flowcontrol.analysis.subtasks import find_hot
+from flowcontrol.report.terminal import subtask_table
 from flowcontrol.topics.shown import print_summary
 
 TIMES = [10, 20]

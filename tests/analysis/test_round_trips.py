@@ -12,7 +12,7 @@ from flowcontrol import emulate, sweep, tune
 from flowcontrol.analysis import Bottleneck, find_bottleneck, summarise
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.limits import find_limits
-from flowcontrol.analysis.round_trips import ROUND, is_of_round
+from flowcontrol.analysis.waits import ROUND, is_of_round
 from flowcontrol.cli.main import main
 from flowcontrol.experiments.advise import advise
 from flowcontrol.experiments.capacity import capacity

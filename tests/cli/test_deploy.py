@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from flowcontrol.cli.main import main
-from flowcontrol.run.deploy import deploy
+from flowcontrol.run.plan import deploy
 from modules import ROOT
 
 WORD_COUNT = ROOT / "conf" / "word-count.yaml"

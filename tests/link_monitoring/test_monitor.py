@@ -8,7 +8,7 @@ from dataclasses import fields
 
 import pytest
 
-from flowcontrol.analysis.pressure import Pressure
+from flowcontrol.analysis.bottleneck import Pressure
 from flowcontrol.errors import LinkError
 from flowcontrol.link.monitoring.bottleneck import describe_bottleneck
 from flowcontrol.link.monitoring.monitor import LinkMonitor

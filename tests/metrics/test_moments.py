@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flowcontrol.metrics.moments import Moments
+from flowcontrol.metrics.scopes import Moments
 
 
 @pytest.mark.parametrize(

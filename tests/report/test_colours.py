@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.analysis import Pressure
-from flowcontrol.report.colours import (
+from flowcontrol.report.figures import (
     DASHES,
     GOOD_TO_BAD,
     GOOD_TO_BAD_FILLS,

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from flowcontrol.analysis import summarise
 from flowcontrol.records import TIME
-from flowcontrol.report.colours import PALETTE
+from flowcontrol.report.figures import PALETTE
 from flowcontrol.report.rundata import RunData
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.topics.event_time import (

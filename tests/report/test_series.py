@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.analysis.frames import result_frame, summed
-from flowcontrol.report.series import (
+from flowcontrol.report.figures import (
     MAX_POINTS,
     capability,
     edge_capacity,

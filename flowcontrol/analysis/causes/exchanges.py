@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from flowcontrol.analysis.causes.alignments import aligned_exchange, blocked_share
-from flowcontrol.analysis.causes.cause import Cause
-from flowcontrol.analysis.causes.run import Run, Times
-from flowcontrol.analysis.connections import SATURATED, busiest_connection
+from flowcontrol.analysis.causes.disturbances import aligned_exchange, blocked_share
+from flowcontrol.analysis.causes.run import Cause, Run, Times
 from flowcontrol.analysis.frames import panel_of
+from flowcontrol.analysis.waits import SATURATED, busiest_connection
 from flowcontrol.analysis.wording import percent
 from flowcontrol.scenario import Edge
 from flowcontrol.scenario.models import SPILLING

@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from flowcontrol.analysis.causes.alignments import aligned_stage
-from flowcontrol.analysis.causes.cause import Cause, Word
-from flowcontrol.analysis.causes.demand import capacity_of, demand_of
-from flowcontrol.analysis.causes.disturbances import STILL, Disturbances
-from flowcontrol.analysis.causes.parts import Parts, parts_of
-from flowcontrol.analysis.causes.processes import work_of
-from flowcontrol.analysis.causes.run import Run, Times
-from flowcontrol.analysis.hot import HOT
-from flowcontrol.analysis.subtasks import edges_into, limiting_subtasks
+from flowcontrol.analysis.causes.disturbances import STILL, Disturbances, aligned_stage
+from flowcontrol.analysis.causes.parts import Parts, capacity_of, demand_of, parts_of, work_of
+from flowcontrol.analysis.causes.run import Cause, Run, Times, Word
+from flowcontrol.analysis.subtasks import HOT, edges_into, limiting_subtasks
 from flowcontrol.analysis.wording import NAMED, join_words, percent, seconds
 
 LASTING: Final = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from flowcontrol.analysis.firing_windows import timer_windows
+from flowcontrol.analysis.checkpoint_causes import timer_windows
 from flowcontrol.experiments.advise.changes import Change, Path, Subject
 from flowcontrol.report.numbers import milliseconds
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.report.advice import AS_IT_IS, advice_section
-from flowcontrol.report.colours import BLUE, GREY, VERMILLION
-from flowcontrol.report.figures import Chart, axis, scatter
+from flowcontrol.report.figures import BLUE, GREY, VERMILLION, Chart, axis, scatter
 from flowcontrol.report.keyfigures import CLOCKS
 from flowcontrol.report.markup import chart_section, page
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from flowcontrol.experiments.advise.wording import conclusion, savings
-from flowcontrol.report.advice_table import print_advice
+from flowcontrol.report.advice import print_advice
 from flowcontrol.report.result import Result
 
 if TYPE_CHECKING:

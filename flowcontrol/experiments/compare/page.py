@@ -13,12 +13,21 @@ from flowcontrol.experiments.compare.columns import CompareColumn, shown_columns
 from flowcontrol.experiments.compare.figures import Compared
 from flowcontrol.experiments.compare.starving import LEAST_SHARE
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
-from flowcontrol.report.colours import BLUE, GREY, LIMIT, VERMILLION, LineStyle
-from flowcontrol.report.figures import Chart, axis, figure, line
+from flowcontrol.report.figures import (
+    BLUE,
+    GREY,
+    LIMIT,
+    VERMILLION,
+    Chart,
+    LineStyle,
+    Series,
+    axis,
+    figure,
+    line,
+)
 from flowcontrol.report.keyfigures import CLOCKS
 from flowcontrol.report.markup import html_table, page
 from flowcontrol.report.numbers import percent
-from flowcontrol.report.series import Series
 from flowcontrol.scenario.system import PRESETS
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from flowcontrol.experiments.executor import Simulate, Work, judging_clock
 from flowcontrol.experiments.folder import Paths
 from flowcontrol.files import write_atomically
 from flowcontrol.layout.job import Job
+from flowcontrol.report.figures import thinned
 from flowcontrol.report.rundata import RunData
-from flowcontrol.report.series import thinned
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, Stage
 from flowcontrol.scenario.clocks import Clock

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.varied import Varied, show_value
-from flowcontrol.report.colours import line_style
-from flowcontrol.report.figures import Chart, scatter
+from flowcontrol.report.figures import Chart, line_style, scatter
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis import find_bottleneck
 from flowcontrol.analysis.figures import SECOND_HALF, Figure, figures
-from flowcontrol.analysis.pressure import worst_pressure
-from flowcontrol.analysis.round_trips import ROUND
+from flowcontrol.analysis.bottleneck import worst_pressure
+from flowcontrol.analysis.waits import ROUND
 from flowcontrol.analysis.run_view import RunView, StageView
 from flowcontrol.records import Column, Table
 from flowcontrol.scenario import Scenario

@@ -16,8 +16,7 @@ from flowcontrol.experiments.sweep.axes import (
 )
 from flowcontrol.experiments.sweep.metric import NOTHING, Metric
 from flowcontrol.experiments.sweep.varied import Varied
-from flowcontrol.report.colours import GOOD_TO_BAD_FILLS
-from flowcontrol.report.figures import Chart, caption, numbered, scatter
+from flowcontrol.report.figures import GOOD_TO_BAD_FILLS, Chart, caption, numbered, scatter
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 

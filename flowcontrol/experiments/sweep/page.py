@@ -32,8 +32,7 @@ from flowcontrol.experiments.sweep.overview import Overview, overview
 from flowcontrol.experiments.sweep.parallel import effects_figure, parallel_figure
 from flowcontrol.experiments.sweep.plan import Plan
 from flowcontrol.experiments.sweep.varied import Varied
-from flowcontrol.report.colours import GREY
-from flowcontrol.report.figures import Chart, axis, scatter
+from flowcontrol.report.figures import GREY, Chart, axis, scatter
 from flowcontrol.report.markup import chart_section, chart_texts, html_table, key_figure, page
 from flowcontrol.report.numbers import number
 

@@ -16,8 +16,15 @@ from flowcontrol.experiments.sweep.axes import key_axis, value_text
 from flowcontrol.experiments.sweep.heat import colour_axis
 from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.varied import Varied
-from flowcontrol.report.colours import GOOD_TO_BAD, GREY, line_style
-from flowcontrol.report.figures import Figure, axis, numbered, scatter
+from flowcontrol.report.figures import (
+    GOOD_TO_BAD,
+    GREY,
+    Figure,
+    axis,
+    line_style,
+    numbered,
+    scatter,
+)
 from flowcontrol.report.numbers import number
 
 if TYPE_CHECKING:

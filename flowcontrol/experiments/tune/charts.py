@@ -11,8 +11,7 @@ from flowcontrol.experiments.sweep.axes import chart_layout
 from flowcontrol.experiments.tune.explore import Outcome
 from flowcontrol.experiments.tune.judge import Axis
 from flowcontrol.experiments.tune.wording import figure_text, point_text
-from flowcontrol.report.colours import BLUE, GREEN, GREY, ORANGE, VERMILLION
-from flowcontrol.report.figures import Chart, axis, scatter
+from flowcontrol.report.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, Chart, axis, scatter
 from flowcontrol.report.markup import chart_texts
 from flowcontrol.report.numbers import number
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from flowcontrol.analysis.round_trips import ROUND
+from flowcontrol.analysis.waits import ROUND
 from flowcontrol.experiments.sweep.axes import value_text
 from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.plan import Point

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from flowcontrol.analysis.causes.cause import Cause
-from flowcontrol.analysis.causes.shares import LARGER
-from flowcontrol.analysis.pressure import Pressure
+from flowcontrol.analysis.bottleneck import Pressure
+from flowcontrol.analysis.causes.root_cause import LARGER
+from flowcontrol.analysis.causes.run import Cause
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,

@@ -12,7 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import datetime
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from flowcontrol.analysis.pressure import Pressure, pressure_of
+from flowcontrol.analysis.bottleneck import Pressure, pressure_of
 from flowcontrol.protocol.network.credit_rules import credit_of
 
 # --- Numbers in few letters, for a table of 80 columns and for sentences.

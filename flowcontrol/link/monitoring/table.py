@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.analysis.pressure import Pressure
+from flowcontrol.analysis.bottleneck import Pressure
 from flowcontrol.ledger.paths import read_place
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.bottleneck import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowcontrol.analysis.causes.cause import Cause, Word
 from flowcontrol.analysis.causes.find import _merged
+from flowcontrol.analysis.causes.run import Cause, Word
 
 
 def cause(stage: str, word: Word, limited_s: float, *beside: str, text: str = "shown.") -> Cause:

@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.experiments.sweep.metric import read_metrics
 from flowcontrol.experiments.sweep.page import dimensions, sweep_charts
-from flowcontrol.report.colours import BLUE, VERMILLION
+from flowcontrol.report.figures import BLUE, VERMILLION
 from flowcontrol.scenario import parse_scenario
 
 SINK = "stages.sink.service_rate"
