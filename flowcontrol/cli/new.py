@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final, TypeVar
 
-from flowcontrol.cli.command import refuse
+import yaml
+from pydantic_core import PydanticCustomError
+
+from flowcontrol.cli.command import refuse, say
 from flowcontrol.errors import Problem, ScenarioError
-
-if TYPE_CHECKING:
-    from flowcontrol.layout.sketch import Sketch
+from flowcontrol.layout.sketch import SOURCE, Number, Sketch
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.system import SYSTEMS
+from flowcontrol.scenario.yaml_file import read_yaml_value
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +60,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Ask or read the flags, write the file; return 0, or 2 with nothing written."""
-    from flowcontrol.cli.new import ask, check_new, from_flags
     from flowcontrol.layout.sketch import scenario_text
 
     given = {key: value for key, value in vars(options).items() if key != "run" and value}
@@ -96,3 +102,195 @@ def _say_what_next(path: Path, sketch: Sketch) -> None:
         lines.append(f"  flowcontrol plan {path}")
     lines.append(f"  flowcontrol emulate {path} --clock virtual")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+_RATE: Final = f.Number("records/s", 0, f.MAX_RATE)
+_WIDTH: Final = f.Number("a whole number of subtasks", 1, f.MAX_PARALLELISM, step=f.ONE)
+
+_FLAGS: Final = "--name NAME --source-rate RATE --stages NAME:RATE,NAME:RATE"
+"""What is needed where nobody can be asked."""
+
+_DEFAULT_STAGES: Final = "map:20000, sink:12000"
+
+
+def from_flags(options: argparse.Namespace) -> Sketch:
+    """Return what the flags say; ValueError names what is missing."""
+    needed = {"--name": options.name, "--source-rate": options.source_rate}
+    missing = [flag for flag, value in {**needed, "--stages": options.stages}.items() if not value]
+    if missing:
+        where = "" if sys.stdin.isatty() else ", and there is no terminal to ask in"
+        is_are = "are" if len(missing) > 1 else "is"
+        text = f"{', '.join(missing)} {is_are} missing{where}; write"
+        raise ValueError(f"{text}\n  flowcontrol new {_FLAGS}")
+    stages = _read("--stages", read_stages, options.stages)
+    names = [SOURCE, *stages]
+    return Sketch(
+        name=_read("--name", read_name, options.name),
+        source_rate=_read("--source-rate", read_rate, options.source_rate),
+        stages=stages,
+        parallelism=_read("--parallelism", lambda t: read_widths(t, names), options.parallelism),
+        system=_read("--system", read_system, options.system or SYSTEMS[0]),
+        slow=_read("--slow", lambda t: read_slow(t, names), options.slow),
+        reads_log=options.log,
+    )
+
+
+def _read(flag: str, read: Callable[[str], T], text: str | None) -> T:
+    try:
+        return read(text or "")
+    except ValueError as error:
+        raise ValueError(f"{flag}: {error}") from error
+
+
+def ask(out: str | None) -> Sketch:
+    """Ask the five questions."""
+    say("Five questions; Enter takes what is in brackets, Ctrl-C leaves.")
+    if out is not None:
+        check_new(Path(out))
+    name = _answer("1. What is the job called?", "my-job", lambda t: _new_name(t, out))
+    rate, reads_log = _answer(
+        "2. How many records/s does the source emit in all; `10000 log` if it reads a log (Kafka)?",
+        "10000",
+        read_source,
+    )
+    stages = _answer(
+        "3. Which stages follow, and how many records/s can each process in all?",
+        _DEFAULT_STAGES,
+        read_stages,
+    )
+    names = [SOURCE, *stages]
+    widths = _answer(
+        f"4. How many subtasks, for all or for each of {', '.join(names)}?",
+        "2",
+        lambda t: read_widths(t, names),
+    )
+    system, slow = _answer(
+        "5. Whose flow control, and what slows down to how many records/s?",
+        f"{SYSTEMS[0]}, {names[-1]}:{f.write_number(_RATE.read(rate) / 2)}",
+        lambda t: read_system_and_slow(t, names),
+    )
+    return Sketch(name, rate, stages, widths, system, slow, reads_log)
+
+
+def _answer(question: str, default: str, read: Callable[[str], T]) -> T:
+    """Ask until an answer can be read."""
+    while True:
+        sys.stderr.write(f"{question}\n   [{default}] ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            raise EOFError
+        try:
+            return read(line.strip() or default)
+        except ValueError as error:
+            say(f"   {error}")
+
+
+def _new_name(text: str, out: str | None) -> str:
+    name = read_name(text)
+    if out is None:
+        check_new(Path(f"{name}.yaml"))
+    return name
+
+
+def check_new(path: Path) -> None:
+    """Raise ValueError for a file that exists."""
+    if path.exists() or path.is_symlink():
+        raise ValueError(f"{path} exists and is not overwritten: name another file with --out")
+
+
+def read_name(text: str) -> str:
+    """Return the name of a job; ValueError with what it may be."""
+    return _checked(f.read_name, text)
+
+
+def read_rate(text: str) -> Number:
+    """Return a rate, records/s; ValueError with its range."""
+    return f.write_number(_checked(_RATE.read, _value(text)))
+
+
+def read_source(text: str) -> tuple[Number, bool]:
+    """Return the rate of a source and whether it reads a log: ``10000`` or ``10000 log``."""
+    rate, _, kind = text.partition(" ")
+    if kind.strip() not in {"", "log"}:
+        raise ValueError(f"{show(kind.strip())}: write a rate, or a rate and the word log")
+    return read_rate(rate), bool(kind.strip())
+
+
+def read_stages(text: str) -> dict[str, Number | None]:
+    """Return stages with their rates: ``map:20000, sink``; ValueError with what is wrong."""
+    stages: dict[str, Number | None] = {}
+    for part in _parts(text):
+        name, colon, rate = part.partition(":")
+        _checked(f.read_stage_name, name)
+        if name.lower() in {SOURCE, *map(str.lower, stages)}:
+            raise ValueError(f"{show(name)} is the name of a stage before it: give it its own")
+        stages[name] = read_rate(rate) if colon else None
+    if not stages:
+        raise ValueError(f"a job has at least one stage behind its source: {_DEFAULT_STAGES}")
+    return stages
+
+
+def read_widths(text: str, names: list[str]) -> tuple[int, ...]:
+    """Return the parallelism of each stage: ``4`` for all, or ``4, 4, 2``."""
+    widths = [int(_checked(_WIDTH.read, _value(part))) for part in _parts(text)]
+    if len(widths) <= 1:
+        return tuple(widths or [1]) * len(names)
+    if len(widths) != len(names):
+        raise ValueError(
+            f"{len(widths)} numbers for {len(names)} stages ({', '.join(names)}): write one for "
+            "all, or one for each"
+        )
+    return tuple(widths)
+
+
+def read_system(text: str) -> str:
+    """Return the name of a system; ValueError with the nearest."""
+    if text not in SYSTEMS:
+        raise ValueError(known(text, SYSTEMS, "system"))
+    return text
+
+
+def read_slow(text: str, names: list[str]) -> tuple[str, Number] | None:
+    """Return the stage that slows down and to what: ``sink:3000``; None for no text."""
+    if not text:
+        return None
+    name, colon, rate = text.partition(":")
+    if name not in names:
+        raise ValueError(known(name, names, "stage"))
+    if not colon:
+        raise ValueError(f"{show(text)} has no rate: write {name}:RATE, in records/s")
+    return name, read_rate(rate)
+
+
+def read_system_and_slow(text: str, names: list[str]) -> tuple[str, tuple[str, Number] | None]:
+    """Return a system and what slows down, of which each may be left out: ``flink, sink:3000``."""
+    systems = [part for part in _parts(text) if ":" not in part]
+    slow = [part for part in _parts(text) if ":" in part]
+    if len(systems) > 1 or len(slow) > 1:
+        raise ValueError(f"{show(text)}: write one system and one NAME:RATE, or one of the two")
+    return read_system(systems[0] if systems else SYSTEMS[0]), read_slow("".join(slow), names)
+
+
+def _parts(text: str) -> list[str]:
+    """Return the parts of a list, with commas or blanks between them."""
+    return [part for part in re.split(r"[,\s]+", re.sub(r"\s*:\s*", ":", text.strip())) if part]
+
+
+def _value(text: str) -> object:
+    """Return what YAML reads there; text that is none stays text."""
+    try:
+        value: object = read_yaml_value(text)
+    except yaml.YAMLError:
+        return text
+    return value
+
+
+def _checked(read: Callable[[V], T], value: V) -> T:
+    try:
+        return read(value)
+    except PydanticCustomError as error:
+        raise ValueError(error.message()) from error

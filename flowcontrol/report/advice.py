@@ -1,4 +1,4 @@
-"""What the page and the terminal show of advice: changes that were run, and what each did.
+"""Advice on the page and on a terminal of any width: changes, what they do, and their keys.
 
 Advice is given as plain JSON, as in ``advice.json`` and in ``summary.json`` under ``advice``.
 """
@@ -10,8 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from flowcontrol.report.markup import html_table
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
+from flowcontrol.report.terminal import plain_table, print_widest
 
 AS_IT_IS: Final = "as it is"
 """Name of the run without a change."""
@@ -144,3 +149,48 @@ def _not_run(found: Mapping[str, Any]) -> str:
     count = len(found["not_run"])
     noun = "change" if count == 1 else "changes"
     return f"<details><summary>{count} {noun} not run</summary><ul>{items}</ul></details>"
+
+
+MOST_ROWS: Final = 8
+"""Changes on a terminal; the page has all."""
+
+FEW_ROWS: Final = 3
+"""Changes on a terminal where none helps."""
+
+_NAME: Final = 36
+"""Characters of the name of a change in a line; more go on in the next."""
+
+_NARROW: Final = 72
+"""Characters of a console below which names have half as many."""
+
+
+def print_advice(found: Mapping[str, Any], console: Console) -> None:
+    """Print the changes that help most, and those that save something."""
+    ranked = sorted(shown_figures(found), key=lambda figure: figure.rank)
+    width = _NAME if console.width >= _NARROW else _NAME // 2
+    most = range(len(ranked), -1, -1)
+    print_widest(console, (_table(found, ranked[:count], width) for count in most))
+    left = len(found["proposals"]) - len(_first(found))
+    if left > 0:
+        console.print(Text(f"{left} more changes were run; the page has them all."))
+    console.print(Text(found["sentence"]))
+    for text in found["savings"]:
+        console.print(Text(text))
+
+
+def _table(found: Mapping[str, Any], ranked: Sequence[ShownFigure], width: int) -> Table:
+    figures = [figure for figure in shown_figures(found) if figure in ranked]
+    table = plain_table()
+    table.add_column("Change", overflow="fold", min_width=width // 2, max_width=width)
+    for head in (*(figure.head for figure in figures), "Better"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_row(AS_IT_IS, *figure_texts(found["before"], figures), "")
+    for one in _first(found):
+        table.add_row(Text(one["name"]), *figure_texts(one["figures"], figures), gain_text(one))
+    return table
+
+
+def _first(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the changes that help, at most so many; a few of the others where none does."""
+    helping = [one for one in found["proposals"] if one["helps"]]
+    return helping[:MOST_ROWS] or found["proposals"][:FEW_ROWS]

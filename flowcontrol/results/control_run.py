@@ -33,9 +33,6 @@ from flowcontrol.scenario.models import Scenario
 from flowcontrol.scenario.operators import place
 from flowcontrol.trace.message_table import Window
 
-# --- One message of the control plane, as a trace has it
-
-
 MICROSECONDS = 1_000_000
 
 
@@ -66,9 +63,6 @@ def control_messages_of(log: Iterable[tuple[int, Call]]) -> list[ControlMessage]
         )
         for us, call in log
     ]
-
-
-# --- The control plane of a run, played beside its tables: when it began, restarted and ended.
 
 
 Rows = list[dict[str, Any]]

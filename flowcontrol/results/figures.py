@@ -1,4 +1,9 @@
-"""Figures read off the memory: counters that go on, at samples, of partitions that spill."""
+"""Figures read off the memory: counters that go on, at samples, of partitions that spill.
+
+Taking all of them at once costs two microseconds; a column of its own for each, with what is
+worked out of it, cost a run of a minute twenty times what its rounds did. So columns are worked
+out later, of many samples at a time.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +25,6 @@ from flowcontrol.memory.task_memory import puts_aside
 from flowcontrol.protocol.network.partition_kinds import PIPELINED, waits_for_producers
 from flowcontrol.systems.barrier_buffer import READ_BYTES, BarrierBuffer
 from flowcontrol.trace.channel_state import BufferPlace, FinishedBuffer, SpillState
-
-# --- Counters of results that go on when the tasks that they are of begin anew
 
 
 class Counted:
@@ -50,13 +53,6 @@ class Counted:
         return go_on
 
 
-# --- What is taken of the memory at a sample: the cells of some fields, in one operation.
-#
-# Taking all of them at once costs two microseconds; a column of its own for each, with what is
-# worked out of it, cost a run of a minute twenty times what its rounds did. So columns are worked
-# out later, of many samples at a time.
-
-
 Ints = npt.NDArray[np.int64]
 
 
@@ -80,9 +76,6 @@ class Gathered:
         """Return the values of some samples by name, each of shape (samples, cells)."""
         values = np.array(list(samples))
         return {name: values[:, part] for name, part in self._parts.items()}
-
-
-# --- What the result partitions of a run that may spill did and hold, read from its memory
 
 
 def partition_figures(job: Job, memory: Memory) -> dict[str, dict[str, Any]]:
@@ -205,9 +198,6 @@ def finished_buffers(
         )
         for buffer in memory.copies(memory.linked(memory.spills, lane.head), s.SpilledBuffer)
     )
-
-
-# --- What the tasks of a run have put aside behind barriers, read from its memory
 
 
 def aside_figures(job: Job, memory: Memory) -> dict[str, dict[str, int]]:

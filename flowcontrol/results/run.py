@@ -16,9 +16,6 @@ from flowcontrol.scenario import Scenario
 from flowcontrol.trace.message_table import Window
 from flowcontrol.trace.messages import Message
 
-# --- Figures of result tables, for both clocks: pool usages, latencies, and when a heap was full
-
-
 LARGEST_SUM = 2.0**62
 """Above it a sum of whole numbers may not fit into 64 bits."""
 
@@ -109,9 +106,6 @@ def put_out_and_pending(first: Sequence[int], own: Sequence[int]) -> list[int]:
     records = [channel for channel in own if is_pending_mark(channel) == 0]
     uncounted = sum(is_pending_mark(channel) == 0 for channel in first)
     return records[: max(0, len(records) - uncounted)]
-
-
-# --- What a run yields, on either clock
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 All pages are open: each task is asked about at every moment. What lives here is when a set
 begins and a sample is due, in rounds; what one makes of them is
 :mod:`flowcontrol.protocol.monitoring`.
+
+sample
 """
 
 from __future__ import annotations
@@ -20,9 +22,6 @@ from flowcontrol.memory.memory import Memory
 from flowcontrol.protocol.monitoring import BackPressureSampler, pressure_level
 from flowcontrol.records import SAMPLES
 from flowcontrol.scenario.monitoring import SamplingKeys
-
-# --- Back pressure by sampling during a run, on either clock: what Flink up to 1.12 showed of it.
-
 
 AGAIN_MS: Final = 1000
 """Time after which a set is tried again that could not begin, as a subtask was not running."""
@@ -130,10 +129,6 @@ def sampling_of(job: Job) -> Sampling | None:
     if monitoring is None or monitoring.sampling is None:
         return None
     return Sampling(job, monitoring.sampling)
-
-
-# --- Back pressure by sampling on the virtual clock: the kernel stops around a round with a
-# sample
 
 
 class Samples:

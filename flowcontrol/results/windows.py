@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from flowcontrol.scenario.windows import Aggregation, WindowPlan
 
 
-# --- The results of a window stage as a table, of either clock
-
-
 EMITTED = "emitted_s"
 """Column of the table that results on their way do not have."""
 
@@ -164,9 +161,6 @@ def _aggregate(function: str, values: Aggregated, own: WindowValues) -> pa.Array
     else:
         found = own.numbers(getattr(values, function))
     return pa.array(found, mask=values.valued == 0)
-
-
-# --- The log of the results of windows, emptied as it fills
 
 
 class WindowResults:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flowcontrol.cli import questions
+from flowcontrol.cli import new as questions
 from flowcontrol.cli.main import main
 from flowcontrol.layout.plan import plan_memory
 from flowcontrol.layout.sketch import Sketch, scenario_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from flowcontrol.analysis.causes.disturbances import STILL, Disturbances, aligned_stage
+from flowcontrol.analysis.causes.disturbances import STILL, Disturbances
+from flowcontrol.analysis.causes.exchanges import aligned_stage
 from flowcontrol.analysis.causes.parts import Parts, capacity_of, demand_of, parts_of, work_of
 from flowcontrol.analysis.causes.run import Cause, Run, Times, Word
 from flowcontrol.analysis.subtasks import HOT, edges_into, limiting_subtasks
