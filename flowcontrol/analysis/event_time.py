@@ -136,7 +136,7 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
         groups; ``silent``: a stage that no
         watermark has reached, and whom it waits for, or null; ``silence``, the longest time in
         which the watermark of a source's subtask stood, as it emitted nothing and was not idle
-        (:class:`flowcontrol.analysis.event_time.Silence`), or null; ``sentences``, and which of them
+        (:class:`Silence`), or null; ``sentences``, and which of them
         ``matter`` to the run.
     """
     frame, samples = time_frame(tables, scenario), result_frame(tables, "stages")

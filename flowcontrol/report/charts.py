@@ -26,9 +26,10 @@ from flowcontrol.report.figures import (
     outage_bands,
     over_interval,
     steps,
+    stroked,
     thinned,
 )
-from flowcontrol.report.markup import chart_texts
+from flowcontrol.report.markup import chart_of, chart_texts
 from flowcontrol.report.rundata import (
     MOST_STAGES,
     RunData,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 Trace = dict[str, Any]
 
-_REPORT = "flowcontrol.report"
 _PERCENT_AXIS = {"ticksuffix": " %"}
 
 
@@ -82,7 +82,7 @@ def rates_chart(run: RunData) -> Chart:
         if rate.arrives is not None:
             traces.append(_limit(rate.arrives, colour=style.colour, dash="dash"))
     has_log = any(stage.reads_log for stage in run.scenario.stages)
-    arrivals = chart_texts(_REPORT)["rates"]["log"] if has_log else ""
+    arrivals = chart_texts()["rates"]["log"] if has_log else ""
     note = left_out(run)
     if run.outages:
         note += " Grey bands: from a failure until all tasks ran again."
@@ -130,7 +130,7 @@ def channels_chart(run: RunData) -> Chart:
     system = run.scenario.system
     unit = "records" if system.counts_records else "buffers"
     axes = [axis(f"credit ({unit})"), axis(f"backlog ({unit})")]
-    texts = chart_texts(_REPORT)["channels"]
+    texts = chart_texts()["channels"]
     credit = texts.get(system.transport, texts[unit]).format(transport=system.transport)
     return _chart(run, "channels", traces, axes, 190, note, credit=credit)
 
@@ -162,7 +162,7 @@ def in_flight_chart(run: RunData) -> Chart:
     left = len(run.scenario.edges) - len(flights)
     note = f" The {len(flights)} fullest edges are drawn, {left} are left out." if left else ""
     units = ["buffers", "records"] if of_buffers else ["records"]
-    rows = chart_texts(_REPORT)["in-flight"][units[0]]
+    rows = chart_texts()["in-flight"][units[0]]
     return _chart(run, "in-flight", traces, list(map(axis, units)), 190, note, rows=rows)
 
 
@@ -236,7 +236,7 @@ def latency_chart(run: RunData) -> Chart:
             own = line_style(index if len(sinks) > 1 else len(traces))
             traces.append(steps(series, LineStyle(own.colour, dash, own.marker)))
         traces += _marker_trace(run, sink, prefix)
-    texts = chart_texts(_REPORT)["latency"]
+    texts = chart_texts()["latency"]
     start = texts[_latency_starts(run.scenario)]
     note = ("" if run.markers is None else f" {texts['markers']}") + left_out(run)
     return _chart(run, "latency", traces, [axis("latency (ms)")], 240, note, start=start)
@@ -282,13 +282,12 @@ def _chart(
     drawn = figure(
         traces, axes, until_s=run.until_s, changes=run.changes, row_px=row_px, captions=captions
     )
-    texts = chart_texts(_REPORT)[name]
-    return Chart(name, texts["title"], texts["text"].format(**words) + note, drawn)
+    return chart_of(name, drawn, note, words=words)
 
 
 def _limit(
     series: Series, *, colour: str = LIMIT, row: int = 0, dash: str = "dot", **more: Any
 ) -> dict[str, Any]:
     """Return a dotted line of what is possible."""
-    trace = line(series, LineStyle(colour, dash, "circle"), row=row, mode="lines", **more)
-    return trace | {"line": {"color": colour, "dash": dash, "width": 1.5, "shape": "hv"}}
+    style = LineStyle(colour, dash, "circle")
+    return stroked(series, style, width=1.5, shape="hv", row=row, **more)

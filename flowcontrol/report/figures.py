@@ -206,10 +206,17 @@ class Chart:
     is_packed: bool = False  # Whether the page has the figure gzipped: one of very many numbers
 
 
-def steps(series: Series, style: LineStyle, *, width: float = 2.0) -> dict[str, Any]:
+def steps(series: Series, style: LineStyle, **more: Any) -> dict[str, Any]:
     """Return the trace of a figure that covers intervals: it steps where an interval starts."""
-    stroke = {"color": style.colour, "dash": style.dash, "width": width, "shape": "vh"}
-    return line(series, style) | {"line": stroke, "mode": "lines"}
+    return stroked(series, style, shape="vh", **more)
+
+
+def stroked(
+    series: Series, style: LineStyle, *, width: float = 2.0, shape: str = "linear", **more: Any
+) -> dict[str, Any]:
+    """Return a trace without markers; ``shape`` is plotly's, ``more`` as of :func:`line`."""
+    stroke = {"color": style.colour, "dash": style.dash, "width": width, "shape": shape}
+    return line(series, style, **{"mode": "lines", "line": stroke} | more)
 
 
 def line(series: Series, style: LineStyle, *, row: int = 0, **more: Any) -> dict[str, Any]:
@@ -305,41 +312,24 @@ def figure(
     return {"data": traces, "layout": layout}
 
 
+def span(
+    kind: str, x: tuple[float, float], y: tuple[float, float] = (0, 1), **more: Any
+) -> dict[str, Any]:
+    """Return a line or a ``rect`` over all plots, from one time to another; ``more`` wins."""
+    found = {"type": kind, "xref": "x", "yref": "paper", "x0": x[0], "x1": x[1]}
+    return found | {"y0": y[0], "y1": y[1]} | more
+
+
 def phase_lines(changes: Sequence[float]) -> list[dict[str, Any]]:
     """Return a thin vertical line for each change of phase."""
-    return [
-        {
-            "type": "line",
-            "xref": "x",
-            "yref": "paper",
-            "x0": at,
-            "x1": at,
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": GREY, "width": 1, "dash": "dot"},
-        }
-        for at in changes
-    ]
+    thin = {"color": GREY, "width": 1, "dash": "dot"}
+    return [span("line", (at, at), line=thin) for at in changes]
 
 
 def outage_bands(outages: Sequence[tuple[float, float]]) -> list[dict[str, Any]]:
     """Return a band for each time in which tasks were down, edged so that a short one is seen."""
-    return [
-        {
-            "type": "rect",
-            "xref": "x",
-            "yref": "paper",
-            "x0": start,
-            "x1": end,
-            "y0": 0,
-            "y1": 1,
-            "fillcolor": GREY,
-            "opacity": 0.25,
-            "layer": "below",
-            "line": {"color": GREY, "width": 1.5},
-        }
-        for start, end in outages
-    ]
+    look: dict[str, Any] = {"fillcolor": GREY, "opacity": 0.25, "layer": "below"}
+    return [span("rect", ends, **look, line={"color": GREY, "width": 1.5}) for ends in outages]
 
 
 def checkpoint_bands(

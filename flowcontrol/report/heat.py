@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.report.figures import Chart, Figure, caption, numbered
-from flowcontrol.report.markup import chart_texts
+from flowcontrol.report.markup import chart_of
 from flowcontrol.report.rundata import RunData, left_out
 from flowcontrol.scenario import Stage
 
@@ -75,14 +75,15 @@ def heat_charts(run: RunData) -> list[Chart]:
     stages = [stage for stage in run.shown_stages() if stage.parallelism > 1]
     if not stages or run.stages.empty:
         return []
-    texts = chart_texts("flowcontrol.report")[_ID]
     unit = "records" if run.scenario.system.counts_records else "buffers"
     figures = shown_figures(unit)
     columns = columns_for(sum(min(s.parallelism, MOST_ROWS) for s in stages) * len(figures))
     drawn, group = _figure(run, stages, figures, columns)
     notes = _notes(run, stages, group)
-    text = " ".join([texts["text"].format(unit=unit), *notes]).strip()
-    return [Chart(_ID, texts["title"], text, drawn, _switch(figures), is_packed=True)]
+    note = "".join(f" {text}" for text in notes if text)
+    return [
+        chart_of(_ID, drawn, note, controls=_switch(figures), is_packed=True, words={"unit": unit})
+    ]
 
 
 def columns_for(rows: int) -> int:

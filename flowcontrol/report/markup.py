@@ -103,8 +103,30 @@ def asset(package: str, name: str) -> str:
     return resources.files(package).joinpath(name).read_text("utf-8")
 
 
+def chart_of(
+    id: str,
+    figure: Figure,
+    note: str = "",
+    *,
+    texts: str = "",
+    controls: str = "",
+    is_packed: bool = False,
+    words: Mapping[str, str] | None = None,
+) -> Chart:
+    """Return a chart of a run's page, with its title and text from ``charts.yaml``.
+
+    - ``note``: what is left out, behind the text.
+    - ``texts``: the name of the texts; by default the chart's own.
+    - ``words``: what completes the text.
+    """
+    own = chart_texts()[texts or id]
+    return Chart(
+        id, own["title"], own["text"].format(**words or {}) + note, figure, controls, is_packed
+    )
+
+
 @cache
-def chart_texts(package: str) -> dict[str, dict[str, str]]:
+def chart_texts(package: str = _REPORT) -> dict[str, dict[str, str]]:
     """Return title, text and variants of the text of a package's charts, by kind of chart."""
     found: dict[str, dict[str, str]] = package_yaml(package, "charts.yaml")
     return found

@@ -30,7 +30,7 @@ from flowcontrol.report.figures import (
     figure,
     scatter,
 )
-from flowcontrol.report.markup import chart_texts, html_table, key_figure
+from flowcontrol.report.markup import chart_of, html_table, key_figure
 from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
 from flowcontrol.report.rundata import RunData
 from flowcontrol.results.run import Run
@@ -163,7 +163,6 @@ MOST_POINTS: Final = 1000
 """Checkpoints with a point each; of more the longest and the last of each stretch of time."""
 
 _TASKS: Final = "checkpoint-tasks"
-_REPORT: Final = "flowcontrol.report"
 _BAR_PX, _AROUND_PX = 26, 130
 
 _POINTS: Final = {
@@ -215,10 +214,9 @@ def _durations_chart(run: RunData, checkpoints: pd.DataFrame) -> Chart:
             traces.append(scatter("interval", ends, [interval] * 2, mode="lines", line=dotted))
     drawn = figure(traces, [axis("end to end (ms)")], until_s=run.until_s, row_px=220)
     drawn["layout"]["hovermode"] = "closest"
-    texts = chart_texts(_REPORT)["checkpoints"]
     left = len(ended) - len(shown)
     note = f" Of {len(ended):,} checkpoints {len(shown):,} are drawn, the longest of each stretch."
-    return Chart("checkpoints", texts["title"], texts["text"] + (note if left else ""), drawn)
+    return chart_of("checkpoints", drawn, note if left else "")
 
 
 def _thinned(ended: pd.DataFrame) -> pd.DataFrame:
@@ -249,9 +247,8 @@ def _tasks_chart(run: RunData, checkpoints: pd.DataFrame, tasks: pd.DataFrame) -
         rows = rows.assign(order=rows["stage"].map(order)).sort_values(["order", "subtask"])
         traces += _bars(rows, name, is_visible=not traces)
         most = max(most, len(rows))
-    texts = chart_texts(_REPORT)[_TASKS]
     drawn = {"data": traces, "layout": _bar_layout(most)}
-    return [Chart(_TASKS, texts["title"], texts["text"] + notes, drawn, _switch(picked))]
+    return [chart_of(_TASKS, drawn, notes, controls=_switch(picked))]
 
 
 def _picked(checkpoints: pd.DataFrame) -> dict[str, int]:

@@ -17,7 +17,7 @@ from flowcontrol.report.figures import (
     outage_bands,
     scatter,
 )
-from flowcontrol.report.markup import chart_texts, html_table
+from flowcontrol.report.markup import chart_of, html_table
 from flowcontrol.report.numbers import milliseconds, number
 from flowcontrol.report.rundata import RunData
 from flowcontrol.results.run import Run
@@ -256,10 +256,9 @@ def delivery_charts(run: RunData, summary: Mapping[str, Any]) -> list[Chart]:
     value_axis = axis("rows visible less records at the sink", zeroline=True)
     drawn = figure(traces, [value_axis], until_s=run.until_s, row_px=300)
     drawn["layout"]["shapes"] += outage_bands(_outages(summary, run.until_s))
-    texts = chart_texts("flowcontrol.report")["guarantees"]
     cells = [list(map(escape, [one["guarantee"], *_cells(one)])) for one in found]
     table = f'<div class="scroll">{html_table(_COMPARED, cells)}</div>'
-    return [Chart("guarantees", texts["title"], texts["text"], drawn, table)]
+    return [chart_of("guarantees", drawn, controls=table)]
 
 
 def _outages(summary: Mapping[str, Any], until_s: float) -> list[tuple[float, float]]:

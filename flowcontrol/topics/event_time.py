@@ -21,9 +21,11 @@ from flowcontrol.report.figures import (
     line,
     line_style,
     over_interval,
+    steps,
+    stroked,
     thinned,
 )
-from flowcontrol.report.markup import chart_texts, html_table, key_figure
+from flowcontrol.report.markup import chart_of, chart_texts, html_table, key_figure
 from flowcontrol.report.numbers import bytes_text, number, percent, rate, share_of_time
 from flowcontrol.report.rundata import MOST_STAGES, RunData, left_out
 from flowcontrol.scenario import Scenario
@@ -258,7 +260,6 @@ Trace = dict[str, Any]
 MOST_THIN: Final = 8
 """Subtasks of a stage that get a thin line; of a stage with more none does."""
 
-_REPORT: Final = "flowcontrol.report"
 _TIMES: Final = ((86_400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _SIZES: Final = ((2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "bytes"))
 _PER_CENT: Final = 0.1
@@ -294,20 +295,18 @@ def _lag_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
     delays, has_thin = _delays(run, factor), any("opacity" in trace for trace in traces)
     traces = [_with_gaps(trace) for trace in traces] + delays
     relative = any(is_relative(run.scenario, stage.name) for stage in run.scenario.stages)
-    texts = chart_texts(_REPORT)["watermark-lag"]
-    words = texts["sources"] if relative else texts["clock"]
+    texts = chart_texts()["watermark-lag"]
     note = f" No watermark came to {', '.join(without)}." if without else ""
     title = f"lag ({unit} of event time)" if relative else f"lag ({unit})"
     drawn = _drawn(run, traces, [axis(title)], 300)
-    text = texts["text"].format(
-        lag=words,
-        stages=texts[run.scenario.time_model],
-        thin=texts["thin"] if has_thin else "",
-        stands="" if relative else texts["stands"],  # the furthest source has no lag
-        delays=texts["delays"] if delays else "",
-    )
-    text += note + left_out(run)
-    return [Chart("watermark-lag", texts["title"], text, drawn)]
+    words = {
+        "lag": texts["sources"] if relative else texts["clock"],
+        "stages": texts[run.scenario.time_model],
+        "thin": texts["thin"] if has_thin else "",
+        "stands": "" if relative else texts["stands"],  # the furthest source has no lag
+        "delays": texts["delays"] if delays else "",
+    }
+    return [chart_of("watermark-lag", drawn, note + left_out(run), words=words)]
 
 
 def _with_gaps(trace: Trace) -> Trace:
@@ -325,9 +324,8 @@ def _thin(
     traces = []
     for subtask, part in rows.groupby("subtask"):
         series = Series(f"{stage} {subtask}", *thinned(part, column))
-        stroke = {"color": style.colour, "dash": style.dash, "width": 0.8, "shape": shape}
-        more: Trace = {"mode": "lines", "line": stroke, "showlegend": False, "hoverinfo": "skip"}
-        traces.append(line(series, style, **more) | {"legendgroup": stage, "opacity": 0.7})
+        trace = stroked(series, style, width=0.8, shape=shape, showlegend=False, hoverinfo="skip")
+        traces.append(trace | {"legendgroup": stage, "opacity": 0.7})
     return traces
 
 
@@ -363,12 +361,11 @@ def _paused_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
         if 1 < stage.parallelism <= MOST_THIN:
             traces += _thin(name, rows, "share", line_style(index), "vh")
         series = over_interval(name, summed(rows, "share", "max"), "share")
-        traces.append(_stepped(series, line_style(index)) | {"showlegend": True})
+        traces.append(steps(series, line_style(index)) | {"showlegend": True})
     if not traces:
         return []
-    texts = chart_texts(_REPORT)["paused"]
     axes = [axis("paused", range=[0, 100], ticksuffix=" %")]
-    return [Chart("paused", texts["title"], texts["text"], _drawn(run, traces, axes, 220))]
+    return [chart_of("paused", _drawn(run, traces, axes, 220))]
 
 
 def _windows_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
@@ -390,14 +387,13 @@ def _windows_chart(run: RunData, frame: pd.DataFrame) -> list[Chart]:
         shown = own.assign(state=own["window_state_bytes"] / factor)
         for row, column in enumerate(rows):
             if column == "results":
-                made = _stepped(over_interval(name, shown, column), style, row=row)
+                made = steps(over_interval(name, shown, column), style, row=row)
             else:
                 made = line(Series(name, *thinned(shown, column)), style, row=row)
             traces.append(made | {"showlegend": row == 0})
-    texts = chart_texts(_REPORT)["windows"]
+    texts = chart_texts()["windows"]
     late = texts["late_spark" if is_sparks else "late"] if "late_records" in rows else ""
-    text = texts["text"].format(late=late)
-    return [Chart("windows", texts["title"], text, _drawn(run, traces, axes, 170))]
+    return [chart_of("windows", _drawn(run, traces, axes, 170), words={"late": late})]
 
 
 def _with_windows(run: RunData, frame: pd.DataFrame) -> list[str]:
@@ -413,12 +409,6 @@ def _sums(frame: pd.DataFrame, stage: str) -> pd.DataFrame:
     found = summed(frame[frame["stage"] == stage], columns)
     fired = found["fired"].diff().fillna(found["fired"])
     return found.assign(results=(fired / found["interval_s"]).fillna(0.0))
-
-
-def _stepped(series: Series, style: LineStyle, row: int = 0) -> Trace:
-    """Return the trace of a figure that covers intervals."""
-    stroke = {"color": style.colour, "dash": style.dash, "width": 2.0, "shape": "vh"}
-    return line(series, style, row=row, mode="lines", line=stroke)
 
 
 def _drawn(run: RunData, traces: list[Trace], axes: list[Trace], row_px: int) -> Trace:

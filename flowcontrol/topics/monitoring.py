@@ -26,10 +26,13 @@ from flowcontrol.report.figures import (
     Series,
     axis,
     figure,
-    line,
+    numbered,
     over_interval,
+    span,
+    steps,
+    stroked,
 )
-from flowcontrol.report.markup import chart_texts, html_table
+from flowcontrol.report.markup import chart_of, html_table
 from flowcontrol.report.numbers import number, percent
 from flowcontrol.report.rundata import RunData, left_out
 from flowcontrol.results.run import Run
@@ -207,7 +210,6 @@ def _heads(scenario: Scenario) -> list[str]:
     return [stage.name for stage in scenario.stages if stage.name not in behind]
 
 
-_REPORT: Final = "flowcontrol.report"
 _TIMERS, _SHOWN = LineStyle(BLUE, "solid", "circle"), LineStyle(VERMILLION, "dash", "diamond")
 _PER_CENT: Final = 0.1
 """Per cent of a ms/s."""
@@ -296,28 +298,24 @@ def sampling_charts(run: RunData, tables: Tables) -> list[Chart]:
     """Return the chart of both figures over time, a plot for each stage; none without sampling."""
     if "samples" not in tables:
         return []
-    samples, texts = tables["samples"].to_pandas(), chart_texts(_REPORT)["sampling"]
+    samples = tables["samples"].to_pandas()
     stages = [stage for stage in run.shown_stages() if run.scenario.outputs(stage.name)]
     traces = []
     for row, stage in enumerate(stages):
         own = run.stages[run.stages["stage"] == stage.name]
         worst = summed(own, "backpressured_ms_per_s", "max")
         series = over_interval("by timers", worst, "backpressured_ms_per_s", _PER_CENT)
-        stroke = {"color": _TIMERS.colour, "dash": _TIMERS.dash, "width": 2, "shape": "vh"}
-        more: dict[str, Any] = {"mode": "lines", "line": stroke, "showlegend": row == 0}
-        traces.append(line(series, _TIMERS, row=row, **more))
+        traces.append(steps(series, _TIMERS, row=row, showlegend=row == 0))
         shown = _on_the_page(samples[samples["stage"] == stage.name], run.until_s)
-        stroke = {"color": _SHOWN.colour, "dash": _SHOWN.dash, "width": 2, "shape": "hv"}
-        traces.append(
-            line(shown, _SHOWN, row=row, mode="lines+markers", line=stroke, showlegend=row == 0)
-        )
+        more: dict[str, Any] = {"mode": "lines+markers", "showlegend": row == 0}
+        traces.append(stroked(shown, _SHOWN, shape="hv", row=row, **more))
     axes = [axis("blocked", ticksuffix=" %", range=[0, 103]) for _ in stages]
     drawn = figure(
         traces, axes, until_s=run.until_s, row_px=170, captions=[stage.name for stage in stages]
     )
     for row in range(len(stages)):
         drawn["layout"]["shapes"] += [_threshold(row, 100 * at) for at in (LOW_ABOVE, HIGH_ABOVE)]
-    return [Chart("sampling-chart", texts["title"], texts["text"] + left_out(run), drawn)]
+    return [chart_of("sampling-chart", drawn, left_out(run), texts="sampling")]
 
 
 def _on_the_page(samples: pd.DataFrame, until_s: float) -> Series:
@@ -329,17 +327,8 @@ def _on_the_page(samples: pd.DataFrame, until_s: float) -> Series:
 
 def _threshold(row: int, at: float) -> dict[str, Any]:
     """Return a dotted line at the level above which back pressure is LOW, or HIGH."""
-    name = f"y{row + 1}" if row else "y"
-    return {
-        "type": "line",
-        "xref": "paper",
-        "yref": name,
-        "x0": 0,
-        "x1": 1,
-        "y0": at,
-        "y1": at,
-        "line": {"color": GREY, "width": 1, "dash": "dot"},
-    }
+    dotted = {"color": GREY, "width": 1, "dash": "dot"}
+    return span("line", (0, 1), (at, at), xref="paper", yref=numbered("y", row), line=dotted)
 
 
 def _add(run: Run, summary: dict[str, Any]) -> None:

@@ -25,9 +25,11 @@ from flowcontrol.report.figures import (
     line,
     line_style,
     over_interval,
+    span,
+    steps,
     thinned,
 )
-from flowcontrol.report.markup import chart_texts, html_table
+from flowcontrol.report.markup import chart_of, chart_texts, html_table
 from flowcontrol.report.numbers import number
 from flowcontrol.report.rundata import RunData, left_out
 from flowcontrol.results.run import Run
@@ -216,8 +218,6 @@ _SIDE: Final = (
     "Slots",
 )  # fmt: skip
 
-_REPORT: Final = "flowcontrol.report"
-
 
 def scaling_rows(found: Mapping[str, Any]) -> list[list[str]]:
     """Return a row for each vertex that was scaled, under :data:`HEADS`."""
@@ -275,11 +275,10 @@ def scaling_charts(run: RunData, tables: Tables) -> list[Chart]:
         rows, style = run.stage_rows(stage.name), line_style(index)
         width = rows.assign(width=1)
         series = over_interval(stage.name, summed(width, "width"), "width")
-        shape = {"color": style.colour, "dash": style.dash, "width": 2.0, "shape": "vh"}
-        traces.append(line(series, style, mode="lines", line=shape))
+        traces.append(steps(series, style))
         if stage in run.scenario.sinks:
             rate = over_interval(stage.name, summed(rows, "rate_in"), "rate_in")
-            traces.append(line(rate, style, row=1, mode="lines", line=shape, showlegend=False))
+            traces.append(steps(rate, style, row=1, showlegend=False))
         if stage.reads_log:
             x, y = thinned(summed(rows, "lag_s", "max"), "lag_s")
             traces.append(line(Series(stage.name, x, y), style, row=2, showlegend=False))
@@ -287,9 +286,8 @@ def scaling_charts(run: RunData, tables: Tables) -> list[Chart]:
     axes = [axis("subtasks"), axis("records/s")] + ([axis("lag (s)")] if has_lag else [])
     drawn = figure(traces, axes, until_s=run.until_s, row_px=170)
     drawn["layout"]["shapes"] = [*drawn["layout"].get("shapes", ()), *_marks(frame)]
-    texts = chart_texts(_REPORT)["scaling"]
-    lag = texts["lag"] if has_lag else ""
-    return [Chart("scaling", texts["title"], texts["text"].format(lag=lag) + left_out(run), drawn)]
+    lag = chart_texts()["scaling"]["lag"] if has_lag else ""
+    return [chart_of("scaling", drawn, left_out(run), words={"lag": lag})]
 
 
 def _marks(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -298,15 +296,10 @@ def _marks(frame: pd.DataFrame) -> list[dict[str, Any]]:
     for t_s, rows in frame.groupby("t_s"):
         at_s = float(str(t_s))
         until_s = at_s + float(rows["restart_s"].iloc[0])
-        place = {"xref": "x", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-        found.append(
-            {"type": "line", "x0": at_s, "x1": at_s, **place}
-            | {"line": {"color": GREY, "width": 1.5, "dash": "dash"}}
-        )
-        found.append(
-            {"type": "rect", "x0": at_s, "x1": until_s, **place}
-            | {"fillcolor": GREY, "opacity": 0.18, "line": {"width": 0}}
-        )
+        dashed = {"color": GREY, "width": 1.5, "dash": "dash"}
+        found.append(span("line", (at_s, at_s), layer="below", line=dashed))
+        look: dict[str, Any] = {"fillcolor": GREY, "opacity": 0.18, "line": {"width": 0}}
+        found.append(span("rect", (at_s, until_s), layer="below", **look))
     return found
 
 
