@@ -1,12 +1,14 @@
 """The version of the program, for what must not load the whole package."""
 
-import ast
-import hashlib
+from __future__ import annotations
+
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import ast
+    from importlib.resources.abc import Traversable
 
 # --- The version of the program, for what must not load the whole package
 
@@ -34,7 +36,7 @@ BOTH_CLOCKS: Final = (
 OF_LIVE_RUN: Final = ("live", "ledger")
 """Packages besides, that write and read what an unfinished live run goes on from."""
 
-OF_FIGURES: Final = ("analysis",)
+OF_FIGURES: Final = ("analysis", "topics")
 """Packages besides, that make the figures which an unfinished experiment has kept."""
 
 
@@ -47,6 +49,10 @@ def rules_version(*more: str) -> str:
     Such as ``0.1.0+3f2a9c0d11e4``. Any change in the code of the rules changes it; one in comments,
     descriptions or layout does not.
     """
+    import ast  # these take as long to load as all that a short command needs besides
+    import hashlib
+    from importlib import resources
+
     digest = hashlib.sha256()
     for package in (*BOTH_CLOCKS, *more):
         for name, text in sorted(_sources(resources.files(f"flowcontrol.{package}"), package)):
@@ -59,6 +65,8 @@ def rules_version(*more: str) -> str:
 
 def _without_texts(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements of a block, at every depth, that do something: descriptions do not."""
+    import ast
+
     kept = []
     for statement in body:
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):

@@ -1,4 +1,4 @@
-"""How far a change reaches: the files that name an event, a key of a stage, a column of a table.
+"""How far a change reaches: the files that name an event, a key, a column, a topic, a command.
 
 What a change of a kind would touch, read off what there is of it. A new transport and a new
 throttle are in tests/systems/test_one_place.py.
@@ -11,11 +11,12 @@ from functools import cache
 
 import pytest
 
+from flowcontrol.cli.main import COMMANDS
 from flowcontrol.records import STAGES
 from modules import ROOT
 
 PACKAGE = ROOT / "flowcontrol"
-MOST_OF_AN_EVENT, MOST_OF_A_KEY, MOST_OF_A_COLUMN = 8, 8, 3
+MOST_OF_AN_EVENT, MOST_OF_A_KEY, MOST_OF_A_COLUMN, MOST_OF_A_COMMAND = 8, 8, 3, 4
 READS_RESULTS = {
     "analysis",
     "calibration",
@@ -35,7 +36,7 @@ SHARED = {"t_s", "stage", "subtask", "records_in", "records_out"}
 def code() -> dict[str, str]:
     """Return each source without comments and docstrings, by its path in the package."""
     found = {}
-    for path in (path for kind in ("*.py", "*.yaml") for path in PACKAGE.rglob(kind)):
+    for path in (path for kind in ("*.py", "*.pyi", "*.yaml") for path in PACKAGE.rglob(kind)):
         text = re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL)
         found[path.relative_to(PACKAGE).as_posix()] = re.sub(r"#.*", "", text)
     return found
@@ -70,3 +71,36 @@ def test_a_column_of_stages(name: str) -> None:
     assert "records.yaml" in files
     results = {file for file in files if file.split("/")[0] in {"results", "kernel", "state"}}
     assert 1 <= len(results) <= MOST_OF_A_COLUMN - 1
+
+
+TOPICS = {
+    path.stem
+    for path in (PACKAGE / "topics").glob("*.py")
+    if path.stem not in {"__init__", "topic"}
+}
+USES_A_TOPIC = {
+    "delivery": {"run/guarantees.py"},  # the guarantees compared
+    "restarts": {"experiments/sweep/worker.py"},  # a row of a sweep has figures of failures
+    "scaling": {"run/scale.py"},  # policies compared
+}
+"""Files that use a topic's figures apart from the run that shows it."""
+
+
+@pytest.mark.parametrize("name", sorted(TOPICS - {"shown"}))
+def test_a_topic(name: str) -> None:
+    """Its file, and its place in the order in which all are shown."""
+    pattern = re.compile(rf"flowcontrol\.topics\.{name}\b")
+    found = {file for file, text in code().items() if pattern.search(text)}
+    assert found == {"topics/shown.py"} | USES_A_TOPIC.get(name, set())
+
+
+@pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+def test_a_command(name: str) -> None:
+    """Its module, its row in the list; of a public function also the stub, and where it is."""
+    home = re.search(rf"^from flowcontrol\.(\S+) import {name} as ", code()["__init__.pyi"], re.M)
+    public = {"__init__.pyi", home[1].replace(".", "/")} if home else set()
+    own = {"cli/main.py", f"cli/{name}.py", *public}
+    assert f"cli/{name}.py" in code()
+    assert len(own) <= MOST_OF_A_COMMAND
+    lists = {file for file in code() if "/" not in file or file.startswith("cli/")}
+    assert {file for file in lists if f'"{name}"' in code()[file]} <= own
