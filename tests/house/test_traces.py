@@ -76,7 +76,6 @@ def test_a_column_of_stages(name: str) -> None:
 TOPICS = {path.stem for path in (PACKAGE / "topics").glob("*.py")} - {"__init__", "shown", "topic"}
 USES_A_TOPIC = {
     "delivery": {"run/guarantees.py"},  # the guarantees compared
-    "restarts": {"experiments/sweep/worker.py"},  # a row of a sweep has figures of failures
     "scaling": {"run/scale.py"},  # policies compared
 }
 """Files that use a topic's figures apart from the run that shows it."""

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis import find_bottleneck
-from flowcontrol.analysis.figures import SECOND_HALF, Figure, figures
 from flowcontrol.analysis.bottleneck import worst_pressure
-from flowcontrol.analysis.waits import ROUND
+from flowcontrol.analysis.figures import SECOND_HALF, Figure, figures
 from flowcontrol.analysis.run_view import RunView, StageView
+from flowcontrol.analysis.waits import ROUND
 from flowcontrol.records import Column, Table
 from flowcontrol.scenario import Scenario
 
