@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, PlainSerializer, Tag
+from pydantic import AfterValidator, Discriminator, PlainSerializer, Tag
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.schedule import TAG_MARK
@@ -61,28 +61,10 @@ class EventTime(f.Mapping):
 
     quiet = frozenset({"out_of_orderness_s", "distribution", "offset_s", "column"})
 
-    out_of_orderness_s: PerSubtaskSeconds = Field(
-        default=(Fraction(0),),
-        description="how late generated records are at their emission, s: at most (uniform) or "
-        "in the mean (exponential); a number, or a list with one for each subtask; "
-        "default 0",
-    )
-    distribution: Distribution = Field(
-        default="uniform",
-        description="distribution of that lateness, drawn from the seed: uniform, from 0 to "
-        "out_of_orderness_s, or exponential, without a bound; default uniform",
-    )
-    offset_s: PerSubtaskOffset = Field(
-        default=(Fraction(0),),
-        description="offset added to the event time of generated records, s, negative for a "
-        "source that is behind; a number, or a list with one for each subtask; "
-        "default 0",
-    )
-    column: f.Text | None = f.or_none(
-        "column of the input with the event time of each row, a timestamp (without a zone: UTC) "
-        "or a date, whole milliseconds since 1970; default: generated times, with 0 at the start "
-        "of the run"
-    )
+    out_of_orderness_s: PerSubtaskSeconds = f.key("EventTime.out_of_orderness_s", (Fraction(0),))
+    distribution: Distribution = f.key("EventTime.distribution", "uniform")
+    offset_s: PerSubtaskOffset = f.key("EventTime.offset_s", (Fraction(0),))
+    column: f.Text | None = f.key("EventTime.column")
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: not where all subtasks have 0."""
@@ -121,15 +103,9 @@ class Alignment(f.Mapping):
 
     quiet = frozenset({"interval_s"})
 
-    group: f.Name = Field(description="name of the group: its sources wait for each other")
-    max_drift_s: f.PositiveEventSeconds = Field(
-        description="how far the watermark of a subtask may be ahead of the slowest of its group, "
-        "s of event time; beyond it the subtask is paused"
-    )
-    interval_s: f.PositiveEventSeconds = Field(
-        default=Fraction(1),
-        description="time between two reports of watermarks to the group, s; default 1",
-    )
+    group: f.Name = f.key("Alignment.group", ...)
+    max_drift_s: f.PositiveEventSeconds = f.key("Alignment.max_drift_s", ...)
+    interval_s: f.PositiveEventSeconds = f.key("Alignment.interval_s", Fraction(1))
 
 
 class Watermark(f.Mapping):
@@ -137,24 +113,10 @@ class Watermark(f.Mapping):
 
     quiet = frozenset({"punctuated", "idle_after_s", "alignment"})
 
-    delay_s: f.EventSeconds = Field(
-        default=Fraction(0),
-        description="how far the watermark stays behind the largest event time seen, s: later "
-        "records are late; default 0",
-    )
-    punctuated: bool = Field(
-        default=False,
-        strict=True,
-        description="true: a watermark behind each record that raises it, instead of one every "
-        "pipeline.auto-watermark-interval; default false",
-    )
-    idle_after_s: f.PositiveEventSeconds | None = f.or_none(
-        "time without a record after which a subtask is idle and nobody waits for its watermark, "
-        "s; default: never"
-    )
-    alignment: Alignment | None = f.or_none(
-        "group of sources that wait for each other by event time; default: none"
-    )
+    delay_s: f.EventSeconds = f.key("Watermark.delay_s", Fraction(0))
+    punctuated: bool = f.key("Watermark.punctuated", False, strict=True)
+    idle_after_s: f.PositiveEventSeconds | None = f.key("Watermark.idle_after_s")
+    alignment: Alignment | None = f.key("Watermark.alignment")
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between keys."""

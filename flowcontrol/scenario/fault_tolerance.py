@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final, Literal
 
-from pydantic import Field
-
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.options import NetworkOptions
 from flowcontrol.scenario.schedule import MICROSECONDS
@@ -28,23 +26,11 @@ _VICTIMS: Final = ("task_manager", "stage", "job_manager")
 class State(f.Mapping):
     """What each subtask of a stage keeps, and a checkpoint writes."""
 
-    bytes: f.StateBytes = Field(default=0, description="fixed size, bytes; default 0")
-    bytes_per_key: f.StateBytes = Field(
-        default=0,
-        description="size for each key of the subtask, bytes; needs an edge into the stage with "
-        "partitioner hash that names its keys; default 0",
-    )
-    bytes_per_record: f.StateBytes = Field(
-        default=0, description="growth for each processed record, bytes; default 0"
-    )
-    incremental_share: f.Share = Field(
-        default=Fraction(1),
-        description="share of the state that a checkpoint writes; the rest is in the previous "
-        "one (Flink: execution.checkpointing.incremental); default 1",
-    )
-    sync_ms: f.Milliseconds = Field(
-        default=0.0, description="time for which a snapshot blocks the task, ms; default 0"
-    )
+    bytes: f.StateBytes = f.key("State.bytes", 0)
+    bytes_per_key: f.StateBytes = f.key("State.bytes_per_key", 0)
+    bytes_per_record: f.StateBytes = f.key("State.bytes_per_record", 0)
+    incremental_share: f.Share = f.key("State.incremental_share", Fraction(1))
+    sync_ms: f.Milliseconds = f.key("State.sync_ms", 0.0)
 
     @property
     def sync_us(self) -> int:
@@ -57,12 +43,8 @@ class Savepoint(f.Mapping):
 
     quiet = frozenset({"stop"})
 
-    at_s: f.Moment = Field(description="time of the request, s")
-    stop: bool = Field(
-        default=False,
-        strict=True,
-        description="true: the job stops with it (stop --no-drain); default false",
-    )
+    at_s: f.Moment = f.key("Savepoint.at_s", ...)
+    stop: bool = f.key("Savepoint.stop", False, strict=True)
 
     @property
     def at_us(self) -> int:
@@ -75,17 +57,11 @@ class Failure(f.Mapping):
 
     quiet = frozenset({"task_manager", "stage", "subtask", "job_manager"})
 
-    at_s: f.Moment = Field(description="time of the failure, s")
-    task_manager: f.Index | None = f.or_none(
-        "task manager that dies with all its subtasks and returns, from 0"
-    )
-    stage: f.Text | None = f.or_none("stage with the subtask that fails")
-    subtask: f.Index | None = f.or_none("which subtask of that stage, from 0")
-    job_manager: bool = Field(
-        default=False,
-        strict=True,
-        description="true: the JobManager dies and another takes over; default false",
-    )
+    at_s: f.Moment = f.key("Failure.at_s", ...)
+    task_manager: f.Index | None = f.key("Failure.task_manager")
+    stage: f.Text | None = f.key("Failure.stage")
+    subtask: f.Index | None = f.key("Failure.subtask")
+    job_manager: bool = f.key("Failure.job_manager", False, strict=True)
 
     @property
     def at_us(self) -> int:

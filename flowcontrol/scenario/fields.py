@@ -29,6 +29,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
 from flowcontrol.scenario.units import MEMORY_PATTERN, read_memory
+from flowcontrol.scenario.yaml_file import read_table
 
 MAX_SECONDS: Final = 10**9
 """Longest time that is read, seconds: some 30 years, and still exact in a double."""
@@ -272,9 +273,18 @@ filled it in, and never in a scenario that was read; hence its type is without N
 """
 
 
-def or_none(meaning: str) -> Any:
-    """Return a field that is None unless the file states it, with its description."""
-    return Field(default=None, description=meaning)
+KEYS: Final = read_table("keys.yaml")
+"""Meaning, example and Flink's name of each key, by model."""
+
+
+def key(name: str, default: Any = None, **more: Any) -> Any:
+    """Return the field of a key, with its meaning; None unless the file states it.
+
+    - ``name``: model and key, as ``keys.yaml`` has them.
+    - ``default``: ``...``: the file must state it.
+    """
+    model, _, own = name.partition(".")
+    return Field(default=default, description=KEYS[model][own]["text"], **more)
 
 
 def is_stated(model: object, key: str) -> bool:

@@ -11,8 +11,6 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from pydantic import Field
-
 from flowcontrol.errors import Problem
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.problems import show
@@ -23,18 +21,16 @@ from flowcontrol.scenario.translate import read_part
 class _Job(f.Mapping):
     quiet = frozenset({"stop_at_s"})
 
-    name: f.Name = Field(description="unique name of the job")
-    start_at_s: f.Moment = Field(
-        default=Fraction(0), description="time of submission, s; default 0"
-    )
-    stop_at_s: f.Moment | None = f.or_none("time of cancellation, s; default: the end of the run")
+    name: f.Name = f.key("JobPart.name", ...)
+    start_at_s: f.Moment = f.key("JobPart.start_at_s", Fraction(0))
+    stop_at_s: f.Moment | None = f.key("JobPart.stop_at_s")
 
 
 class JobPart(_Job):
     """One of several jobs of a file; its stages and edges are read one by one."""
 
-    stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
-    edges: tuple[Any, ...] = Field(min_length=1, description="channels between stages")
+    stages: tuple[Any, ...] = f.key("JobPart.stages", ..., min_length=1)
+    edges: tuple[Any, ...] = f.key("JobPart.edges", ..., min_length=1)
 
 
 class JobSpan(_Job):

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from pydantic.json_schema import models_json_schema
 
-from flowcontrol.scenario.fields import MEMORY_TEXT, UNIT
+from flowcontrol.scenario.fields import KEYS, MEMORY_TEXT, UNIT
 from flowcontrol.scenario.jobs import JobPart
 from flowcontrol.scenario.models import Cluster, Edge, ScenarioHead
 from flowcontrol.scenario.option_table import (
@@ -325,13 +325,13 @@ def _described(head: Schema, key: str) -> Schema:
 
 
 def read_examples() -> dict[str, dict[str, Any]]:
-    """Return ``examples.yaml``: by mapping and key, an example and Flink's own option or call.
+    """Return ``keys.yaml``: by mapping and key, an example and Flink's own option or call.
 
     What an operator has in common with a stage is there once.
     """
-    examples = read_table("examples.yaml")
-    stage = {key: row for key, row in examples[Stage.__name__].items() if key != "placement"}
-    return {**examples, Operator.__name__: {**stage, **examples[Operator.__name__]}}
+    stage = {key: row for key, row in KEYS[Stage.__name__].items() if key != "placement"}
+    own = {key: row for key, row in KEYS[Operator.__name__].items() if "example" in row}
+    return {**KEYS, Operator.__name__: {**stage, **own}}
 
 
 def _add_examples(head: Schema, definitions: Schema) -> None:

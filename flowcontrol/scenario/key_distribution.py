@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import chain
 from typing import Annotated, Any, Final, Literal, Protocol
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from flowcontrol.scenario import fields as f
 
@@ -27,19 +27,14 @@ class KeyDistribution(f.Mapping):
 
     quiet = frozenset({"exponent", "share"})
 
-    kind: Literal["zipf", "uniform", "hot"] = Field(
-        description="zipf: the weight of key k is k to the power of -exponent; uniform: all are "
-        "alike; hot: key 1 has the share, the others have the rest in equal parts"
+    kind: Literal["zipf", "uniform", "hot"] = f.key("KeyDistribution.kind", ...)
+    keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] = f.key(
+        "KeyDistribution.keys", ...
     )
-    keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] = Field(
-        description="number of keys; their names are 1, 2, 3 ..."
+    exponent: Annotated[Fraction, f.Number("an exponent", 0, MAX_EXPONENT)] | None = f.key(
+        "KeyDistribution.exponent"
     )
-    exponent: Annotated[Fraction, f.Number("an exponent", 0, MAX_EXPONENT)] | None = f.or_none(
-        "zipf: how steeply weights fall; 0 is uniform; default 1.1"
-    )
-    share: Annotated[Fraction, f.Number("a share", 0, 1)] | None = f.or_none(
-        "hot: share of all records that key 1 has; default 0.5"
-    )
+    share: Annotated[Fraction, f.Number("a share", 0, 1)] | None = f.key("KeyDistribution.share")
 
     @model_validator(mode="before")
     @classmethod

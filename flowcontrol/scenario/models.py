@@ -15,7 +15,6 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 import yaml
-from pydantic import Field
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.event_time import SourceTime, TimeModel, source_time
@@ -79,55 +78,21 @@ class Cluster(f.Mapping):
         }
     )
 
-    task_managers: f.Count = Field(
-        default=2,
-        description="number of processes; default 2, and as many as needed with operators",
+    task_managers: f.Count = f.key("Cluster.task_managers", 2)
+    slots: f.Count | None = f.key("Cluster.slots")
+    network_latency_ms: f.Milliseconds = f.key("Cluster.network_latency_ms", 0.0)
+    bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = f.key("Cluster.bandwidth_bytes_per_s")
+    disk_bytes_per_s: f.PositiveBytesPerSecond | None = f.key("Cluster.disk_bytes_per_s")
+    serialization_bytes_per_s: f.PositiveBytesPerSecond = f.key(
+        "Cluster.serialization_bytes_per_s", 250e6
     )
-    slots: f.Count | None = f.or_none(
-        "slots of a task manager (taskmanager.numberOfTaskSlots), each holding at "
-        "most one subtask of every stage; default: as many as the placement needs, 1 with operators"
-    )
-    network_latency_ms: f.Milliseconds = Field(
-        default=0.0, description="latency of the network, one way, ms; rounded up to whole rounds"
-    )
-    bandwidth_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
-        "bandwidth of a connection, bytes/s; default: unlimited"
-    )
-    disk_bytes_per_s: f.PositiveBytesPerSecond | None = f.or_none(
-        "speed of the disk of each task manager, reads and writes together, bytes/s; needed by "
-        "edges whose partition_type spills"
-    )
-    serialization_bytes_per_s: f.PositiveBytesPerSecond = Field(
-        default=250e6,
-        description="speed at which the thread of a task serialises and copies into buffers, "
-        "bytes/s; counts as busy time of a source, limits nothing; default 250000000",
-    )
-    upload_bytes_per_s: f.PositiveBytesPerSecond = Field(
-        default=100e6,
-        description="speed at which a task manager writes checkpoints, shared by its tasks, "
-        "bytes/s; default 100000000",
-    )
-    restore_bytes_per_s: f.PositiveBytesPerSecond = Field(
-        default=100e6,
-        description="speed at which a task manager reads a checkpoint in a restart, shared by "
-        "its tasks, bytes/s; default 100000000",
-    )
-    upload_slowdown: f.Share = Field(
-        default=Fraction(0),
-        description="share of its service that a task loses while its state is written; default 0",
-    )
+    upload_bytes_per_s: f.PositiveBytesPerSecond = f.key("Cluster.upload_bytes_per_s", 100e6)
+    restore_bytes_per_s: f.PositiveBytesPerSecond = f.key("Cluster.restore_bytes_per_s", 100e6)
+    upload_slowdown: f.Share = f.key("Cluster.upload_slowdown", Fraction(0))
 
-    control_latency_ms: f.ControlMilliseconds = Field(
-        default=0.0,
-        description="latency of a call between client, JobManager and task managers, ms: the job "
-        "runs when it is registered, has its slots and is deployed; restarts are "
-        "deployed again; default 0: all at once",
-    )
+    control_latency_ms: f.ControlMilliseconds = f.key("Cluster.control_latency_ms", 0.0)
 
-    cores: f.Cores | None = f.or_none(
-        "processors of each task manager, shared fairly by the threads of the tasks in all "
-        "slots; 1.5 is one and a half; default: as many as needed"
-    )
+    cores: f.Cores | None = f.key("Cluster.cores")
 
     @property
     def control_latency_us(self) -> int:
@@ -145,44 +110,16 @@ class Edge(f.Mapping):
 
     quiet = frozenset({"input", "key_weights", "key_distribution", "channel_weights", "key"})
 
-    sender: str = Field(alias="from", strict=True, description="name of the sending stage")
-    receiver: str = Field(alias="to", strict=True, description="name of the receiving stage")
-    input: f.Index = Field(
-        default=0,
-        description="input of the receiving operator, 0 or 1; edges to one input are a union; "
-        "default 0",
-    )
-    partitioner: f.WorkedOut[Partitioner] = f.or_none(
-        "how a record is assigned to a channel; default as Flink: forward between equal "
-        "parallelisms, else rebalance"
-    )
-    key_weights: dict[str, f.Weight] | None = f.or_none(
-        "hash: share of each key; key groups route the keys"
-    )
-    key_distribution: KeyDistribution | None = f.or_none(
-        "hash: weights of many keys instead of key_weights: zipf, uniform or hot"
-    )
-    channel_weights: tuple[f.Weight, ...] | None = f.or_none(
-        "hash and custom: share of each receiving subtask"
-    )
-    key: f.Text | None = f.or_none(
-        "hash of replayed rows: column to partition by; default: the key of the input"
-    )
-    chain: bool = Field(
-        default=False,
-        strict=True,
-        description="true: both stages are one task, no buffers between (Flink: "
-        "pipeline.operator-chaining); needs forward, equal parallelism, no other "
-        "input of the receiver and equal placement: without its own placement a "
-        "chained stage takes its sender's, and its subtasks do not count when those "
-        "of the others are placed in turn; default false",
-    )
-    partition_type: PartitionType = Field(
-        default="pipelined_bounded",
-        description="kind of result partition (Flink's ResultPartitionType): pipelined_bounded, "
-        "pipelined, blocking (by hash), sort_merge, hybrid_full, hybrid_selective; all but the "
-        "first two need cluster.disk_bytes_per_s; default pipelined_bounded",
-    )
+    sender: str = f.key("Edge.from", ..., alias="from", strict=True)
+    receiver: str = f.key("Edge.to", ..., alias="to", strict=True)
+    input: f.Index = f.key("Edge.input", 0)
+    partitioner: f.WorkedOut[Partitioner] = f.key("Edge.partitioner")
+    key_weights: dict[str, f.Weight] | None = f.key("Edge.key_weights")
+    key_distribution: KeyDistribution | None = f.key("Edge.key_distribution")
+    channel_weights: tuple[f.Weight, ...] | None = f.key("Edge.channel_weights")
+    key: f.Text | None = f.key("Edge.key")
+    chain: bool = f.key("Edge.chain", False, strict=True)
+    partition_type: PartitionType = f.key("Edge.partition_type", "pipelined_bounded")
 
     @property
     def name(self) -> str:
@@ -212,50 +149,26 @@ class ScenarioHead(f.Mapping):
         {"savepoints", "failures", "scaling", "trace", "monitoring", "time_model", "batch_s"}
     )
 
-    schema_version: Literal[1] = Field(alias="schema", description="version of this format: 1")
-    name: f.Name = Field(description="name of the scenario, and of its folder of results")
-    duration_s: f.PositiveFloatSeconds = Field(description="emulated length of the run, s")
-    round_ms: f.PositiveMilliseconds | None = f.or_none(
-        "emulated time of a round, ms (live clock: a micro-batch holds as many as a latency has); "
-        "default: 500 on the live clock, chosen by the virtual one"
-    )
-    sample_interval_s: f.PositiveFloatSeconds = Field(
-        default=1.0, description="interval of the rows of results, s; default 1"
-    )
-    seed: f.Seed = Field(default=1, description="seed of all random numbers; default 1")
-    system: Any = Field(default="flink", description="flow control; default flink")
-    cluster: Cluster = Field(default=Cluster(), description="the machines")
-    options: dict[Any, Any] = Field(default={}, description="Flink's own options")
-    savepoints: tuple[Savepoint, ...] = Field(
-        default=(), description="savepoints that a user requests, in the order of time"
-    )
-    failures: tuple[Failure, ...] = Field(
-        default=(), description="what fails, and when, in the order of time"
-    )
-    scaling: Scaling | None = f.or_none(
-        "controller that changes the parallelism of stages during the run; default: none"
-    )
-    trace: Trace | None = f.or_none(
-        "a window of the run in which every message is recorded; default: none"
-    )
-    monitoring: Monitoring | None = f.or_none(
-        "how the run is watched besides: samples of backpressure, the table of metrics"
-    )
-    time_model: f.WorkedOut[TimeModel] = f.or_none(
-        "rules of event time: flink or spark; default: flink, but spark of the system "
-        "structured-streaming"
-    )
-    batch_s: f.PositiveSeconds | None = f.or_none(
-        "time_model spark on the virtual clock: emulated length of a batch, s, a whole number of "
-        "rounds; on the live clock a batch is a micro-batch, with system structured-streaming "
-        "that of its trigger"
-    )
-    jobs: Any = f.or_none("several jobs on the same machines, instead of stages and edges")
-    operators: Any = f.or_none(
-        "operators instead of stages: chained and placed in slots as Flink does"
-    )
-    stages: tuple[Any, ...] = Field(min_length=1, description="the operators of the job")
-    edges: tuple[Any, ...] = Field(min_length=1, description="channels between stages")
+    schema_version: Literal[1] = f.key("top.schema", ..., alias="schema")
+    name: f.Name = f.key("top.name", ...)
+    duration_s: f.PositiveFloatSeconds = f.key("top.duration_s", ...)
+    round_ms: f.PositiveMilliseconds | None = f.key("top.round_ms")
+    sample_interval_s: f.PositiveFloatSeconds = f.key("top.sample_interval_s", 1.0)
+    seed: f.Seed = f.key("top.seed", 1)
+    system: Any = f.key("top.system", "flink")
+    cluster: Cluster = f.key("top.cluster", Cluster())
+    options: dict[Any, Any] = f.key("top.options", {})
+    savepoints: tuple[Savepoint, ...] = f.key("top.savepoints", ())
+    failures: tuple[Failure, ...] = f.key("top.failures", ())
+    scaling: Scaling | None = f.key("top.scaling")
+    trace: Trace | None = f.key("top.trace")
+    monitoring: Monitoring | None = f.key("top.monitoring")
+    time_model: f.WorkedOut[TimeModel] = f.key("top.time_model")
+    batch_s: f.PositiveSeconds | None = f.key("top.batch_s")
+    jobs: Any = f.key("top.jobs")
+    operators: Any = f.key("top.operators")
+    stages: tuple[Any, ...] = f.key("top.stages", ..., min_length=1)
+    edges: tuple[Any, ...] = f.key("top.edges", ..., min_length=1)
 
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: Flink's event time is what most jobs have."""

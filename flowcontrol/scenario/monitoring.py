@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Annotated, Final
 
-from pydantic import Field
-
 from flowcontrol.errors import Problem
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.problems import known
@@ -21,20 +19,9 @@ WholeMilliseconds = Annotated[int, f.Number("whole milliseconds", 1, 3_600_000, 
 class SamplingKeys(f.Mapping):
     """Sets of samples of every task, as Flink up to 1.12 takes them while its page is open."""
 
-    samples: Samples = Field(
-        default=100,
-        description="samples of a task in a set (web.backpressure.num-samples); default 100",
-    )
-    delay_ms: WholeMilliseconds = Field(
-        default=50,
-        description="time between two samples, ms (web.backpressure.delay-between-samples); "
-        "default 50",
-    )
-    refresh_s: f.EventSeconds = Field(
-        default=Fraction(60),
-        description="time from the end of a set to the start of the next, s "
-        "(web.backpressure.refresh-interval); default 60",
-    )
+    samples: Samples = f.key("SamplingKeys.samples", 100)
+    delay_ms: WholeMilliseconds = f.key("SamplingKeys.delay_ms", 50)
+    refresh_s: f.EventSeconds = f.key("SamplingKeys.refresh_s", Fraction(60))
 
     @property
     def length_ms(self) -> int:
@@ -52,16 +39,8 @@ class Monitoring(f.Mapping):
 
     quiet = frozenset({"sampling", "metrics"})
 
-    sampling: SamplingKeys | None = f.or_none(
-        "backpressure by sampling, in the table samples; {}: with Flink's settings; default: "
-        "none taken"
-    )
-    metrics: bool | None = Field(
-        default=None,
-        strict=True,
-        description="true: the table metrics has all figures under Flink's names, however many "
-        "rows it has; false: no such table; default: if it has at most a million rows",
-    )
+    sampling: SamplingKeys | None = f.key("Monitoring.sampling")
+    metrics: bool | None = f.key("Monitoring.metrics", strict=True)
 
 
 def monitoring_problems(monitoring: Monitoring, duration_s: float) -> Iterator[Problem]:
@@ -81,11 +60,9 @@ class Trace(f.Mapping):
 
     quiet = frozenset({"to_s", "edges"})
 
-    from_s: f.Moment = Field(default=Fraction(0), description="start of the window, s; default 0")
-    to_s: f.PositiveSeconds | None = f.or_none("end of the window, s; default: the end of the run")
-    edges: tuple[str, ...] = Field(
-        default=(), description="names of the edges, SENDER->RECEIVER; default: all of them"
-    )
+    from_s: f.Moment = f.key("Trace.from_s", Fraction(0))
+    to_s: f.PositiveSeconds | None = f.key("Trace.to_s")
+    edges: tuple[str, ...] = f.key("Trace.edges", ())
 
     def window_us(self, duration_us: int) -> tuple[int, int]:
         """Return where it begins and ends in a run of some length, microseconds."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Annotated, Any, Final, Literal, Protocol
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import model_serializer, model_validator
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario import fields as f
@@ -195,50 +195,18 @@ class Scaling(f.Mapping):
 
     quiet = frozenset({*DS2_KEYS, *FLINK_KEYS, "keys"})
 
-    policy: Policy = Field(description="rules that choose the parallelism: ds2 or flink-autoscaler")
-    policy_interval: f.PositiveSeconds = Field(
-        default=Fraction(10), description="ds2: time between two decisions, s; default 10"
-    )
-    warm_up_time: f.Moment = Field(
-        default=Fraction(10), description="ds2: time after a start without decisions, s; default 10"
-    )
-    activation_time: f.Count = Field(
-        default=1,
-        description="ds2: number of decisions before it acts; it takes the largest; default 1",
-    )
-    scaling_factor: Extra = Field(
-        default=Fraction(0), description="ds2: share of instances to add beyond the need; default 0"
-    )
-    target_rate_ratio: Ratio | None = f.or_none(
-        "ds2: ratio of the sources' target to actual rate from which all stages grow by that "
-        "ratio although none needs more; default: never"
-    )
-    redeploy_s: f.Moment = Field(
-        default=Fraction(40),
-        description="ds2: time between the job's savepoint and the start of the new job, s; "
-        "default 40 (30 to 50 in the paper)",
-    )
-    version: Version = Field(
-        default="head",
-        description="flink-autoscaler: release of the Flink Kubernetes operator, head or 1.15; "
-        "default head",
-    )
-    interval_s: f.PositiveSeconds = Field(
-        default=Fraction(60),
-        description="flink-autoscaler: time between two evaluations, s (the operator's "
-        "kubernetes.operator.reconcile.interval); default 60",
-    )
-    restart_s: f.Moment = Field(
-        default=Fraction(30),
-        description="flink-autoscaler: actual time of a restart, s; the expected one is "
-        "job.autoscaler.restart.time; default 30",
-    )
-    partitions: dict[str, f.Count] = Field(
-        default={},
-        description="flink-autoscaler: partitions of the topic that a source reads, by stage; its "
-        "subtasks read them in turn; default: its log is divided evenly",
-    )
-    keys: dict[str, Any] = Field(default={}, description="the autoscaler's job.autoscaler.* keys")
+    policy: Policy = f.key("Scaling.policy", ...)
+    policy_interval: f.PositiveSeconds = f.key("Scaling.policy_interval", Fraction(10))
+    warm_up_time: f.Moment = f.key("Scaling.warm_up_time", Fraction(10))
+    activation_time: f.Count = f.key("Scaling.activation_time", 1)
+    scaling_factor: Extra = f.key("Scaling.scaling_factor", Fraction(0))
+    target_rate_ratio: Ratio | None = f.key("Scaling.target_rate_ratio")
+    redeploy_s: f.Moment = f.key("Scaling.redeploy_s", Fraction(40))
+    version: Version = f.key("Scaling.version", "head")
+    interval_s: f.PositiveSeconds = f.key("Scaling.interval_s", Fraction(60))
+    restart_s: f.Moment = f.key("Scaling.restart_s", Fraction(30))
+    partitions: dict[str, f.Count] = f.key("Scaling.partitions", {})
+    keys: dict[str, Any] = f.key("Scaling.keys", {})
     """As the file has them, beside the others."""
 
     @model_validator(mode="before")

@@ -19,14 +19,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Discriminator,
-    Field,
     PlainSerializer,
     Tag,
     ValidationInfo,
     model_validator,
 )
 
-from flowcontrol.scenario.fields import Moment, PerSecond, refuse, write_number
+from flowcontrol.scenario.fields import Moment, PerSecond, key, refuse, write_number
 from flowcontrol.scenario.problems import show
 
 MICROSECONDS: Final = 1_000_000
@@ -201,10 +200,8 @@ class PhaseSpec(BaseModel):
 
     model_config = _FROZEN
 
-    at_s: Moment = Field(description="start of the phase, s since the start of the run")
-    rate: PerSecond = Field(
-        description="records/s from then on: of each subtask, of all together in total_rate"
-    )
+    at_s: Moment = key("PhaseSpec.at_s", ...)
+    rate: PerSecond = key("PhaseSpec.rate", ...)
 
 
 def _in_order(phases: tuple[PhaseSpec, ...]) -> Schedule:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.event_time import EventTime, Watermark
@@ -17,32 +17,25 @@ from flowcontrol.scenario.windows import Window
 class Input(f.Mapping):
     """Real rows that a source replays, in their order, each once; then the source is idle."""
 
-    format: Literal["parquet", "csv", "delta"] = Field(description="parquet, csv or delta")
-    path: f.Text = Field(
-        description="path of the rows, relative to the scenario file, or package:NAME/FILE for a "
-        "data file of an installed Python package"
-    )
+    format: Literal["parquet", "csv", "delta"] = f.key("Input.format", ...)
+    path: f.Text = f.key("Input.path", ...)
     """Absolute in a scenario that was read."""
-    key: f.Text | None = f.or_none("column by which a hash edge partitions; default: none")
+    key: f.Text | None = f.key("Input.key")
 
 
 class Output(f.Mapping):
     """Where a sink writes the rows it took; without one it counts and drops them."""
 
-    format: Literal["delta"] = Field(description="delta")
-    path: f.WorkedOut[f.Text] = f.or_none(
-        "folder of the table inside the run's folder; default: output/<stage>"
-    )
+    format: Literal["delta"] = f.key("Output.format", ...)
+    path: f.WorkedOut[f.Text] = f.key("Output.path")
 
 
 class Stall(f.Mapping):
     """A time during which subtasks are stalled: a garbage collection, a hung sink."""
 
-    at_s: f.Moment = Field(description="start, s")
-    for_s: f.PositiveSeconds = Field(description="length, s")
-    subtasks: f.WorkedOut[tuple[f.Index, ...]] = f.or_none(
-        "which subtasks; default: all of the stage"
-    )
+    at_s: f.Moment = f.key("Stall.at_s", ...)
+    for_s: f.PositiveSeconds = f.key("Stall.for_s", ...)
+    subtasks: f.WorkedOut[tuple[f.Index, ...]] = f.key("Stall.subtasks")
 
     @property
     def span(self) -> Span:
@@ -61,100 +54,34 @@ class Stage(f.Mapping):
         }
     )
 
-    name: f.StageName = Field(description="unique name of the stage")
-    parallelism: f.Parallelism = Field(default=1, description="number of subtasks; default 1")
-    emit_rate: Rates | None = f.or_none(
-        "records/s per subtask that a source may emit: a number, a schedule "
-        "[{at_s, rate}], or a list with one of either per subtask"
+    name: f.StageName = f.key("Stage.name", ...)
+    parallelism: f.Parallelism = f.key("Stage.parallelism", 1)
+    emit_rate: Rates | None = f.key("Stage.emit_rate")
+    arrival_rate: Rates | None = f.key("Stage.arrival_rate")
+    latency_from: Literal["emission", "arrival"] = f.key("Stage.latency_from", "emission")
+    service_rate: Rates | None = f.key("Stage.service_rate")
+    total_rate: Rate | None = f.key("Stage.total_rate")
+    total_arrival_rate: Rate | None = f.key("Stage.total_arrival_rate")
+    record_bytes: f.WorkedOut[f.Bytes] = f.key("Stage.record_bytes")
+    selectivity_exact: f.Selectivity = f.key("Stage.selectivity", Fraction(1), alias="selectivity")
+    placement: f.WorkedOut[tuple[f.Index, ...]] = f.key("Stage.placement")
+    input: Input | None = f.key("Stage.input")
+    output: Output | None = f.key("Stage.output")
+    stalls: tuple[Stall, ...] = f.key("Stage.stalls", ())
+    service_time: Literal["constant", "exponential", "lognormal"] = f.key(
+        "Stage.service_time", "constant"
     )
-    arrival_rate: Rates | None = f.or_none(
-        "records/s per subtask that are written to the log that a source reads (a topic, of "
-        "which each subtask reads one partition): a number, a schedule [{at_s, rate}], or a list "
-        "with one of either per subtask; emit_rate is then how fast it can read, and unread "
-        "records wait in the log; default: no log: a blocked source loses what it cannot emit"
-    )
-    latency_from: Literal["emission", "arrival"] = Field(
-        default="emission",
-        description="of a source with an arrival_rate: whether the latency of its records counts "
-        "from when it reads them (emission) or from when they were written to its log (arrival); "
-        "default emission",
-    )
-    service_rate: Rates | None = f.or_none(
-        "records/s per subtask that the stage can process: a number, a schedule "
-        "[{at_s, rate}], or a list with one of either per subtask; default: never the bottleneck"
-    )
-    total_rate: Rate | None = f.or_none(
-        "records/s of all subtasks together, divided evenly: instead of emit_rate of a source, "
-        "or service_rate of another stage; a number or a schedule [{at_s, rate}]"
-    )
-    total_arrival_rate: Rate | None = f.or_none(
-        "records/s that are written to the logs of all subtasks together (a topic, its "
-        "partitions evenly), instead of arrival_rate; a number or a schedule [{at_s, rate}]"
-    )
-    record_bytes: f.WorkedOut[f.Bytes] = f.or_none(
-        "serialised size of a record with its 4-byte length, bytes; applies downstream until a "
-        "stage sets its own; default of a source: 1024"
-    )
-    selectivity_exact: f.Selectivity = Field(
-        default=Fraction(1), alias="selectivity", description="records out per record in; default 1"
-    )
-    placement: f.WorkedOut[tuple[f.Index, ...]] = f.or_none(
-        "task manager of each subtask; default: one after the other over all "
-        "subtasks of the job, or of a chained stage: where its sender's are"
-    )
-    input: Input | None = f.or_none("real rows for a source to replay")
-    output: Output | None = f.or_none("table that a sink writes")
-    stalls: tuple[Stall, ...] = Field(default=(), description="stalls of subtasks")
-    service_time: Literal["constant", "exponential", "lognormal"] = Field(
-        default="constant",
-        description="distribution of the time of a record, with mean 1/service_rate; of a "
-        "source, of the time between two emissions (exponential: a Poisson stream); "
-        "drawn from the seed; no effect on a stage without a rate; default constant",
-    )
-    service_time_cv: f.WorkedOut[f.Variation] = f.or_none(
-        "lognormal: standard deviation of the time over its mean; default 1"
-    )
-    cpu: f.Share | None = f.or_none(
-        "fraction of a record's service time that needs a processor (cluster.cores); the rest "
-        "waits for something outside, a call or a lock: the task is busy, but uses no processor; "
-        "default 1, of a source, whose time is 1/emit_rate, 0"
-    )
-    external: bool = Field(
-        default=False,
-        strict=True,
-        description="of a stage with a total_rate: whether a service outside the job sets that "
-        "rate, a database or an API, so that more subtasks do not make it faster; "
-        "default false",
-    )
-    state: State | None = f.or_none(
-        "state of each subtask, which a checkpoint writes; default none"
-    )
-    guarantee: Guarantee = Field(
-        default="at-least-once",
-        description="guarantee to the readers of a sink, whatever fails: at-most-once, "
-        "at-least-once, or exactly-once (rows become visible with the checkpoint "
-        "that they belong to, by a two-phase commit); default at-least-once",
-    )
-    transaction_timeout_s: f.PositiveSeconds | None = f.or_none(
-        "time after which a transaction of an exactly-once sink can no longer be committed and "
-        "its rows are lost, s (Kafka's transaction.timeout.ms); default: never"
-    )
-    replayable: bool = Field(
-        default=True,
-        strict=True,
-        description="of a source: whether it can rewind to a checkpoint; false: a restart loses "
-        "what it emitted since; default true",
-    )
+    service_time_cv: f.WorkedOut[f.Variation] = f.key("Stage.service_time_cv")
+    cpu: f.Share | None = f.key("Stage.cpu")
+    external: bool = f.key("Stage.external", False, strict=True)
+    state: State | None = f.key("Stage.state")
+    guarantee: Guarantee = f.key("Stage.guarantee", "at-least-once")
+    transaction_timeout_s: f.PositiveSeconds | None = f.key("Stage.transaction_timeout_s")
+    replayable: bool = f.key("Stage.replayable", True, strict=True)
 
-    event_time: EventTime | None = f.or_none(
-        "of a source: event times of its records; default: none"
-    )
-    watermark: Watermark | None = f.or_none(
-        "of a source with event time: its watermarks; default: never"
-    )
-    window: Window | None = f.or_none(
-        "windows of the records of a key, and when they fire; default: none, each record passes on"
-    )
+    event_time: EventTime | None = f.key("Stage.event_time")
+    watermark: Watermark | None = f.key("Stage.watermark")
+    window: Window | None = f.key("Stage.window")
 
     @field_validator("event_time")
     @classmethod
@@ -283,26 +210,13 @@ class OperatorKeys(f.Mapping):
 
     quiet = frozenset({"uid", "kind", "max_parallelism", "chaining", "slot_group"})
 
-    name: f.Text = Field(description="its name, unlike every other operator's")
-    parallelism: f.Parallelism = Field(
-        default=1, description="number of subtasks; default: parallelism.default"
-    )
-    max_parallelism: f.Count | None = f.or_none(
-        "number of key groups, at least its parallelism; default: pipeline.max-parallelism, else "
-        "Flink's default for the parallelism"
-    )
-    uid: f.Text | None = f.or_none("identity by which its state is restored; default: none")
-    kind: OperatorKind | None = f.or_none(
-        "source, legacy-source, operator, sink, classic-sink or yielding (async wait, file "
-        "reader); default: source without an edge to it, else operator"
-    )
-    chaining: ChainingStrategy | None = f.or_none(
-        "chaining strategy: always, head (startNewChain), head-with-sources or never "
-        "(disableChaining); default: that of its kind"
-    )
-    slot_group: f.Text | None = f.or_none(
-        "slot sharing group; default: that of its inputs if they agree, else default"
-    )
+    name: f.Text = f.key("Operator.name", ...)
+    parallelism: f.Parallelism = f.key("Operator.parallelism", 1)
+    max_parallelism: f.Count | None = f.key("Operator.max_parallelism")
+    uid: f.Text | None = f.key("Operator.uid")
+    kind: OperatorKind | None = f.key("Operator.kind")
+    chaining: ChainingStrategy | None = f.key("Operator.chaining")
+    slot_group: f.Text | None = f.key("Operator.slot_group")
 
 
 class Operator(Stage, OperatorKeys):

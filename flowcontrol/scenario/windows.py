@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, PlainValidator, Tag, WithJsonSchema
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.event_time import in_ms
@@ -75,10 +75,8 @@ class Trigger(f.Mapping):
 
     count: (
         Annotated[int, f.Number("a whole number of records", 1, MAX_COUNT, step=f.ONE)] | None
-    ) = f.or_none("fires whenever a key and window has this many more records")
-    continuous_s: f.PositiveEventSeconds | None = f.or_none(
-        "fires at this interval, s, and at the end of the window"
-    )
+    ) = f.key("Trigger.count")
+    continuous_s: f.PositiveEventSeconds | None = f.key("Trigger.continuous_s")
 
 
 def _kind_of_trigger(value: object) -> str:
@@ -119,60 +117,20 @@ class Window(f.Mapping):
         }
     )
 
-    kind: WindowKind = Field(
-        description="tumbling: one after the other; sliding: of one length, a new one every "
-        "slide_s; session: until gap_s passes without a record; global: one without "
-        "an end"
-    )
-    size_s: f.PositiveEventSeconds | None = f.or_none("tumbling and sliding: length of a window, s")
-    slide_s: f.PositiveEventSeconds | None = f.or_none(
-        "sliding: time from one window's start to the next one's, s; more than size_s leaves gaps "
-        "in which records are in no window (refused with time_model spark)"
-    )
-    gap_s: f.PositiveEventSeconds | None = f.or_none(
-        "session: time without a record of the key after which its window ends, s"
-    )
-    offset_s: f.EventOffset = Field(
-        default=Fraction(0),
-        description="tumbling and sliding: shift of the windows' starts, s, less than size_s "
-        "(tumbling) or slide_s (sliding) either way; default 0",
-    )
-    allowed_lateness_s: f.EventSeconds = Field(
-        default=Fraction(0),
-        description="event time for which a window is kept after its end, s: a late record makes "
-        "it fire again; default 0",
-    )
-    trigger: AnyTrigger = Field(
-        default="event_time",
-        description="when a window fires: event_time, when the watermark passes its end; "
-        "processing_time, when the clock does (windows of that clock); {count: n}; "
-        "or {continuous_s: s}; default event_time",
-    )
-    accumulate: bool = Field(
-        default=True,
-        strict=True,
-        description="false: a window that fires is emptied (Flink's PurgingTrigger); default true",
-    )
-    output: OutputMode = Field(
-        default="append",
-        description="time_model spark: output mode: append (a window once, at its end), update "
-        "(what a batch changed) or complete (everything, each batch); default append",
-    )
+    kind: WindowKind = f.key("Window.kind", ...)
+    size_s: f.PositiveEventSeconds | None = f.key("Window.size_s")
+    slide_s: f.PositiveEventSeconds | None = f.key("Window.slide_s")
+    gap_s: f.PositiveEventSeconds | None = f.key("Window.gap_s")
+    offset_s: f.EventOffset = f.key("Window.offset_s", Fraction(0))
+    allowed_lateness_s: f.EventSeconds = f.key("Window.allowed_lateness_s", Fraction(0))
+    trigger: AnyTrigger = f.key("Window.trigger", "event_time")
+    accumulate: bool = f.key("Window.accumulate", True, strict=True)
+    output: OutputMode = f.key("Window.output", "append")
     keys: Annotated[int, f.Number("a whole number of keys", 1, MAX_KEYS, step=f.ONE)] | None = (
-        f.or_none(
-            "keys of made records; default: those of the edges into the stage, else 1; replayed "
-            "rows have their own"
-        )
+        f.key("Window.keys")
     )
-    bytes_per_key: f.StateBytes = Field(
-        default=100, description="state of each key and open window, bytes; default 100"
-    )
-    aggregate: dict[str, Aggregate] = Field(
-        default={"n": "count"},
-        min_length=1,
-        description="columns of a result, by name: count, or sum, min, max, avg of a column of "
-        "replayed rows, as sum(distance); default {n: count}",
-    )
+    bytes_per_key: f.StateBytes = f.key("Window.bytes_per_key", 100)
+    aggregate: dict[str, Aggregate] = f.key("Window.aggregate", {"n": "count"}, min_length=1)
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between keys: a key and the refusal."""

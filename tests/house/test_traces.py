@@ -58,10 +58,15 @@ def test_a_kind_of_event(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("words", [("service_time_cv", "cv"), ("latency_from", "from_arrival")])
 def test_a_key_of_a_stage(words: tuple[str, ...]) -> None:
-    """From the model, by the layout and the memory, to the rule; its example is data."""
-    files = files_with(*words) - {"scenario/examples.yaml", "records.yaml"}
-    assert {"scenario/stage_models.py", "layout/work.py", "memory/fields.py"} <= files
+    """From the model, by the layout and the memory, to the rule; its text and example are data."""
+    files = files_with(*words) - {"scenario/keys.yaml", "records.yaml"}
+    assert {"scenario/stage_models.py", "scenario/checks.yaml", "layout/work.py"} <= files
+    assert {"memory/fields.py", "memory/fill.py"} <= files
     assert len(files) <= MOST_OF_A_KEY
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+    [row] = re.findall(r"^\| a key of a stage \|.*", text, re.MULTILINE)
+    listed = set(re.findall(r"`flowcontrol/([^`]+)`", row))
+    assert {file for file in files if file.split("/")[0] not in {"kernel", "protocol"}} <= listed
 
 
 @pytest.mark.parametrize("name", [name for name in STAGES.names if name not in SHARED])
