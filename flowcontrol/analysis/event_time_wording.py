@@ -230,10 +230,10 @@ def _why_late(stage: str, found: Mapping[str, Any], scenario: Scenario) -> str:
     """Return why records may have come late: the first source for which there is a reason."""
     before = scenario.upstream(stage)
     for source in (one for one in scenario.sources if one.name in before):
-        times = scenario.event_time_of(source.name)
-        if times is None or times.watermark is None:
+        times, marks = source.event_time, source.watermark
+        if times is None or marks is None:
             continue
-        most, delay = max(times.out_of_orderness_ms), times.watermark.delay_ms
+        most, delay = max(times.out_of_orderness_ms), marks.delay_ms
         waits = (
             f"its watermark waits {time_text(delay)}" if delay else "its watermark does not wait"
         )

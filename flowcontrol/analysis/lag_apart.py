@@ -176,15 +176,16 @@ class _Stated:
 
     @classmethod
     def of(cls, marks: Watermarks, source: Subtask, *, relative: bool) -> _Stated:
-        own = marks.scenario.event_time_of(source[0])
-        if relative or own is None or own.watermark is None:
+        stage = marks.scenario.stage(source[0])
+        own, mark = stage.event_time, stage.watermark
+        if relative or own is None or mark is None:
             return cls()
-        delay_ms, offset_ms = float(own.watermark.delay_ms), 0.0 - own.offset_ms[source[1]]
-        is_periodic = not own.watermark.is_punctuated and marks.scenario.time_model == "flink"
+        delay_ms, offset_ms = float(mark.delay_ms), 0.0 - own.offset_ms[source[1]]
+        is_periodic = not mark.punctuated and marks.scenario.time_model == "flink"
         rate = marks.rate(source, "records_out")
         if not is_periodic or rate <= 0:
             return cls(delay_ms, offset_ms)
-        probes_ms = own.watermark.interval_us / _US_PER_MS / 2
+        probes_ms = marks.scenario.options.watermark_interval_us / _US_PER_MS / 2
         age_ms = _age_ms(own.out_of_orderness_ms[source[1]], rate)
         return cls(delay_ms, offset_ms, _BELOW_MS + probes_ms + age_ms)
 

@@ -19,7 +19,7 @@ from flowcontrol.protocol.event_time import allowed_watermark, note_report
 from flowcontrol.protocol.tasks.event_time import reported, update_max_desired_watermark
 from flowcontrol.protocol.windows import spark_batches as w
 from flowcontrol.protocol.windows.spark_batches import begin_answer
-from flowcontrol.scenario.event_time import AlignmentPlan
+from flowcontrol.scenario.event_time import Alignment
 from flowcontrol.state.declared import Kept
 from flowcontrol.state.tasks import AlignedSource, StreamTask, TaskTime, Valve, WindowTask, is_first
 from flowcontrol.state.windows import WindowStore
@@ -104,12 +104,7 @@ class AlignmentControl(Kept):
         self._under_way = [report for report in self._under_way if report.arrives > number]
 
     def _take_turn(
-        self,
-        number: int,
-        place: int,
-        tasks: range,
-        own: AlignmentPlan,
-        reported: Callable[[int], int],
+        self, number: int, place: int, tasks: range, own: Alignment, reported: Callable[[int], int]
     ) -> None:
         """Have a coordinator answer, and its subtasks report."""
         passed = number * self._round_us // own.interval_us

@@ -78,7 +78,7 @@ def row_needs(job: Job, plan: JobVertex) -> RowNeeds | None:
     scenario, stage = job.scenario, plan.stage
     if stage.input is None:
         return None
-    times = scenario.event_time_of(stage.name)
+    times = stage.event_time
     keys, values = list[str](), list[str]()
     below = {stage.name, *scenario.downstream(stage.name)}
     windows = [one for one in scenario.stages if one.name in below and one.window is not None]

@@ -23,7 +23,7 @@ from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.contents import GLOBAL, PANES, SESSIONS
 from flowcontrol.protocol.windows.spark_batches import APPEND, COMPLETE, UPDATE, WatermarkOperator
 from flowcontrol.scenario import Edge, Scenario
-from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime, in_ms
+from flowcontrol.scenario.event_time import Alignment
 from flowcontrol.scenario.key_distribution import key_names, own_names
 from flowcontrol.scenario.time_checks import BATCH_THROTTLE
 from flowcontrol.scenario.windows import WindowPlan
@@ -168,16 +168,16 @@ def timed_flags(job: Job, plan: JobVertex) -> dict[str, int]:
     }
 
 
-def alignment_of(job: Job, plan: JobVertex) -> AlignmentPlan | None:
+def alignment_of(job: Job, plan: JobVertex) -> Alignment | None:
     """Return how a stage waits for others by event time; None of one that does not."""
-    source = job.scenario.event_time_of(plan.stage.name)
-    return None if source is None or source.watermark is None else source.watermark.alignment
+    marks = plan.stage.watermark
+    return None if marks is None else marks.alignment
 
 
 def is_punctuated(job: Job, plan: JobVertex) -> bool:
     """Tell whether each record of a stage may yield a watermark."""
-    source = job.scenario.event_time_of(plan.stage.name)
-    return source is not None and source.watermark is not None and source.watermark.is_punctuated
+    marks = plan.stage.watermark
+    return marks is not None and marks.punctuated
 
 
 def pending_marks(job: Job, channels: int) -> int:
@@ -199,7 +199,7 @@ def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = Fal
         if has_markers(job):
             time.marker_interval, time.next_marker = job.scenario.options.latency_interval_us, 0
     time.is_sparks = int(job.scenario.time_model == "spark")
-    source = job.scenario.event_time_of(stage)
+    source = plan.stage.event_time
     time.has_ids = int(brings_stamps)
     if source is None:
         return time
@@ -208,24 +208,24 @@ def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = Fal
     time.offset = source.offset_ms[index]
     time.spread = source.out_of_orderness_ms[index]
     time.is_exponential = int(source.distribution == "exponential")
-    _fill_generator(time, source)
+    _fill_generator(time, job, plan)
     return time
 
 
-def _fill_generator(time: TaskTime, source: SourceTime) -> None:
+def _fill_generator(time: TaskTime, job: Job, plan: JobVertex) -> None:
     """Say what makes the watermarks of a source; its clock of idleness counts microseconds.
 
     Spark's are worked out where windows are (:mod:`flowcontrol.control.event_time`).
     """
-    plan = source.watermark
-    if plan is None or time.is_sparks == 1:
+    marks, interval_us = plan.stage.watermark, job.scenario.options.watermark_interval_us
+    if marks is None or time.is_sparks == 1:
         return
     time.has_generator = 1
-    time.generator.out_of_orderness = plan.delay_ms
-    time.generator.is_punctuated = int(plan.is_punctuated)
-    time.generator.idle_after = plan.idle_after_us or 0
-    if plan.interval_us > 0:
-        time.interval = time.next_probe = plan.interval_us
+    time.generator.out_of_orderness = marks.delay_ms
+    time.generator.is_punctuated = int(marks.punctuated)
+    time.generator.idle_after = marks.idle_after_us or 0
+    if interval_us > 0:
+        time.interval = time.next_probe = interval_us
 
 
 # --- What tasks whose windows are Spark's begin with, and when batches end
@@ -281,7 +281,7 @@ def delay_ms(scenario: Scenario, stage: str) -> int | None:
     That of the sources above it, which is the same for all.
     """
     marks = [source.watermark for source in scenario.sources_of(stage)]
-    return max((in_ms(mark.delay_s) for mark in marks if mark is not None), default=None)
+    return max((mark.delay_ms for mark in marks if mark is not None), default=None)
 
 
 def next_batch_end(job: Job, number: int) -> int:

@@ -5,7 +5,6 @@ Flink's timestamps do.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -66,6 +65,16 @@ class EventTime(f.Mapping):
     offset_s: PerSubtaskOffset = f.key("EventTime.offset_s", (Fraction(0),))
     column: f.Text | None = f.key("EventTime.column")
 
+    @property
+    def out_of_orderness_ms(self) -> tuple[int, ...]:
+        """For each subtask, how far made records lie behind, ms: the most, or the mean."""
+        return tuple(map(in_ms, self.out_of_orderness_s))
+
+    @property
+    def offset_ms(self) -> tuple[int, ...]:
+        """For each subtask, what is added to the event time of made records, ms."""
+        return tuple(map(in_ms, self.offset_s))
+
     def is_written(self, key: str) -> bool:
         """Tell whether a key is written down: not where all subtasks have 0."""
         if key in _SPREAD:
@@ -107,6 +116,16 @@ class Alignment(f.Mapping):
     max_drift_s: f.PositiveEventSeconds = f.key("Alignment.max_drift_s", ...)
     interval_s: f.PositiveEventSeconds = f.key("Alignment.interval_s", Fraction(1))
 
+    @property
+    def max_drift_ms(self) -> int:
+        """How far a subtask may be ahead of the slowest of the group, ms of event time."""
+        return in_ms(self.max_drift_s)
+
+    @property
+    def interval_us(self) -> int:
+        """Between two reports, microseconds, a multiple of a millisecond."""
+        return 1000 * in_ms(self.interval_s)
+
 
 class Watermark(f.Mapping):
     """How a source tells how far its event time has come."""
@@ -118,78 +137,18 @@ class Watermark(f.Mapping):
     idle_after_s: f.PositiveEventSeconds | None = f.key("Watermark.idle_after_s")
     alignment: Alignment | None = f.key("Watermark.alignment")
 
+    @property
+    def delay_ms(self) -> int:
+        """How far the watermark stays behind the largest event time, ms."""
+        return in_ms(self.delay_s)
+
+    @property
+    def idle_after_us(self) -> int | None:
+        """Without a record until a subtask is idle, a multiple of a millisecond; None: never."""
+        return None if self.idle_after_s is None else 1000 * in_ms(self.idle_after_s)
+
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between keys."""
         if self.punctuated and self.delay_s:
             text = f"{float(self.delay_s):g}: a punctuated watermark is the time of its record, and"
             yield "delay_s", f"{text} has no delay: take it out, or write punctuated: false"
-
-
-@dataclass(frozen=True)
-class AlignmentPlan:
-    """How a source waits for the others of its group."""
-
-    group: int  # Number of the group, from 0, in the order in which the file names groups
-    # How far a subtask may be ahead of the slowest of the group, ms of event time, at least 1.
-    max_drift_ms: int
-    interval_us: int  # Between two reports, microseconds, a multiple of a millisecond
-
-
-@dataclass(frozen=True)
-class WatermarkPlan:
-    """How the subtasks of a source tell how far their event time has come."""
-
-    # How far the watermark stays behind the largest event time, ms; 0 if ``is_punctuated``.
-    delay_ms: int
-    interval_us: int  # Between two probes, microseconds, a multiple of a millisecond; 0: none
-    is_punctuated: bool  # Whether a watermark follows each record that raises it
-    # Without a record until a subtask is idle, microseconds, a multiple of a millisecond, at least
-    # 1000; None: never.
-    idle_after_us: int | None
-    alignment: AlignmentPlan | None  # None: it waits for nobody
-
-
-@dataclass(frozen=True)
-class SourceTime:
-    """Event time of a source."""
-
-    # For each subtask, how far made records lie behind, ms, at least 0: the most, or the mean.
-    out_of_orderness_ms: tuple[int, ...]
-    distribution: Distribution  # Of how far each lies behind
-    # For each subtask, what is added to the event time of made records, ms.
-    offset_ms: tuple[int, ...]
-    column: str | None  # Column of the input with the times; None: they are made
-    watermark: WatermarkPlan | None  # None: no watermark leaves the source
-
-
-def source_time(
-    times: EventTime, watermark: Watermark | None, interval_us: int, groups: tuple[str, ...]
-) -> SourceTime:
-    """Return the event time of a source in milliseconds."""
-    return SourceTime(
-        tuple(map(in_ms, times.out_of_orderness_s)),
-        times.distribution,
-        tuple(map(in_ms, times.offset_s)),
-        times.column,
-        None if watermark is None else _watermark_plan(watermark, interval_us, groups),
-    )
-
-
-def _watermark_plan(
-    watermark: Watermark, interval_us: int, groups: tuple[str, ...]
-) -> WatermarkPlan:
-    aligned, idle_after_s = watermark.alignment, watermark.idle_after_s
-    alignment = None
-    if aligned is not None:
-        alignment = AlignmentPlan(
-            groups.index(aligned.group),
-            in_ms(aligned.max_drift_s),
-            1000 * in_ms(aligned.interval_s),
-        )
-    return WatermarkPlan(
-        in_ms(watermark.delay_s),
-        interval_us,
-        watermark.punctuated,
-        None if idle_after_s is None else 1000 * in_ms(idle_after_s),
-        alignment,
-    )

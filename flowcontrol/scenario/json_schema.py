@@ -329,9 +329,12 @@ def read_examples() -> dict[str, dict[str, Any]]:
 
     What an operator has in common with a stage is there once.
     """
-    stage = {key: row for key, row in KEYS[Stage.__name__].items() if key != "placement"}
-    own = {key: row for key, row in KEYS[Operator.__name__].items() if "example" in row}
-    return {**KEYS, Operator.__name__: {**stage, **own}}
+    found = {
+        owner: {key: row for key, row in keys.items() if "example" in row}
+        for owner, keys in KEYS.items()
+    }
+    stage = {key: row for key, row in found[Stage.__name__].items() if key != "placement"}
+    return {**found, Operator.__name__: {**stage, **found[Operator.__name__]}}
 
 
 def _add_examples(head: Schema, definitions: Schema) -> None:
@@ -339,5 +342,4 @@ def _add_examples(head: Schema, definitions: Schema) -> None:
     for place, keys in read_examples().items():
         owner = head if place == "top" else definitions[place]
         for key, row in keys.items():
-            if "example" in row:
-                owner["properties"][key]["examples"] = [row["example"][key]]
+            owner["properties"][key]["examples"] = [row["example"][key]]

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 import yaml
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.event_time import SourceTime, TimeModel, source_time
+from flowcontrol.scenario.event_time import TimeModel
 from flowcontrol.scenario.fault_tolerance import (
     Checkpointing,
     Failure,
@@ -266,18 +266,6 @@ class Scenario(ScenarioHead):
         marks = [stage.watermark for stage in self.stages if stage.watermark is not None]
         found = [mark.alignment.group for mark in marks if mark.alignment is not None]
         return tuple(dict.fromkeys(found))
-
-    def event_time_of(self, name: str) -> SourceTime | None:
-        """Return the event time of a stage, with everything in milliseconds.
-
-        Returns None unless it is a source with event time. Raises KeyError if there is no such
-        stage.
-        """
-        stage = self.stage(name)
-        if stage.event_time is None:
-            return None
-        interval_us = self.options.watermark_interval_us
-        return source_time(stage.event_time, stage.watermark, interval_us, self.alignment_groups)
 
     def window_of(self, name: str) -> WindowPlan | None:
         """Return the window of a stage, with everything in milliseconds.

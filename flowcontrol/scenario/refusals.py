@@ -51,7 +51,7 @@ class _Term:
         """Tell whether it holds; an attribute of None is None."""
         found = facts[self.path[0]]
         for name in self.path[1:]:
-            found = getattr(found, name, None)
+            found = None if found is None else getattr(found, name)
         return self.holds(found, self.other)
 
 

@@ -333,9 +333,9 @@ def _delays(run: RunData, factor: float) -> list[Trace]:
     """Return a dotted line for each delay of a source that a lag cannot be below."""
     delays: dict[int, list[str]] = {}
     for source in run.scenario.sources:
-        own = run.scenario.event_time_of(source.name)
-        if own is not None and own.watermark is not None and own.column is None:
-            delays.setdefault(own.watermark.delay_ms, []).append(source.name)
+        times, marks = source.event_time, source.watermark
+        if times is not None and marks is not None and times.column is None:
+            delays.setdefault(marks.delay_ms, []).append(source.name)
     return [
         line(
             Series(f"delay of {', '.join(names)}", [0.0, run.until_s], [ms / 1000 / factor] * 2),

@@ -75,10 +75,9 @@ def test_the_file_is_out_of_order_by_less_than_the_delay(
 ) -> None:
     behind = (flights["time_hour"].cummax() - flights["time_hour"]).max()
     assert behind == pd.Timedelta(days=333, hours=18)
-    times = scenario.event_time_of("flights")
-    assert times is not None
-    assert times.watermark is not None
-    assert times.watermark.delay_ms == 334 * 86_400_000 > behind / pd.Timedelta(milliseconds=1)
+    marks = scenario.stage("flights").watermark
+    assert marks is not None
+    assert marks.delay_ms == 334 * 86_400_000 > behind / pd.Timedelta(milliseconds=1)
     assert last("time", "hours")["late_records"].sum() == 0
 
 

