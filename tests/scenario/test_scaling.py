@@ -63,7 +63,7 @@ def test_what_is_left_out_has_its_default() -> None:
     ("scaling", "place", "text"),
     [
         (3, "scaling", "3 is not a mapping"),
-        ({}, "scaling.policy", "is missing: whose rules choose"),
+        ({}, "scaling.policy", "is missing: rules that choose"),
         ({"policy": "dhalion"}, "scaling.policy", "unknown policy 'dhalion'"),
         (
             {**DS2, "interval_s": 5},
