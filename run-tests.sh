@@ -24,9 +24,9 @@ ensure_jars
 export FLOWCONTROL_JARS=$FC_STATE/jars
 
 case $* in
-'') say "running every check, usually 9 minutes on two cores" ;;
+'') say "running every check, usually 10 to 12 minutes on two cores" ;;
 --changed) say "running the checks that a change reaches, usually 1 to 3 minutes" ;;
---all) say "running every check, usually 12 minutes on two cores" ;;
+--all) say "running every check, usually 15 minutes on two cores" ;;
 --long) say "running every check at full depth, usually hours" ;;
 *) exec "$FC_PYTHON" -m pytest "$@" ;;
 esac

@@ -48,9 +48,12 @@ STARTED = ("-m", "starts")
 BY_CHANGE = (
     *("tests/spec/", "tests/kafka/", "tests/notebooks/", "tests/real_flink/"),
     *("tests/link_live/test_connect.py", "tests/experiments/sweep/test_executor.py"),
+    *("tests/virtual/test_new_transport.py", "tests/virtual/test_cache.py"),
+    "tests/job/test_rules_version.py",
 )
 """Test files that the quick form runs where a change since main is near: of objects that no run
-uses, and of systems at the border that take long to start. The same holds for building the site."""
+uses, of systems at the border that take long to start, and those that compile kernels of their own
+or copy the package. The same holds for building the site."""
 NEAR = 2
 """Steps from a test file to what has changed: it imports it, or what it imports does."""
 MOST_S = 300

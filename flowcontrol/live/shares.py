@@ -177,7 +177,9 @@ class Standing:
         """Have queues hold what they held: first where their slots are, then what is in these."""
         rings = self.row(_RINGS[side], channel)
         self.show(rings, pairs)
-        self.show(np.setdiff1d(self.queues(side, channel), rings), pairs)
+        self.show(
+            self.queues(side, channel)[len(rings) :], pairs
+        )  # behind the slots, as they are now
 
     # ------------------------------------------------------------------ where it is
 
