@@ -27,8 +27,8 @@ from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.executor import warm_up
 from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.plan import make_plan
+from flowcontrol.experiments.sweep.store import run_variant
 from flowcontrol.experiments.sweep.variants import check_variants, into_chunks
-from flowcontrol.experiments.sweep.worker import run_variant
 from flowcontrol.memory.parts import EVERYTHING
 
 ROOT = Path(__file__).resolve().parent.parent

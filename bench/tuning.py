@@ -28,10 +28,10 @@ from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.sweep import sweep
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune import tune
-from flowcontrol.experiments.tune.explore import Outcome, explore
 from flowcontrol.experiments.tune.goals import figures_of
 from flowcontrol.experiments.tune.judge import Verdict, axes_of, kept_measures
 from flowcontrol.experiments.tune.plan import TunePlan, make_tune_plan
+from flowcontrol.experiments.tune.search import Outcome, explore
 
 TM = "taskmanager.network.memory."
 EXCLUSIVE = f"options.{TM}buffers-per-channel"

@@ -77,10 +77,10 @@ such figure.
 def page() -> str:
     """Return the page."""
     from flowcontrol.analysis.figures import SECOND_HALF
-    from flowcontrol.experiments.compare import columns as compared
+    from flowcontrol.experiments.compare import result as compared
     from flowcontrol.experiments.sweep.columns import results_table
-    from flowcontrol.experiments.tune.columns import tuning_table
     from flowcontrol.experiments.tune.goals import known_before
+    from flowcontrol.experiments.tune.plan import tuning_table
     from flowcontrol.records import (
         EVENT_TIME,
         FAULT_TOLERANCE,

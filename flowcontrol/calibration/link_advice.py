@@ -15,7 +15,7 @@ from flowcontrol.calibration.spark_progress import cost_of
 from flowcontrol.experiments.advise import Advice, advise
 
 if TYPE_CHECKING:
-    from flowcontrol.experiments.advise.figures import Goal
+    from flowcontrol.experiments.advise.gain import Goal
 
 
 def advise_link(

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.calibration import rates
-from flowcontrol.experiments.advise.changes import Change
+from flowcontrol.experiments.advise.gain import Change
 from flowcontrol.link.members import ranges
 from flowcontrol.report.numbers import percent
 
 if TYPE_CHECKING:
     from flowcontrol.calibration.draft import Cost
     from flowcontrol.calibration.link_ledger import LinkLoad
-    from flowcontrol.experiments.advise.changes import Path, Subject
+    from flowcontrol.experiments.advise.gain import Path, Subject
 
 HOT: Final = 1.5
 """Times the mean of all channels from which a channel is hot."""

@@ -7,7 +7,7 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.capacity import capacity
 from flowcontrol.experiments.capacity.find import COARSEST, FINEST, TOLERANCE
 from flowcontrol.experiments.capacity.probe import Probe
-from flowcontrol.experiments.capacity.wording import describe_probe
+from flowcontrol.experiments.capacity.result import describe_probe
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ import sys
 from flowcontrol.cli.command import FAILED, add_folder, add_quiet, add_scenario, say, set_run
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.compare import compare
-from flowcontrol.experiments.follow import shown_late
+from flowcontrol.experiments.executor import shown_late
 from flowcontrol.spark.session import is_launched
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from flowcontrol.cli.command import add_folder, add_processes, add_quiet, add_scenario, say, set_run
-from flowcontrol.experiments.follow import shown_late
+from flowcontrol.experiments.executor import shown_late
 from flowcontrol.experiments.sweep import sweep
 
 VALUES = (

@@ -14,7 +14,7 @@ from flowcontrol.cli.command import (
     set_run,
 )
 from flowcontrol.cli.sweep import VALUES
-from flowcontrol.experiments.follow import shown_late
+from flowcontrol.experiments.executor import shown_late
 from flowcontrol.experiments.tune import tune
 from flowcontrol.experiments.tune.plan import BATCH, RUNS
 

@@ -2,6 +2,6 @@
 
 :mod:`~flowcontrol.experiments.base` has the varied scenario,
 :mod:`~flowcontrol.experiments.executor` the places where runs execute,
-:mod:`~flowcontrol.experiments.follow` the loop in which the driver waits for them, and
-:mod:`~flowcontrol.experiments.folder` the folder of the results.
+:mod:`~flowcontrol.experiments.executor` the loop in which the driver waits for them, and
+:mod:`~flowcontrol.experiments.base` the folder of the results.
 """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.experiments.advise.adviser import Adviser
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.experiments.follow import shown_late
+from flowcontrol.experiments.executor import shown_late
 
 if TYPE_CHECKING:
     import pyarrow as pa

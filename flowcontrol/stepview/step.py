@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import Problem, RunError, ScenarioError
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.experiments.compare.plan import read_systems
+from flowcontrol.experiments.compare.run import read_systems
 from flowcontrol.files import write_atomically
 from flowcontrol.layout.job import Job
 from flowcontrol.notices import quiet as quietly

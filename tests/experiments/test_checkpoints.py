@@ -9,13 +9,12 @@ from typing import Any, cast
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.compare.columns import result_row, shown_columns
-from flowcontrol.experiments.compare.figures import figures_of
-from flowcontrol.experiments.compare.run import Outcome
+from flowcontrol.experiments.compare.result import result_row, shown_columns
+from flowcontrol.experiments.compare.run import Outcome, figures_of
 from flowcontrol.experiments.sweep.columns import variant_rows
 from flowcontrol.experiments.sweep.metric import read_metrics
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.experiments.sweep.worker import run_variant
+from flowcontrol.experiments.sweep.store import run_variant
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, load_scenario, parse_scenario
 from flowcontrol.virtual import simulate

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.executor import Work
-from flowcontrol.experiments.folder import Paths
-from flowcontrol.experiments.follow import follow, shown_late, unseen_results
+from flowcontrol.experiments.base import Paths
+from flowcontrol.experiments.executor import Work, follow, shown_late, unseen_results
 from flowcontrol.notices import quiet
 
 

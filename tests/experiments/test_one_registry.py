@@ -9,9 +9,8 @@ import pytest
 from flowcontrol.analysis import figures, summarise
 from flowcontrol.analysis.figures import Figure
 from flowcontrol.experiments.advise.advise import advise
-from flowcontrol.experiments.compare.columns import compare_columns, result_row, results_table
-from flowcontrol.experiments.compare.figures import figures_of
-from flowcontrol.experiments.compare.run import Outcome
+from flowcontrol.experiments.compare.result import compare_columns, result_row, results_table
+from flowcontrol.experiments.compare.run import Outcome, figures_of
 from flowcontrol.experiments.sweep.columns import results_table as swept_table
 from flowcontrol.experiments.sweep.columns import variant_rows
 from flowcontrol.experiments.sweep.metric import read_metrics

@@ -10,7 +10,7 @@ import pytest
 
 from flowcontrol.analysis.figures import SECOND_HALF
 from flowcontrol.cli.main import COMMANDS
-from flowcontrol.experiments.compare import columns as compared
+from flowcontrol.experiments.compare import result as compared
 from flowcontrol.experiments.sweep.columns import results_table
 from flowcontrol.records import LEDGER, QUERY_PROGRESS, RESULTS
 from flowcontrol.scenario.system import ALIASES, PRESETS, THROTTLE_PARTS, TRANSPORT_PARTS

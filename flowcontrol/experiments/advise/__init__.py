@@ -1,14 +1,13 @@
 """Advice that was tried out: changes of a scenario, each run on the virtual clock.
 
 :mod:`~flowcontrol.experiments.advise.rules` proposes, by rules of thumb and from what a run shows;
-:mod:`~flowcontrol.experiments.advise.tried` runs, and
+:mod:`~flowcontrol.experiments.advise.adviser` runs, and
 :mod:`~flowcontrol.experiments.advise.gain` weighs. Nothing is advice that was not run.
 """
 
 from flowcontrol.analysis.figures import Figures
 from flowcontrol.experiments.advise.advise import advise
-from flowcontrol.experiments.advise.changes import Change
-from flowcontrol.experiments.advise.gain import Proposal
+from flowcontrol.experiments.advise.gain import Change, Proposal
 from flowcontrol.experiments.advise.result import Advice
 
 __all__ = ["Advice", "Change", "Figures", "Proposal", "advise"]

@@ -1,16 +1,141 @@
-"""How much a change gains, and for what."""
+"""A change of a scenario, the figures that it is judged by, and what it gains for its cost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
-from flowcontrol.analysis.figures import Figures
-from flowcontrol.experiments.advise.changes import Change, Seen
-from flowcontrol.experiments.advise.figures import Goal, is_more_better, measured
+from flowcontrol.analysis.figures import Figures, figures, values_of
+from flowcontrol.analysis.frames import Tables
+from flowcontrol.analysis.run_view import RunView
+from flowcontrol.scenario import Scenario
+from flowcontrol.scenario.problems import key_path
 
-if TYPE_CHECKING:
-    from flowcontrol.scenario import Scenario
+# --- A change of a scenario, and what the choice of changes depends on.
+
+
+Path = tuple[str | int, ...]
+"""A key of a scenario: keys, names of stages and positions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a scenario."""
+
+    # What is changed, such as ``parallelism``; of one kind at most one change is made at a time.
+    kind: str
+    name: str  # What it does, in a few words
+    keys: tuple[tuple[Path, Any], ...]  # Keys with their new values, plain JSON
+    why: str  # What suggests it
+    cautions: tuple[str, ...] = ()  # What it takes besides, a sentence each
+
+    @property
+    def caution(self) -> str:
+        """What it takes besides; empty if nothing."""
+        return " ".join(self.cautions)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The keys as text, with their values."""
+        return {key_path(list(path)): value for path, value in self.keys}
+
+    @property
+    def text(self) -> str:
+        """The keys in one text: equal changes have equal ones."""
+        return json.dumps(self.document, sort_keys=True)
+
+    def on_managers(self, count: int) -> Change:
+        """Return the change with so many task managers."""
+        key = (("cluster", "task_managers"), count)
+        return replace(self, name=f"{self.name}, on {count} task managers", keys=(*self.keys, key))
+
+    def joined(self, other: Change, why: str) -> Change:
+        """Return both changes in one."""
+        return Change(
+            f"{self.kind}+{other.kind}",
+            f"{self.name}; {other.name}",
+            self.keys + other.keys,
+            why,
+            tuple(dict.fromkeys((*self.cautions, *other.cautions))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a run shows of a job, as far as changes depend on it."""
+
+    limits: str | None  # The stage that limits
+    busiest: Mapping[str, float]  # Busy share of the busiest subtask of each stage, 0 to 1
+    # Share of time for which the most blocked source was, while any was at all; or of what was
+    # emitted at the end, what filled buffers that are not full yet, if that is more.
+    held_back: float
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A scenario whose changes are sought."""
+
+    scenario: Scenario  # Read and checked
+    # The same as its file has it: what is stated there must be changed with what depends on it.
+    mapping: Mapping[str, Any]
+    seen: Seen  # What its run shows
+
+    def path(self, stage: str, key: str) -> Path:
+        """Return the path of a key of a stage or operator."""
+        return ("operators" if self.scenario.operators else "stages", stage, key)
+
+    def stated(self, stage: str, key: str) -> Any:
+        """Return what the file states for a key of a stage or operator; None if nothing."""
+        kind = "operators" if self.scenario.operators else "stages"
+        return next(one.get(key) for one in self.mapping[kind] if one["name"] == stage)
+
+
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A change that was not run."""
+
+    change: Change  # Which
+    why: str  # What refused it
+
+
+# --- What a run is judged by: throughput, latency, data in flight, checkpoints, memory, slots.
+
+
+Goal = Literal["throughput", "latency", "checkpoints", "memory"]
+"""What a change is to improve."""
+
+GOALS: Final[tuple[Goal, ...]] = ("throughput", "latency", "checkpoints", "memory")
+
+FIGURE_OF: Final[dict[Goal, str]] = {
+    "throughput": "throughput",
+    "latency": "latency_p99_ms",
+    "checkpoints": "checkpoint_ms",
+    "memory": "memory_bytes",
+}
+"""The figure that each goal is measured by."""
+
+
+def measured(found: Figures, goal: Goal) -> float | None:
+    """Return the figure that a goal is measured by."""
+    value: float | None = found.values[FIGURE_OF[goal]]
+    return value
+
+
+def is_more_better(goal: Goal) -> bool:
+    """Tell whether more of the figure of a goal is better."""
+    own = (one for one in figures("advise", of_job=True))
+    return next(one.better == "higher" for one in own if one.at("advise").name == FIGURE_OF[goal])
+
+
+def figures_of(tables: Tables, scenario: Scenario) -> Figures:
+    """Work out the figures of a run."""
+    return Figures(values_of(RunView(scenario, tables), "advise"))
+
+
+# --- How much a change gains, and for what.
+
 
 HELD_BACK: Final = 0.02
 """Blocked share of a source, or share of its records that wait in its log, above which throughput

@@ -8,7 +8,6 @@ without a latency that grows for ever. :mod:`~flowcontrol.experiments.capacity.p
 
 from flowcontrol.experiments.capacity.find import capacity
 from flowcontrol.experiments.capacity.probe import Probe
-from flowcontrol.experiments.capacity.result import Capacity
-from flowcontrol.experiments.capacity.wording import describe
+from flowcontrol.experiments.capacity.result import Capacity, describe
 
 __all__ = ["Capacity", "Probe", "capacity", "describe"]

@@ -15,10 +15,18 @@ from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.frames import end_of, second_half_start
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import job_for
-from flowcontrol.experiments.capacity.probe import OVERLOAD, Probe, at_rate, examine, paced_by
-from flowcontrol.experiments.capacity.result import Capacity
-from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
-from flowcontrol.experiments.capacity.wording import describe_probe
+from flowcontrol.experiments.capacity.probe import (
+    HIGHEST,
+    LOWEST,
+    OVERLOAD,
+    Probe,
+    at_rate,
+    examine,
+    paced_by,
+    rounded,
+    search,
+)
+from flowcontrol.experiments.capacity.result import Capacity, describe_probe
 from flowcontrol.experiments.compare.limits import most_of_source
 from flowcontrol.experiments.executor import Simulate, judging_clock
 from flowcontrol.notices import PATIENCE_S

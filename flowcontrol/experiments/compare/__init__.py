@@ -1,12 +1,10 @@
 """Several systems on one scenario: run side by side, measured against what the job can carry.
 
-:mod:`.limits` computes the limit of a job, :mod:`.metrics` and :mod:`.figures` the figures of a
-run, :mod:`.starving` which receivers starve and why; :mod:`.run` runs one system, :mod:`.compare`
-all of them, and :mod:`.page` draws them.
+:mod:`.limits` computes the limit of a job, :mod:`.starving` which receivers starve and why;
+:mod:`.run` runs one system, :mod:`.compare` all of them, and :mod:`.page` draws them.
 """
 
-from flowcontrol.experiments.compare.columns import print_comparison
 from flowcontrol.experiments.compare.compare import LiveRunner, compare
-from flowcontrol.experiments.compare.result import CompareResult
+from flowcontrol.experiments.compare.result import CompareResult, print_comparison
 
 __all__ = ["CompareResult", "LiveRunner", "compare", "print_comparison"]

@@ -12,27 +12,31 @@ from typing import TYPE_CHECKING, Final
 
 from flowcontrol import notices
 from flowcontrol.errors import Problem, ScenarioError
+from flowcontrol.experiments.base import Paths, open_experiment
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
 from flowcontrol.experiments.compare.page import compare_page
-from flowcontrol.experiments.compare.plan import Comparison, plan_comparison
 from flowcontrol.experiments.compare.result import CompareResult
 from flowcontrol.experiments.compare.run import (
     LEFT_OUT,
     CompareWork,
+    Comparison,
     Outcome,
     check_one,
+    plan_comparison,
     read_outcomes,
     refusal,
     run_one,
     suited,
     write_outcome,
 )
-from flowcontrol.experiments.executor import Executor, Simulate, check_processes, make_executor
-from flowcontrol.experiments.folder import Paths, open_experiment
-from flowcontrol.experiments.follow import (
+from flowcontrol.experiments.executor import (
+    Executor,
     Progress,
     ShowProgress,
+    Simulate,
+    check_processes,
     follow,
+    make_executor,
     shown_late,
     unseen_results,
 )
@@ -87,26 +91,20 @@ def compare(
     clock : {"virtual", "live"}, default "virtual"
         On the virtual clock systems are spread over Spark or processes, on the live clock they run
         in turn.
-    out : Path or str, optional
-        Folder of the results; by default ``out/<scenario name>-compare``. The same call continues.
+    out, overwrite : Path or str, optional; bool, default False
+        Folder, by default ``out/<scenario name>-compare``, where the same call continues; replace.
     overrides : mapping or sequence of str, default ()
         Changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
-    overwrite : bool, default False
-        Replace the comparison in ``out``.
     spark : SparkSession, optional
         By default the running session, else a new one. The virtual clock starts none, unless
         ``spark-submit`` or a platform started this process: it needs none.
     processes : int, optional
         Run in this number of local processes, without Spark. Virtual clock only; by default 1, this
         one, where Spark is not running.
-    progress : callable, optional
-        Shows progress; by default on standard error, once it has taken 2 s.
-    quiet : bool, default False
-        Show no progress, and do not say what takes long.
-    runner : callable, optional
-        Runs one scenario on the virtual clock; by default :func:`flowcontrol.virtual.simulate`.
-    live : callable, optional
-        Runs one on the live clock; by default :func:`flowcontrol.emulate`.
+    progress, quiet : callable, optional; bool, default False
+        Shows progress, by default on standard error after 2 s; show none.
+    runner, live : callable, optional
+        Run one scenario on a clock; by default :func:`flowcontrol.emulate` does so live.
 
     Returns
     -------

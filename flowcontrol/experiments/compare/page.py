@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.producer_rates import TOLERANCE, TRANSIENT, WINDOW_SAMPLES, limit_steps
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.experiments.compare.columns import CompareColumn, shown_columns
-from flowcontrol.experiments.compare.figures import Compared
+from flowcontrol.experiments.compare.result import CompareColumn, shown_columns
+from flowcontrol.experiments.compare.run import Compared
 from flowcontrol.experiments.compare.starving import LEAST_SHARE
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
 from flowcontrol.report.figures import (
@@ -32,8 +32,7 @@ from flowcontrol.scenario.system import PRESETS
 
 if TYPE_CHECKING:
     from flowcontrol.experiments.compare.limits import LimitPhase
-    from flowcontrol.experiments.compare.plan import Comparison
-    from flowcontrol.experiments.compare.run import Outcome
+    from flowcontrol.experiments.compare.run import Comparison, Outcome
 
 DEFINED: Final = {
     "tolerance": percent(TOLERANCE),

@@ -5,8 +5,7 @@ from typing import Final
 
 from flowcontrol.analysis.producer_rates import TOLERANCE, Reaction
 from flowcontrol.analysis.wording import join_words, seconds
-from flowcontrol.experiments.compare.figures import Compared
-from flowcontrol.experiments.compare.run import Outcome
+from flowcontrol.experiments.compare.run import Compared, Outcome
 from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.report.numbers import bytes_text, number, percent
 

@@ -2,8 +2,7 @@
 
 :mod:`~flowcontrol.experiments.sweep.plan` lists the points,
 :mod:`~flowcontrol.experiments.sweep.variants` checks their variants and cuts them into chunks,
-:mod:`~flowcontrol.experiments.sweep.worker` runs a chunk,
-:mod:`~flowcontrol.experiments.sweep.store` collects the rows in the table, and
+:mod:`~flowcontrol.experiments.sweep.store` runs them and collects their rows in the table, and
 :mod:`~flowcontrol.experiments.sweep.page` draws them.
 """
 

@@ -14,10 +14,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.experiments.sweep.axes import value_text
-from flowcontrol.experiments.sweep.metric import NOTHING, Metric
+from flowcontrol.experiments.sweep.charts import value_text
+from flowcontrol.experiments.sweep.metric import (
+    NOTHING,
+    Metric,
+    Ranking,
+    is_noise,
+    noise_text,
+    rank,
+)
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.experiments.sweep.ranking import Ranking, is_noise, noise_text, rank
 from flowcontrol.report.numbers import number, percent
 from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import plain_table, print_widest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from operator import or_
@@ -11,24 +10,22 @@ from typing import TYPE_CHECKING, Final
 
 from flowcontrol import notices
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.base import varied_base
-from flowcontrol.experiments.executor import Executor, Simulate, check_processes, make_executor
-from flowcontrol.experiments.folder import Paths
-from flowcontrol.experiments.follow import (
+from flowcontrol.experiments.base import Paths, varied_base
+from flowcontrol.experiments.executor import (
     Progress,
     ShowProgress,
-    follow,
+    Simulate,
+    check_processes,
+    make_executor,
     shown_late,
-    unseen_results,
 )
 from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.experiments.sweep.overview import SweepResult
 from flowcontrol.experiments.sweep.page import sweep_page
 from flowcontrol.experiments.sweep.plan import Plan, Vary, divided_totals, make_plan
 from flowcontrol.experiments.sweep.shares import check_shared, cores, shares_of
-from flowcontrol.experiments.sweep.store import Collector, open_folder, read_results
-from flowcontrol.experiments.sweep.variants import Variant, check_variants, into_chunks
-from flowcontrol.experiments.sweep.worker import SweepWork
+from flowcontrol.experiments.sweep.store import VariantRunner, open_folder, read_results
+from flowcontrol.experiments.sweep.variants import Variant, check_variants
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import OwnedFolder
 from flowcontrol.notices import PATIENCE_S, announce_step
@@ -72,29 +69,23 @@ def sweep(
     scenario : Scenario, mapping, or str or Path
         A scenario, the mapping in its file, or the file.
     vary : mapping of str to values, or sequence of (str, values) or str
-        Values of each varied key: a list, or a text as on the command line (``"1000:10000:50"``);
-        or ``KEY=VALUES`` each.
+        Values of each key: a list, or a text as on the command line; or ``KEY=VALUES`` each.
     overrides : mapping or sequence of str, default ()
         Changes of the scenario that hold for all variants: values by key, or ``KEY=VALUE`` each.
-    out : Path or str, optional
-        Folder of the results, by default ``out/<scenario name>-sweep``; the same sweep continues.
+    out, overwrite : Path or str, optional; bool, default False
+        Folder, by default ``out/<scenario name>-sweep``, where the same sweep continues; replace.
     replications : int, default 1
         Runs of each combination, with the scenario's seed, the next one, and so on.
     sample, seed : int, optional
         Run only ``sample`` combinations, drawn with this seed (1).
     metrics : str or sequence of str, default ()
-        Metrics of the report, ``STAGE.COLUMN`` each, by default throughput and latency of a sink;
-        points are ranked by the first one.
-    overwrite : bool, default False
-        Replace the sweep in ``out``.
-    spark : SparkSession, optional
-        By default the running session, else a new one.
-    processes : int, optional
-        Run in this number of local processes, without Spark.
+        Metrics, ``STAGE.COLUMN`` each, by default rate and latency of a sink; the first one ranks.
+    spark, processes : SparkSession, int, optional
+        By default the running session, else a new one; or so many local processes, without Spark.
     progress, warn : callable, optional
         Show progress, and each warning; by default on standard error, progress after 2 s.
     quiet : bool, default False
-        Show no progress and no warnings, and do not say what takes long.
+        Show no progress and no warnings.
     simulate : callable, optional
         Runs one scenario; by default :func:`flowcontrol.virtual.simulate`.
 
@@ -116,16 +107,19 @@ def sweep(
     >>> sweep("conf/experiment.yaml", vary).table.to_pandas()  # doctest: +SKIP
     """
     check_processes(processes)
+    say = warn or notices.warn
     with silenced(quiet):
         base = varied_base(scenario, overrides)
         plan = make_plan(base, vary, replications=replications, sample=sample, seed=seed)
         for text in divided_totals(base, plan.varied):
-            (warn or notices.warn)(text)
+            say(text)
         variants, chosen = _checked(plan, metrics)
         folder = _open(plan, variants, out, overwrite=overwrite)
         try:
-            runner = _Runner(plan, variants, folder, simulate, warn or notices.warn)
-            runner.run(lambda: make_executor(spark, processes), progress or shown_late("variants"))
+            own, make = folder.identity, partial(make_executor, spark, processes)
+            runs = VariantRunner(plan, Paths(folder.root), own, make, simulate, say)
+            runner = _Runner(variants, folder, runs)
+            runner.run(progress or shown_late("variants"))
             return _written(runner, plan, chosen)
         finally:
             folder.close()
@@ -164,63 +158,45 @@ class _Runner:
     """Runs the missing variants of a sweep and collects their rows."""
 
     def __init__(
-        self,
-        plan: Plan,
-        variants: Sequence[Variant],
-        folder: OwnedFolder,
-        simulate: Simulate | None,
-        warn: Callable[[str], None],
+        self, variants: Sequence[Variant], folder: OwnedFolder, runner: VariantRunner
     ) -> None:
-        self.paths = Paths(folder.root)
-        self._plan, self._variants, self._folder = plan, variants, folder
-        self._simulate, self._warn, self._has_warned = simulate, warn, False
-        self._run_id = uuid.uuid4().hex[:12]
-        self._collector = Collector(self.paths, plan, folder.identity, self._run_id)
+        self.paths, self.collector = runner.paths, runner.collector
+        self._variants, self._folder, self._runner = variants, folder, runner
+        self._has_warned = False
 
-    def run(self, executor: Callable[[], Executor], progress: ShowProgress) -> None:
+    def run(self, progress: ShowProgress) -> None:
         """Run the missing variants; Spark is started only if there are any."""
-        done = self._collector.done
-        missing = [variant for variant in self._variants if variant.id not in done]
+        missing = self._runner.missing(self._variants)
         if not missing:
             return
         self._folder.mark(finished=False)
-        runner, parts = executor(), reduce(or_, (variant.parts for variant in missing))
-        chunks = into_chunks(missing, runner.workers, self._plan.seed)
-        work = SweepWork(self.paths, self._run_id, chunks, self._simulate, parts, self._plan)
-        if self._simulate is None:
-            runner.warm_up(parts)
-        with progress(len(self._variants), len(done)) as bar:
-            try:
-                follow(runner, work, partial(self._poll, bar), self._warn, "variants")
-            except BaseException:
-                self._collector.look_again()  # it may have been interrupted itself
-                self._collector.collect()
-                raise
+        parts = reduce(or_, (variant.parts for variant in missing))
+        self._runner.start(parts)
+        with progress(len(self._variants), len(self.collector.done)) as bar:
+            self._runner.run(missing, parts, partial(self._poll, bar), "variants")
 
     def _poll(self, bar: Progress) -> str:
         """Commit the workers' results; return the progress as text."""
-        collector = self._collector
+        collector = self.collector
         collector.collect()
         bar.update(len(collector.done), len(collector.failed))
-        if self._simulate is None and not collector.is_compiled and not self._has_warned:
-            self._warn(_SLOW)
+        if self._runner.simulate is None and not collector.is_compiled and not self._has_warned:
+            self._runner.warn(_SLOW)
             self._has_warned = True
         return f"{len(collector.done):,} of {len(self._variants):,} variants are in the table"
 
     def finish(self) -> None:
         """Mark the sweep as finished; RunError if it is not."""
-        missing = [v for v in self._variants if v.id not in self._collector.done]
+        missing = self._runner.missing(self._variants)
         if not missing:
-            self._collector.clear()
+            self.collector.clear()
             self._folder.mark(finished=True)
             return
-        errors = self._collector.failed
-        first = next((variant for variant in missing if variant.id in errors), None)
-        if first is None:
-            what = f"{len(missing):,} variants were run but their rows are"
-            raise unseen_results(what, self.paths.root)
+        first = self._runner.first_failed(
+            missing, f"{len(missing):,} variants were run but their rows are"
+        )
         raise RunError(
             f"{len(missing):,} of {len(self._variants):,} variants failed, first "
-            f"({self._plan.text(first.point)}): {errors[first.id]}; the others are in the table, "
-            "and the same command retries these"
+            f"({self._runner.plan.text(first.point)}): {self.collector.failed[first.id]}; the "
+            "others are in the table, and the same command retries these"
         )

@@ -2,7 +2,7 @@
 
 :mod:`~flowcontrol.experiments.tune.goals` reads what is good,
 :mod:`~flowcontrol.experiments.tune.search` asks for points,
-:mod:`~flowcontrol.experiments.tune.runner` runs them as a sweep runs variants, and
+:mod:`~flowcontrol.experiments.tune.tune` runs them as a sweep runs variants, and
 :mod:`~flowcontrol.experiments.tune.judge` says which is best.
 """
 

@@ -9,7 +9,6 @@ from functools import cached_property
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.sweep.metric import Metric
-from flowcontrol.experiments.tune.explore import Outcome
 from flowcontrol.experiments.tune.goals import (
     MEMORY,
     Goals,
@@ -17,6 +16,7 @@ from flowcontrol.experiments.tune.goals import (
     latency_of,
     throughput_of,
 )
+from flowcontrol.experiments.tune.search import Outcome
 from flowcontrol.layout.plan import network_memory
 from flowcontrol.scenario import Scenario
 

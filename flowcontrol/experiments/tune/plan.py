@@ -1,22 +1,119 @@
-"""The plan of a search: the scenario, the varied keys, what is good, and how much is run."""
+"""The plan of a search: the scenario, the varied keys and all their points, what is good."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.base import job_for
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.plan import Plan, Point, Vary, read_varied
 from flowcontrol.experiments.sweep.varied import Varied, show_value
-from flowcontrol.experiments.tune.columns import reserved
-from flowcontrol.experiments.tune.goals import Goals, read_goals
-from flowcontrol.experiments.tune.space import Space
+from flowcontrol.experiments.tune.goals import Goals, known_before, read_goals
 from flowcontrol.layout.job import Job
 from flowcontrol.memory.parts import parts_of
+from flowcontrol.records import Column, Table
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Base
+from flowcontrol.scenario.units import read_duration_us, read_memory
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+
+# --- The values of the varied keys as a sampler sees them: places on a scale, or names.
+#
+# Numbers, and texts that are sizes or durations in Flink's syntax, have an order; a sampler may
+# then learn that the middle is like its neighbours. Anything else is a choice without order.
+
+
+Places = tuple[int, ...]
+"""A point as the places of its values, in the order of the keys."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """All points of a search."""
+
+    varied: tuple[Varied, ...]  # The keys, at least one
+
+    @cached_property
+    def scales(self) -> tuple[tuple[Any, ...], ...]:
+        """Values of each key: in rising order where they have one."""
+        return tuple(tuple(in_order(one.values) or one.values) for one in self.varied)
+
+    @cached_property
+    def _is_ordered(self) -> tuple[bool, ...]:
+        return tuple(in_order(one.values) is not None for one in self.varied)
+
+    @cached_property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Places of the values of each key for Optuna, by column; one value is no choice."""
+        from optuna.distributions import CategoricalDistribution, IntDistribution
+
+        found: dict[str, BaseDistribution] = {}
+        for one, is_ordered, scale in zip(self.varied, self._is_ordered, self.scales, strict=True):
+            last = len(scale) - 1
+            found[one.column] = (
+                IntDistribution(0, last) if is_ordered else CategoricalDistribution(range(last + 1))
+            )
+        return found
+
+    @property
+    def size(self) -> int:
+        """How many points there are."""
+        return math.prod(len(scale) for scale in self.scales)
+
+    def named(self, places: Places) -> dict[str, int]:
+        """Return places by column."""
+        return {one.column: place for one, place in zip(self.varied, places, strict=True)}
+
+    def neighbours(self, places: Places) -> Iterator[Places]:
+        """Yield the points that differ in one key: by a step of its order, or in any way."""
+        for at, (is_ordered, scale) in enumerate(zip(self._is_ordered, self.scales, strict=True)):
+            last, here = len(scale), places[at]
+            steps = (here - 1, here + 1) if is_ordered else range(last)
+            for step in steps:
+                if 0 <= step < last and step != here:
+                    yield (*places[:at], step, *places[at + 1 :])
+
+    def point(self, places: dict[str, Any]) -> Point:
+        """Return the point of places by column."""
+        return self.at(tuple(places[one.column] for one in self.varied))
+
+    def at(self, places: Places) -> Point:
+        """Return the point of places."""
+        return tuple(scale[place] for scale, place in zip(self.scales, places, strict=True))
+
+    def places(self, point: Point) -> dict[str, int]:
+        """Return the places of a point."""
+        rows = zip(self.varied, self.scales, point, strict=True)
+        return {one.column: scale.index(value) for one, scale, value in rows}
+
+
+def in_order(values: Sequence[Any]) -> list[Any] | None:
+    """Return values in rising order; None if they have none."""
+    readers: tuple[Callable[[Any], float], ...] = (_number, read_memory, read_duration_us)
+    for read in readers:
+        try:
+            return sorted(values, key=read)
+        except ValueError:
+            continue
+    return None
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{value!r} is not a number")
+    return value
+
+
+# --- The plan of a search: the scenario, the varied keys, what is good, and how much is run.
+
 
 RUNS: Final = 200
 """Runs of a search by default."""
@@ -177,3 +274,55 @@ def _company(varied: Sequence[Varied], number: int, place: int, value: Any) -> P
     """Return a point with one value given and the others of a place in their lists."""
     others = [one.values[number % len(one.values)] for one in varied]
     return (*others[:place], value, *others[place + 1 :])
+
+
+# --- The columns of the table ``tuning``: a row a point, in the order of the search.
+
+
+_BEFORE: Final = (
+    Column("run", "int64", "", "Number of the point, from 1, in the order of the search."),
+    Column("variant", "string", "", "Its variant in the table `results`; empty if it was refused."),
+)
+_AFTER: Final = (
+    Column("state", "string", "", "run, or refused: the point is not a valid scenario."),
+    Column("reason", "string", "", "Why it was refused; empty for others."),
+    Column("feasible", "bool", "", "Whether it was run and satisfies every constraint."),
+    Column(
+        "missed_by",
+        "float64",
+        "",
+        "Largest relative miss of a constraint, in parts of its limit; 0 if all hold, 10 if the "
+        "run has no such figure, null for a refused point.",
+        nullable=True,
+    ),
+    Column(
+        "on_front",
+        "bool",
+        "",
+        "Whether it is feasible and no other feasible point is as good in both figures of the "
+        "picture and better in one; the first of equal ones.",
+    ),
+    Column("is_best", "bool", "", "Whether it is the chosen one."),
+    Column(
+        "bottleneck",
+        "string",
+        "",
+        "Bottleneck of the run: a stage, or an edge with too few buffers; empty if nothing "
+        "limited for long.",
+    ),
+)
+
+FIXED: Final = tuple(column.name for column in (*_BEFORE, *_AFTER))
+"""Names of the columns that every table has."""
+
+
+def reserved() -> tuple[str, ...]:
+    """Return the names that no column of a varied key gets."""
+    return (*FIXED, *known_before())
+
+
+def tuning_table(varied: Sequence[Varied], measures: Sequence[Metric]) -> Table:
+    """Return the declaration of the table of a search."""
+    keys = [one.result_column() for one in varied]
+    figures = [one.column for one in measures]
+    return Table("tuning", "One point of a search.", (*_BEFORE, *keys, *figures, *_AFTER))

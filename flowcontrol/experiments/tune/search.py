@@ -6,21 +6,86 @@ how many workers run the points, nor on which of them were run before an interru
 
 from __future__ import annotations
 
+import json
+import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.errors import RunError
+from flowcontrol.errors import RunError, ScenarioError
+from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune.goals import Goals
-from flowcontrol.experiments.tune.space import Places, Space
+from flowcontrol.experiments.tune.plan import Places, Space, TunePlan
 from flowcontrol.install import how_to_install
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import Trial
+
+
+# --- What is known of a point before it is run, so that hopeless ones are not.
+
+
+class Known:
+    """Figures that a scenario alone decides, and the best so far of the only objective.
+
+    ``nearest``: of the points that were looked at the one that breaks the known limits by least.
+    """
+
+    def __init__(self, plan: TunePlan) -> None:
+        self._plan, goals = plan, plan.goals
+        self._limits = [one for one in goals.constraints if not one.measure.figure.needs_run]
+        alone = goals.objectives[0] if len(goals.objectives) == 1 else None
+        self._objective = alone if alone and not alone.measure.figure.needs_run else None
+        self._best: float | None = None
+        self._costs: dict[str, tuple[float, float] | None] = {}
+        self._least = math.inf
+        self.nearest: Point | None = None
+
+    def learn(self, outcome: Outcome) -> None:
+        """Take note of what became of a point."""
+        if self._objective is None or outcome.reason:
+            return
+        constraints = self._plan.goals.constraints
+        value = outcome.value(self._objective.measure)
+        if value is None or any(one.miss(outcome.value(one.measure)) for one in constraints):
+            return
+        cost = self._objective.sign * value
+        self._best = cost if self._best is None else min(self._best, cost)
+
+    def is_worth(self, point: Point) -> bool:
+        """Whether a point may be better than what was run. Anything may before one is feasible."""
+        if self._objective is None and not self._limits:
+            return True
+        key = json.dumps(point)
+        if key not in self._costs:
+            self._costs[key] = self._look(point)
+        found = self._costs[key]
+        if found is None:  # it is refused, which is to be seen
+            return True
+        miss, cost = found
+        return miss == 0 and (self._best is None or cost < self._best)
+
+    def _look(self, point: Point) -> tuple[float, float] | None:
+        """Return the miss of the limits and the cost of a point; None if it is refused."""
+        try:
+            scenario = self._plan.sweep.scenario(point)
+            misses = [one.miss(one.measure.value(scenario, {})) for one in self._limits]
+            one = self._objective
+            cost = 0.0 if one is None else one.sign * (one.measure.value(scenario, {}) or 0.0)
+        except ScenarioError:
+            return None
+        miss = max(misses, default=0.0)
+        if miss < self._least:
+            self._least, self.nearest = miss, point
+        return miss, cost
+
+
+# --- Ask for points.
+
 
 _STARTUP: Final = 20
 """Points drawn at random before the estimator decides."""
@@ -150,3 +215,78 @@ def _study(objectives: int, seed: int) -> Study:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     sampler = optuna.samplers.TPESampler(n_startup_trials=_STARTUP, seed=seed)
     return optuna.create_study(directions=["minimize"] * objectives, sampler=sampler)
+
+
+# --- The loop of a search: ask for a batch, have it run, tell what became of it.
+
+
+_REFUSED: Final = 100.0
+"""Relative miss that stands for a point that is refused, or for an objective without a value."""
+
+_PATIENCE: Final = 20
+"""Batches of nothing but refused points after which a search ends."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a point."""
+
+    point: Point  # Value of each varied key
+    variant: str  # The variant's id; empty if it was refused
+    values: dict[str, Any]  # Figures by name; empty if it was refused
+    bottleneck: str = ""  # What limited it; empty for nothing
+    reason: str = ""  # Why it was refused; empty if it was run
+
+    def value(self, measure: Metric) -> float | None:
+        """Return a figure; None if it has none."""
+        found: float | None = self.values.get(measure.name)
+        return found
+
+
+RunPoints = Callable[[Sequence[Point], int], Sequence[Outcome]]
+"""Has points run, at most so many, and returns what became of each, in the same order; those after
+the last one that is run are left out."""
+
+
+def explore(plan: TunePlan, run: RunPoints) -> list[Outcome]:
+    """Search until enough points were run, or none are left.
+
+    What the scenario alone decides (memory, slots) needs no run: a point that breaks a limit of
+    such a figure, or is no better in the only objective than the best so far, is left out. Where
+    all points are, the search ends: nothing better is left.
+
+    Batches are asked for whole, so a search of more runs begins with the same points. The first one
+    is the scenario as given, if it is among them: a search finds nothing worse.
+
+    Returns all points in the order in which they were asked for. A refused one is no run.
+    """
+    known = Known(plan)
+    search = Search(plan.space, plan.goals, plan.seed, known.is_worth)
+    if plan.given_point is not None:
+        search.begin_at(plan.given_point)
+    found: list[Outcome] = []
+    left, idle = plan.runs, 0
+    while left > 0 and idle < _PATIENCE:
+        asked = search.ask(plan.batch)
+        if not asked:
+            break
+        outcomes = run([one.point for one in asked], left)
+        for one, outcome in zip(asked, outcomes, strict=False):
+            search.tell(one, *_told(plan, outcome))
+            known.learn(outcome)
+        found += outcomes
+        ran = sum(not outcome.reason for outcome in outcomes)
+        left -= ran
+        idle = 0 if ran else idle + 1
+    if not found and known.nearest is not None:  # so that it can be said by how much it misses
+        found += run([known.nearest], 1)
+    return found
+
+
+def _told(plan: TunePlan, outcome: Outcome) -> tuple[tuple[float | None, ...], tuple[float, ...]]:
+    """Return the values of a point's objectives and its misses."""
+    goals = plan.goals
+    values = tuple(outcome.value(one.measure) for one in goals.objectives)
+    is_whole = all(value is not None for value in values)
+    misses = [one.miss(outcome.value(one.measure)) for one in goals.constraints]
+    return values, (*misses, 0.0 if is_whole else _REFUSED)

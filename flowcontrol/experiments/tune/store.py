@@ -1,4 +1,4 @@
-"""The folder of a search: its identity, and the table of its points."""
+"""The folder of a search: its identity, and the table with a row a point."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.folder import Paths, open_experiment
+from flowcontrol.experiments.base import Paths, open_experiment
 from flowcontrol.experiments.sweep.metric import Metric
-from flowcontrol.experiments.tune.columns import tuning_table
 from flowcontrol.experiments.tune.judge import Verdict
-from flowcontrol.experiments.tune.plan import TunePlan
+from flowcontrol.experiments.tune.plan import TunePlan, tuning_table
 from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.version import OF_FIGURES, rules_version
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 KIND: Final = Kind(
     "search", "tuning.json", "search", frozenset({"version", "varied", "goals", "runs"})

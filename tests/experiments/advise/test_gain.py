@@ -7,10 +7,16 @@ from dataclasses import replace
 import pytest
 
 from flowcontrol.analysis.figures import Figures
-from flowcontrol.experiments.advise.changes import Change, Seen
-from flowcontrol.experiments.advise.figures import Goal
-from flowcontrol.experiments.advise.gain import Proposal, goal_of, saves, weighed
-from flowcontrol.experiments.advise.wording import conclusion, savings
+from flowcontrol.experiments.advise.gain import (
+    Change,
+    Goal,
+    Proposal,
+    Seen,
+    goal_of,
+    saves,
+    weighed,
+)
+from flowcontrol.experiments.advise.result import conclusion, savings
 from flowcontrol.scenario import parse_scenario
 
 BEFORE = Figures(

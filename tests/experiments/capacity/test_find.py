@@ -12,7 +12,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.capacity import Probe, capacity, describe
-from flowcontrol.experiments.capacity.wording import describe_probe
+from flowcontrol.experiments.capacity.result import describe_probe
 from flowcontrol.scenario import Scenario, parse_scenario
 
 Make = Callable[..., Scenario]

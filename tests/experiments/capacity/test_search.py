@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from flowcontrol.experiments.capacity.search import HIGHEST, LOWEST, rounded, search
+from flowcontrol.experiments.capacity.probe import HIGHEST, LOWEST, rounded, search
 
 
 def ask(limit: float) -> tuple[list[Fraction], object]:

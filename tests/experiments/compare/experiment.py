@@ -13,9 +13,8 @@ import numpy as np
 from flowcontrol.analysis.producer_rates import Counted
 from flowcontrol.analysis.run_view import RunView
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.experiments.compare.figures import Compared, figures_of
 from flowcontrol.experiments.compare.limits import job_limits
-from flowcontrol.experiments.compare.run import scenario_of
+from flowcontrol.experiments.compare.run import Compared, figures_of, scenario_of
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import simulate

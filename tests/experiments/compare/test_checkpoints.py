@@ -11,8 +11,8 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.compare import compare, run
-from flowcontrol.experiments.compare.plan import plan_comparison
 from flowcontrol.experiments.compare.result import CompareResult
+from flowcontrol.experiments.compare.run import plan_comparison
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.system import PRESETS
 

@@ -12,8 +12,8 @@ import pytest
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.experiments.base import varied_base
 from flowcontrol.experiments.compare import compare, print_comparison
-from flowcontrol.experiments.compare.columns import RATES, results_table
-from flowcontrol.experiments.compare.plan import plan_comparison, read_systems
+from flowcontrol.experiments.compare.result import RATES, results_table
+from flowcontrol.experiments.compare.run import plan_comparison, read_systems
 from flowcontrol.scenario.system import PRESETS
 from flowcontrol.spark.session import LAUNCHERS
 

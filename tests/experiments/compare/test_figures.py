@@ -6,7 +6,7 @@ import pytest
 
 from flowcontrol.analysis.producer_rates import Reaction
 from flowcontrol.analysis.run_view import RunView
-from flowcontrol.experiments.compare.figures import figures_of
+from flowcontrol.experiments.compare.run import figures_of
 from flowcontrol.scenario import parse_scenario
 
 

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from flowcontrol.experiments.base import as_base
-from flowcontrol.experiments.compare.columns import compare_columns, print_comparison, shown_columns
 from flowcontrol.experiments.compare.compare import compare
 from flowcontrol.experiments.compare.limits import job_limits
+from flowcontrol.experiments.compare.result import compare_columns, print_comparison, shown_columns
 from flowcontrol.experiments.compare.run import run_one, scenario_of
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario

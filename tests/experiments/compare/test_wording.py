@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from flowcontrol.analysis.producer_rates import PiledUp, Response
-from flowcontrol.experiments.compare.columns import compare_columns
-from flowcontrol.experiments.compare.figures import Compared
-from flowcontrol.experiments.compare.run import Lines, Outcome
+from flowcontrol.experiments.compare.result import compare_columns
+from flowcontrol.experiments.compare.run import Compared, Lines, Outcome
 from flowcontrol.experiments.compare.starving import Starved
 from flowcontrol.experiments.compare.wording import (
     headline,

@@ -175,7 +175,7 @@ def test_spark_says_how_many_tasks_it_runs_at_a_time(spark):
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_workers_without_a_compiler_are_remarked_on_once(chain, tmp_path, monkeypatch, is_compiled):
     """The clock itself, interpreted or not, on something tiny."""
-    monkeypatch.setattr("flowcontrol.experiments.sweep.worker.is_compiled", lambda: is_compiled)
+    monkeypatch.setattr("flowcontrol.experiments.sweep.store.is_compiled", lambda: is_compiled)
     said = []
     chain |= {"duration_s": 1, "round_ms": 50, "sample_interval_s": 0.5}
     sweep(chain, {RATE: "100:500:5"}, out=tmp_path, processes=1, warn=said.append)

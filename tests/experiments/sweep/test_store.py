@@ -7,10 +7,9 @@ import uuid
 
 import pytest
 
-from flowcontrol.experiments.folder import Paths
-from flowcontrol.experiments.sweep.store import Collector, read_results
+from flowcontrol.experiments.base import Paths
+from flowcontrol.experiments.sweep.store import Collector, SweepWork, read_results
 from flowcontrol.experiments.sweep.variants import check_variants
-from flowcontrol.experiments.sweep.worker import SweepWork
 
 VARY = {"stages.sink.service_rate": "100:600:6"}
 
@@ -180,7 +179,7 @@ def test_a_sweep_that_is_stopped_ends_after_the_variant_under_way(bench, fakes):
 
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_it_is_noted_whether_workers_compile(bench, monkeypatch, is_compiled):
-    monkeypatch.setattr("flowcontrol.experiments.sweep.worker.is_compiled", lambda: is_compiled)
+    monkeypatch.setattr("flowcontrol.experiments.sweep.store.is_compiled", lambda: is_compiled)
     bench.run(bench.variants[0])
     bench.collector.collect()
     assert bench.collector.is_compiled is is_compiled

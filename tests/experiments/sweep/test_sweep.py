@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.experiments import follow
+from flowcontrol.experiments import executor
 from flowcontrol.experiments.sweep import sweep
 from flowcontrol.ledger.commit import Writer
 
@@ -194,7 +194,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {tests!r})
 import sweep_fakes
-from flowcontrol.experiments import follow
+from flowcontrol.experiments import executor
 from flowcontrol.experiments.sweep import sweep
 if __name__ == "__main__":
     sweep({scenario!r}, {{"stages.sink.service_rate": "1:40:40"}}, out={out!r},
@@ -257,7 +257,7 @@ def test_an_interrupt_inside_a_commit_loses_and_doubles_nothing(
         return first(scenario)
 
     monkeypatch.setattr(Writer, "commit", interrupted)
-    monkeypatch.setattr(follow, "POLL_S", 0.02)
+    monkeypatch.setattr(executor, "POLL_S", 0.02)
     first, second = fakes.Recording(), fakes.Recording()
     with pytest.raises(KeyboardInterrupt):
         run({RATE: "1:16:16"}, simulate=a_little)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.sweep.varied import Varied, read_values
-from flowcontrol.experiments.tune.explore import Outcome, explore
 from flowcontrol.experiments.tune.judge import Verdict, axes_of
-from flowcontrol.experiments.tune.space import Space, in_order
+from flowcontrol.experiments.tune.plan import Space, in_order
+from flowcontrol.experiments.tune.search import Outcome, explore
 
 ORDERS = [
     ("3,1,2", [1, 2, 3]),

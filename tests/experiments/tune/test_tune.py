@@ -15,10 +15,10 @@ import yaml
 from deltalake import DeltaTable
 
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.experiments.sweep import worker
+from flowcontrol.experiments.sweep import store
 from flowcontrol.experiments.sweep.variants import variant_id
-from flowcontrol.experiments.tune import runner, tune
-from flowcontrol.experiments.tune.charts import front_chart
+from flowcontrol.experiments.tune import tune
+from flowcontrol.experiments.tune.page import front_chart
 from flowcontrol.scenario.given import as_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,9 +27,10 @@ DRIVER = """
 import sys
 sys.path[:0] = sys.argv[3:]
 import tune_fakes
-from flowcontrol.experiments.sweep import worker
-from flowcontrol.experiments.tune import runner, tune
-worker.run_variant = runner.run_variant = tune_fakes.rows_of
+from flowcontrol.experiments.sweep import store
+from flowcontrol.experiments.tune import tune
+runner = sys.modules["flowcontrol.experiments.tune.tune"]
+store.run_variant = runner.run_variant = tune_fakes.rows_of
 tune(tune_fakes.CHAIN, tune_fakes.VARY, minimise="sink.latency_p99_ms", maximise="sink.rate_in",
      subject_to="memory<=1mb", runs=30, batch=5, out=sys.argv[1], processes=1,
      simulate=getattr(tune_fakes, sys.argv[2]), quiet=True)
@@ -39,7 +40,8 @@ tune(tune_fakes.CHAIN, tune_fakes.VARY, minimise="sink.latency_p99_ms", maximise
 @pytest.fixture
 def quick(fakes, monkeypatch):
     """Runs without a summary of their tables, in this process."""
-    monkeypatch.setattr(worker, "run_variant", fakes.rows_of)
+    monkeypatch.setattr(store, "run_variant", fakes.rows_of)
+    runner = sys.modules["flowcontrol.experiments.tune.tune"]  # not the function of that name
     monkeypatch.setattr(runner, "run_variant", fakes.rows_of)
 
 
