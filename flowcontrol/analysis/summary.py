@@ -98,8 +98,8 @@ def summarise(
         summary["event_time"] = event_time_summary(tables, scenario, round_ms)
         if "is_of_round" not in summary["bottleneck_detail"]:
             summary["details"] += summary["event_time"]["matter"]
-    rounded: dict[str, Any] = _rounded(summary)
-    return rounded
+    found: dict[str, Any] = rounded(summary)
+    return found
 
 
 def _findings(
@@ -152,10 +152,10 @@ def _edge(view: RunView, name: str) -> dict[str, Any]:
     return {"channels": channels, **{w: view.edge(name, own) for w, own in view.windows.items()}}
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Return plain JSON with rounded floats."""
     if isinstance(value, float):  # as most are
         return round(value, _DIGITS)
     if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, (list, tuple)) else value
+        return {key: rounded(part) for key, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, (list, tuple)) else value

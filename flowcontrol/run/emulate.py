@@ -22,9 +22,8 @@ from flowcontrol.report.progress import RunProgress
 from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import subtask_table
 from flowcontrol.results.run import Run
-from flowcontrol.run.guarantees import add_guarantees
 from flowcontrol.run.jobs import job_for
-from flowcontrol.run.remedies import add_remedies
+from flowcontrol.run.remedies import add_guarantees, add_remedies
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.clocks import Clock
 from flowcontrol.scenario.given import Given, Overrides, as_scenario

@@ -1,18 +1,27 @@
-"""What would help slow checkpoints: the same scenario with one change, on the virtual clock."""
+"""What a run that is slow or fails would be with one change, each tried on the virtual clock.
+
+Changes that may help slow checkpoints, and the other guarantees of a job that fails.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from flowcontrol.analysis import summarise
 from flowcontrol.analysis.checkpoint_causes import timer_windows
-from flowcontrol.analysis.checkpoints import remedy_sentence
+from flowcontrol.analysis.checkpoints import checkpoint_summary, remedy_sentence
+from flowcontrol.analysis.run_view import RunView
+from flowcontrol.analysis.summary import rounded
 from flowcontrol.errors import RunError, ScenarioError
 from flowcontrol.layout.job import Job
+from flowcontrol.results.run import Run
 from flowcontrol.run.jobs import job_for
-from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.given import as_base
+from flowcontrol.topics.delivery import delivery_summary, shown_rows
+
+# --- What would help slow checkpoints: the same scenario with one change, on the virtual clock.
+
 
 MOST_STEPS: Final = 40_000_000
 """Rounds times subtasks and channels of a run that is tried: a few seconds at most."""
@@ -42,7 +51,8 @@ def add_remedies(summary: dict[str, Any], scenario: Scenario) -> None:
         return
     tried = checkpoint_remedies(scenario)
     if tried:
-        found["remedies"] = [_figures(_AS_RUN, {}, summary, scenario), *tried]
+        rate = sum(summary["stages"][sink.name]["whole"]["rate_in"] for sink in scenario.sinks)
+        found["remedies"] = [_figures(_AS_RUN, {}, found, rate), *tried]
         found["sentences"] = [*found["sentences"], remedy_sentence(tried)]
 
 
@@ -63,29 +73,33 @@ def checkpoint_remedies(scenario: Scenario, most_steps: int = MOST_STEPS) -> lis
     :func:`~flowcontrol.analysis.checkpoints.checkpoint_summary`) and ``rate_in`` of all sinks,
     records/s.
     """
-    from flowcontrol.virtual import prepare_job, run_job
-
     tried = []
     for name, changes in _changes(scenario).items():
-        job = _job(scenario, changes)
-        if job is None or job.steps > most_steps:
-            continue
-        prepare_job(job)
-        try:
-            run = run_job(job)
-        except RunError:
-            continue  # the run of the scenario itself has its results
-        figures = summarise(
-            run.tables,
-            job.scenario,
-            clock="virtual",
-            rounds=run.rounds,
-            wall_s=run.wall_s,
-            round_ms=job.round_us / 1000,
-            with_causes=False,
-        )
-        tried.append(_figures(name, changes, figures, job.scenario))
+        run = _run(_changed(scenario, changes), most_steps)
+        if run is not None:  # else the run of the scenario itself has its results
+            own = run.job.scenario
+            view, counts = RunView(own, run.tables), checkpoint_summary(run.tables, own)
+            rates = (
+                view.stage(one.name, view.windows["whole"]).rate("records_in") for one in own.sinks
+            )
+            tried.append(rounded(_figures(name, changes, counts, sum(rates))))
     return tried
+
+
+def _run(job: Job | None, most_steps: int, *, track: bool = True) -> Run | None:
+    """Run a job; None if it was refused, is too long, or fails.
+
+    ``track``: whether latencies are wanted.
+    """
+    from flowcontrol.virtual import prepare_job, run_job
+
+    if job is None or job.steps > most_steps:
+        return None
+    prepare_job(job)
+    try:
+        return run_job(job, track=track)
+    except RunError:
+        return None
 
 
 def _changes(scenario: Scenario) -> dict[str, dict[str, Any]]:
@@ -132,7 +146,7 @@ def _smaller(values: Mapping[str, float]) -> dict[str, dict[str, Any]]:
     return {}
 
 
-def _job(scenario: Scenario, changes: Mapping[str, Any]) -> Job | None:
+def _changed(scenario: Scenario, changes: Mapping[str, Any]) -> Job | None:
     """Return the changed job; None if it is refused."""
     try:
         changed = as_base(scenario).scenario(
@@ -156,11 +170,9 @@ def _is_slow(found: Mapping[str, Any], scenario: Scenario) -> bool:
 
 
 def _figures(
-    name: str, changes: Mapping[str, Any], summary: Mapping[str, Any], scenario: Scenario
+    name: str, changes: Mapping[str, Any], found: Mapping[str, Any], rate_in: float
 ) -> dict[str, Any]:
-    found = summary["checkpoints"]
     counts = found["counts"]
-    stages = summary["stages"]
     return {
         "name": name,
         "changes": dict(changes),
@@ -168,5 +180,66 @@ def _figures(
         "triggered": sum(counts.values()) - counts["in_progress"],
         "e2e": found["e2e"],
         "persisted_bytes": found["persisted_bytes"],
-        "rate_in": sum(stages[sink.name]["whole"]["rate_in"] for sink in scenario.sinks),
+        "rate_in": rate_in,
     }
+
+
+# --- The three guarantees compared: the same job and failures with each, on the virtual clock.
+
+
+GUARANTEES: Final = ("at-most-once", "at-least-once", "exactly-once")
+
+_SUMS: Final = ("written", "visible", "twice", "lost", "staged")
+
+
+def add_guarantees(summary: dict[str, Any], scenario: Scenario) -> None:
+    """Put what each guarantee would have shown into the summary of a run that failed.
+
+    ``summary``: of a run; its ``delivery`` gets ``guarantees`` if something fails in the scenario
+    and one of its sinks asks for another guarantee than at-least-once.
+    """
+    stated = any(stage.guarantee != "at-least-once" for stage in scenario.sinks)
+    if "delivery" in summary and scenario.failures and stated and not scenario.jobs:
+        found = compare_guarantees(scenario)
+        if found:
+            summary["delivery"]["guarantees"] = found
+
+
+def compare_guarantees(scenario: Scenario, most_steps: int = MOST_STEPS) -> list[dict[str, Any]]:
+    """Run a scenario with each guarantee of its sinks.
+
+    ``most_steps``: rounds times subtasks and channels; a longer run is not tried.
+
+    Of each ``guarantee``; ``written``, ``visible``, ``twice``, ``lost`` and ``staged`` of all sinks
+    together at the end; ``visibility_p50_ms`` and ``visibility_max_ms``, the largest of the sinks,
+    null if rows are visible at once; ``samples``, of each its time (s), and rows that are visible,
+    visible twice and lost.
+    """
+    found = []
+    for guarantee in GUARANTEES:
+        run = _run(_guaranteed(scenario, guarantee), most_steps, track=False)
+        if run is None:
+            return []
+        table = run.tables["delivery"]
+        sinks = delivery_summary(table, run.job.scenario, run.staged, None, 0.0)["sinks"].values()
+        one: dict[str, Any] = {"guarantee": guarantee}
+        one |= {name: sum(own[name] for own in sinks) for name in _SUMS}
+        for name in ("visibility_p50_ms", "visibility_max_ms"):
+            one[name] = max((own[name] for own in sinks if own[name] is not None), default=None)
+        one["samples"] = shown_rows(table, [stage.name for stage in scenario.sinks])
+        found.append(one)
+    return found
+
+
+def _guaranteed(scenario: Scenario, guarantee: str) -> Job | None:
+    """Return the job whose sinks have a guarantee; None if it is refused."""
+    mapping, sinks = scenario.canonical(), {stage.name for stage in scenario.sinks}
+    for stage in mapping["operators" if scenario.operators else "stages"]:
+        if stage["name"] in sinks:
+            stage["guarantee"] = guarantee
+            if guarantee != "exactly-once":
+                stage.pop("transaction_timeout_s", None)
+    try:
+        return job_for(parse_scenario(mapping), "virtual")
+    except ScenarioError:
+        return None
