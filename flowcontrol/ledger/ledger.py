@@ -163,10 +163,8 @@ class Ledger(LedgerView):
         """
         if self.is_committed(number):
             return False
-        fixed, first = (
-            {"side": self.side, "committed_at": datetime.now(UTC)},
-            number - len(earlier),
-        )
+        fixed = {"side": self.side, "committed_at": datetime.now(UTC)}
+        first = number - len(earlier)
         every = [
             {**row, **fixed, "batch_id": each}
             for each, own in enumerate((*earlier, rows), first)

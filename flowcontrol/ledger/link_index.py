@@ -345,17 +345,9 @@ class FileEntry:
             head = BatchEntry([ChannelEnd(*end) for end in stats["ends"]], stats["source"])
         batch, file, files = stats["place"]
         nbytes, crc = stats["footer"]
-        return cls(
-            batch,
-            file,
-            files,
-            nbytes=stats["size"],
-            rows=stats["numRecords"],
-            footer=(nbytes, crc),
-            schema=stats["schema"],
-            lines=[ChannelLine(*line) for line in stats["channels"]],
-            head=head,
-        )
+        found = stats["size"], stats["numRecords"], (nbytes, crc), stats["schema"]
+        lines = [ChannelLine(*line) for line in stats["channels"]]
+        return cls(batch, file, files, *found, lines, head)
 
 
 @dataclass

@@ -9,7 +9,6 @@ commit, and never continues in the next commit: a flushed slice is a message of 
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -304,20 +303,11 @@ class LinkFiles:
         Raises FencedError if another process has taken the sender's place. Raises LinkError if the
         disk is full, or cannot be written for another reason.
         """
-        partition = {SENDER: str(self.sender)}
-        head = BatchEntry([], source)
-        adds = [
-            NewFile(
-                file.path,
-                file.nbytes,
-                file.rows,
-                sealed(file.path, partition, entry.to_stats()),
-                partition,
-            )
-            for file, entry in zip(
-                files, self._entries(batch_id, files, consumed, head), strict=True
-            )
-        ]
+        partition, adds = {SENDER: str(self.sender)}, []
+        entries = self._entries(batch_id, files, consumed, source)
+        for file, entry in zip(files, entries, strict=True):
+            stats = sealed(file.path, partition, entry.to_stats())
+            adds.append(NewFile(file.path, file.nbytes, file.rows, stats, partition))
         old = self.log.consumed_files(self.sender, consumed)[:MOST_REMOVES]
         removes = [NewFile(path, size, 0, partition=partition) for path, size in old]
         with writing(self.storage, f"batch {batch_id}"):
@@ -331,29 +321,19 @@ class LinkFiles:
         batch_id: int,
         files: Sequence[PackedRows],
         consumed: Mapping[int, int],
-        head: BatchEntry,
-    ) -> list[FileEntry]:
-        """Return the entry of each file for the log."""
+        source: str | None,
+    ) -> Iterator[FileEntry]:
+        """Yield the entry of each file for the log; the first one's is also the batch's."""
         log, sender = self.log, self.sender
         known = {channel for owner, channel in log.channels if owner == sender}
         known |= {channel for file in files for channel, _ in file.channels}
         numbering = Numbering({c: log.channel(sender, c) for c in known}, self._buffer_bytes)
         lines = numbering.lines(files)
-        head = replace(head, ends=numbering.ends(consumed, log.newest(sender).by_channel))
-        return [
-            FileEntry(
-                batch_id,
-                number,
-                len(files),
-                file.nbytes,
-                file.rows,
-                file.footer,
-                self.schema,
-                own,
-                None if number else head,
-            )
-            for number, (file, own) in enumerate(zip(files, lines, strict=True))
-        ]
+        head = BatchEntry(numbering.ends(consumed, log.newest(sender).by_channel), source)
+        for number, (file, own) in enumerate(zip(files, lines, strict=True)):
+            found = file.nbytes, file.rows, file.footer, self.schema
+            first = None if number else head
+            yield FileEntry(batch_id, number, len(files), *found, own, first)
 
     def _sweep(self) -> None:
         """Delete the sender's files that no commit names, from time to time."""

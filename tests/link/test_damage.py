@@ -197,7 +197,7 @@ def test_files_that_no_commit_names_are_swept_by_age(pipeline, dry, verify):
     kept = {
         path
         for own in sender.ledger._files.values()
-        for files in own.levels.values()
+        for files in own.values()
         for _, _, path in files
     }
     assert rows == kept

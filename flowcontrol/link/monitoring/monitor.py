@@ -155,16 +155,11 @@ class _LinkView:
         senders = [_SenderView(self, one, channels) for one in cursors.senders]
         receivers = [_ReceiverView(self, one, channels) for one in cursors.receivers]
         return LinkSnapshot(
-            label=label,
-            path=path,
-            at=self.now,
-            window_s=self.now - self.since,
-            senders=tuple(made(SenderSnapshot, one) for one in senders),
-            receivers=tuple(made(ReceiverSnapshot, one) for one in receivers),
-            channels=tuple(channels),
-            max_pool_bytes=settings.max_pool_bytes,
-            event_time_column=settings.event_time_column,
-            align_s=settings.align_s,
+            *(label, path, self.now, self.now - self.since),
+            tuple(made(SenderSnapshot, one) for one in senders),
+            tuple(made(ReceiverSnapshot, one) for one in receivers),
+            tuple(channels),
+            *(settings.max_pool_bytes, settings.event_time_column, settings.align_s),
         )
 
     def position(self, reader: Receiver, key: Key, consumed: int) -> int:
