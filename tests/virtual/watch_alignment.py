@@ -74,7 +74,7 @@ class Laws:
         Who was silent until now counts when it has reported, and an answer has come back.
         """
         plans = {task.stage: alignment_of(self.job, self.job.stage(task.stage)) for task in sources}
-        for group in range(len(self.job.scenario.alignment_groups)):
+        for group in self.job.scenario.alignment_groups:
             members = [
                 task for task in sources
                 if (plan := plans[task.stage]) is not None and plan.group == group
