@@ -115,6 +115,8 @@ def test_the_nearest_run_until_the_time_is_over(checks, monkeypatch):
 
 
 def test_what_no_change_is_near_to_is_left_out(checks):
+    for begins in checks.BY_CHANGE:
+        assert any(one.startswith(begins) for one in checks.everything().files), begins
     [file, *_] = [one for one in checks.everything().files if one.startswith(checks.BY_CHANGE)]
     left = checks.without_far(reached("docs/design.md"), "1234567890")
     assert file not in left.files
