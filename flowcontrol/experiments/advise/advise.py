@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,13 @@ from flowcontrol.experiments.advise.adviser import Adviser
 from flowcontrol.experiments.advise.gain import GOALS, Goal
 from flowcontrol.experiments.advise.result import Advice
 from flowcontrol.experiments.advise.rules import RULES, Rule
-from flowcontrol.experiments.base import job_for, open_experiment, varied_base, with_chosen_round
+from flowcontrol.experiments.base import (
+    job_for,
+    open_experiment,
+    short_hash,
+    varied_base,
+    with_chosen_round,
+)
 from flowcontrol.experiments.executor import ShowProgress, Simulate, judging_clock, shown_late
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, OwnedFolder
@@ -183,11 +188,7 @@ def _open(
     scenario: Scenario, goal: Goal | None, out: Path | str | None, *, overwrite: bool
 ) -> OwnedFolder:
     text = json.dumps([rules_version(*OF_FIGURES), goal, scenario.canonical()])
-    described = {
-        "advice": hashlib.sha256(text.encode()).hexdigest()[:16],
-        "scenario": scenario.name,
-        "goal": goal,
-    }
+    described = {"advice": short_hash(text), "scenario": scenario.name, "goal": goal}
     return open_experiment(
         Path("out") / f"{scenario.name}-advice" if out is None else out,
         KIND,

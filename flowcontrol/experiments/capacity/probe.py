@@ -37,7 +37,7 @@ from flowcontrol.analysis.frames import (
     result_frame,
     second_half_start,
 )
-from flowcontrol.analysis.latencies import latency_frame
+from flowcontrol.analysis.latencies import combine_latencies, latency_panel
 from flowcontrol.errors import RunError
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 from flowcontrol.scenario.clocks import channels_of
@@ -149,13 +149,13 @@ def examine(
     shares = means_by(rows, "subtask", "backpressured_ms_per_s")
     blocked = max(shares.values(), default=0.0) / _MS_PER_S
     growth = _largest_growth(scenario, source, tables, rate)
-    latencies = latency_frame(tables)
+    latency = combine_latencies(latency_panel(tables).within((start, end_of(tables))))
     probe = Probe(
         rate=rate,
         emitted=emitted,
         blocked=blocked,
         growth=growth,
-        latency_ms=_mean_latency(latencies[latencies["t_s"] > start]),
+        latency_ms=None if latency is None else latency["mean_ms"],
         is_sustained=not (
             (1 - allowance) * float(rate) > most
             or _is_throttled(scenario, source, rate, emitted, blocked, allowance)
@@ -190,11 +190,6 @@ def _check_input(scenario: Scenario, source: str, probe: Probe, allowance: float
             f"{probe.emitted:g} in the second half of the run without being blocked: its input "
             f"ended; state a shorter duration_s than {scenario.duration_s:g}"
         )
-
-
-def _mean_latency(rows: pd.DataFrame) -> float | None:
-    count = int(rows["count"].sum())
-    return float((rows["mean_ms"] * rows["count"]).sum()) / count if count else None
 
 
 def _largest_growth(scenario: Scenario, source: str, tables: Tables, rate: Fraction) -> Growth:

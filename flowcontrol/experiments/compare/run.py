@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -15,7 +14,7 @@ from flowcontrol.analysis.frames import Tables, summed
 from flowcontrol.analysis.producer_rates import PiledUp, Reaction, Response, reaction_of
 from flowcontrol.analysis.run_view import RunView
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.base import Paths, job_for, varied_base
+from flowcontrol.experiments.base import Paths, job_for, short_hash, varied_base
 from flowcontrol.experiments.compare.limits import LimitPhase, job_limits
 from flowcontrol.experiments.compare.starving import Starved, find_starved
 from flowcontrol.experiments.executor import Simulate, Work, judging_clock
@@ -57,7 +56,7 @@ class Comparison:
         """Hash of all that decides the results."""
         canonical: dict[str, Any] = {**self.scenario.canonical(), "system": None}
         text = json.dumps([rules_version(*OF_FIGURES), self.clock, sorted(self.systems), canonical])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return short_hash(text)
 
 
 def read_systems(names: Texts | None) -> tuple[str, ...]:

@@ -43,6 +43,15 @@ def value_text(value: Any) -> str:
     return number(value) if abs(value) >= 0.1 else f"{value:.3g}"
 
 
+def values_text(varied: Varied) -> str:
+    """Return the values of a key; of many the first few, the last one and their number."""
+    values = [value_text(value) for value in varied.values]
+    shown = ", ".join(values[:_MOST_TICKS])
+    if len(values) > _MOST_TICKS:
+        shown += f" … {values[-1]} ({len(values):,} values)"
+    return shown
+
+
 def _equal_steps(steps: Sequence[float]) -> bool:
     return bool(steps) and min(steps) > 0 and max(steps) <= _TOLERANCE * min(steps)
 

@@ -27,6 +27,7 @@ from flowcontrol.experiments.sweep.charts import (
     metric_chart,
     scatter_chart,
     value_text,
+    values_text,
 )
 from flowcontrol.experiments.sweep.metric import Metric, points_frame
 from flowcontrol.experiments.sweep.overview import Overview, overview
@@ -276,9 +277,6 @@ def _effect(frame: pd.DataFrame, varied: Varied, index: int) -> dict[str, Any]:
 _ENDS: Final = 10
 """Rows at each end of the table of points."""
 
-_VALUES: Final = 12
-"""Values of a key that are listed; the others are counted."""
-
 
 def sweep_page(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> str:
     """Return the page of a sweep.
@@ -338,11 +336,9 @@ def _ends_table(found: Overview, plan: Plan) -> str:
 def _varied_table(plan: Plan) -> str:
     rows = []
     for varied in plan.varied:
-        values = [value_text(value) for value in varied.values]
-        shown = ", ".join(values[:_VALUES])
-        if len(values) > _VALUES:
-            shown += f" … {values[-1]} ({len(values):,} values)"
-        rows.append(list(map(escape, [varied.key, varied.column, varied.unit, shown])))
+        rows.append(
+            list(map(escape, [varied.key, varied.column, varied.unit, values_text(varied)]))
+        )
     return html_table(["Key", "Column", "Unit", "Values"], rows)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 import uuid
@@ -14,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from flowcontrol.errors import RunError
-from flowcontrol.experiments.base import Paths, open_experiment
+from flowcontrol.experiments.base import Paths, open_experiment, short_hash
 from flowcontrol.experiments.executor import (
     Executor,
     Simulate,
@@ -150,7 +149,7 @@ def describe(plan: Plan, variants: Sequence[Variant]) -> dict[str, Any]:
     rules = rules_version(*OF_FIGURES)
     text = json.dumps([rules, columns, sorted(variant.id for variant in variants)])
     return {
-        "sweep": hashlib.sha256(text.encode()).hexdigest()[:16],
+        "sweep": short_hash(text),
         "version": rules,
         "scenario": str(plan.base.mapping.get("name", "")),
         "varied": {varied.key: varied.column for varied in plan.varied},

@@ -6,7 +6,6 @@ alone costs more than a chunk goes first. The rest is shuffled: neighbours in a 
 alike, and an estimate that is wrong for some of them is then wrong for a little of every chunk.
 """
 
-import hashlib
 import json
 import random
 from collections import Counter
@@ -16,7 +15,7 @@ from itertools import islice
 from typing import Final
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.experiments.base import job_for
+from flowcontrol.experiments.base import job_for, short_hash
 from flowcontrol.experiments.sweep.plan import Plan, Point
 from flowcontrol.layout.job import Job
 from flowcontrol.memory.parts import parts_of
@@ -26,9 +25,6 @@ _MOST_SHOWN: Final = 20
 """Problems that a refusal lists; a thousand variants may have a thousand."""
 
 _ALL: Final = slice(0, None)
-
-_ID_LETTERS: Final = 16
-"""Of a SHA-256: 64 bits, so among a million variants two are alike with a chance of 3e-8."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Variant:
 def variant_id(scenario: Scenario) -> str:
     """Return the hash of everything that decides a run of a scenario."""
     text = json.dumps(scenario.canonical(), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:_ID_LETTERS]
+    return short_hash(text)
 
 
 Checked = list[Variant] | list[Problem]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from flowcontrol.errors import Problem
-from flowcontrol.experiments.sweep.charts import chart_layout, value_text
+from flowcontrol.experiments.sweep.charts import chart_layout, value_text, values_text
 from flowcontrol.experiments.sweep.varied import show_value
 from flowcontrol.experiments.tune.judge import Axis
 from flowcontrol.experiments.tune.result import (
@@ -220,9 +220,6 @@ def _limits(tuning: Tuning, scales: Sequence[Scale]) -> list[dict[str, Any]]:
 _ROWS: Final = 12
 """Points in the table."""
 
-_VALUES: Final = 12
-"""Values of a key that are listed; the others are counted."""
-
 
 def tuning_page(tuning: Tuning) -> str:
     """Return the page of a search."""
@@ -305,11 +302,7 @@ def _goals(tuning: Tuning) -> str:
 def _varied(tuning: Tuning) -> str:
     rows = []
     for varied in tuning.plan.sweep.varied:
-        values = [value_text(value) for value in varied.values]
-        shown = ", ".join(values[:_VALUES])
-        if len(values) > _VALUES:
-            shown += f" … {values[-1]} ({len(values):,} values)"
-        rows.append(list(map(escape, [varied.key, varied.unit, shown])))
+        rows.append(list(map(escape, [varied.key, varied.unit, values_text(varied)])))
     return html_table(["Key", "Unit", "Values"], rows)
 
 

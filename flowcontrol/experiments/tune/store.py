@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.experiments.base import Paths, open_experiment
+from flowcontrol.experiments.base import Paths, open_experiment, short_hash
 from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.tune.judge import Verdict
 from flowcontrol.experiments.tune.plan import TunePlan, tuning_table
@@ -62,7 +61,7 @@ def describe(plan: TunePlan) -> dict[str, Any]:
     ]
     text = json.dumps(what, sort_keys=True, default=str)
     return {
-        "search": hashlib.sha256(text.encode()).hexdigest()[:16],
+        "search": short_hash(text),
         "version": rules,
         "scenario": str(plan.base.mapping.get("name", "")),
         "varied": {varied.key: varied.column for varied in plan.sweep.varied},
