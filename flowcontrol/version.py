@@ -1,4 +1,4 @@
-"""The version of the program, for what must not load the whole package."""
+"""The version of the program, for code that must not load the whole package."""
 
 from __future__ import annotations
 

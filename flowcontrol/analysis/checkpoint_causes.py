@@ -354,8 +354,8 @@ def firing_window(
     - ``stage``: where the barriers were late; it may have the window.
     - ``spans``: from the trigger to the end of each checkpoint, s.
 
-    Returns the stage whose timers held up barriers for longest, also such as overtake. None if none
-    did, or mail interrupts timers.
+    Returns the stage whose timers held up barriers for longest, overtaking ones too. None if there
+    is none, or if mail interrupts timers.
     """
     own, frame = scenario.checkpointing, result_frame(tables, "time")
     if own is None or own.interrupts_timers or frame.empty or not spans:

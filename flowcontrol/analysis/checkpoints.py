@@ -111,7 +111,7 @@ def _durations(values: pd.Series[float]) -> dict[str, float] | None:
 def checkpoint_metrics(tables: Tables) -> tuple[float | None, int | None, float | None]:
     """Return three figures by which runs are compared.
 
-    Returns median end to end of the completed checkpoints, ms (None: there is none), how many
+    Returns the median end to end of the completed checkpoints, ms (None: there is none), how many
     expired, were declined or aborted (None: the job takes no checkpoints), and the mean of the
     bytes in flight that a completed one persisted (None: there is none).
     """
@@ -133,8 +133,8 @@ def checkpoint_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
     ``found``: from :func:`flowcontrol.analysis.checkpoints.checkpoint_summary`, but for its
     sentences.
 
-    Returns how they ended; where the figures show it, what makes them slow, who let them expire,
-    and whose watermark makes them large.
+    The sentences say how they ended and, where the figures show it, what makes them slow, which
+    task let them expire, and whose watermark makes them large.
     """
     total = sum(found["counts"].values())
     if not total:

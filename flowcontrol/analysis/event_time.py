@@ -1,4 +1,4 @@
-"""Event time of a run in figures: how far watermarks lag, what is late, what windows hold."""
+"""Figures of a run's event time: watermark lag, late records, and the content of windows."""
 
 from __future__ import annotations
 

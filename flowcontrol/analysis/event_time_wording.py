@@ -54,8 +54,8 @@ def event_time_sentences(found: Mapping[str, Any], scenario: Scenario) -> list[s
     ``found``: from :func:`flowcontrol.analysis.event_time.event_time_summary`, but for its
     sentences.
 
-    Returns whom no watermark reaches, what the longest lag consists of, which source fell silent,
-    what was late, who was paused, what windows held.
+    The sentences say which tasks no watermark reaches, what the longest lag consists of, which
+    source fell silent, what was late, what was paused, and what windows held.
     """
     return [
         *_of_silent(found, scenario),

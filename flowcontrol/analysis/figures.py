@@ -1,4 +1,4 @@
-"""Every figure of a run, once: its name, unit and meaning, which way is better, how it is found.
+"""Every figure of a run, declared once: name, unit, meaning, better direction, computation.
 
 To add a figure, add it to :data:`FIGURES`: summary.json, sweeps, searches, comparisons and advice
 have it then. A figure of a stage covers a part of the run; one of the job covers all of it.

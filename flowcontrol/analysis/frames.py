@@ -140,7 +140,7 @@ def in_flight_buffers(channels: Columns, scenario: Scenario) -> Array:
 
     The counters of a stopped job keep their last values, but its data in flight is gone.
 
-    Returns (shape (rows,)).
+    The array has the shape (rows,).
     """
     found: Array = np.asarray(channels["released"]) - np.asarray(channels["consumed"])
     for job in scenario.jobs:
@@ -160,8 +160,8 @@ def end_of(tables: Tables) -> float:
 def second_half_start(tables: Tables) -> float:
     """Return where the second half of a run starts, in seconds.
 
-    Returns time of the last sample at or before the middle, so that no interval is split; 0 if the
-    first sample is after the middle.
+    Returns the time of the last sample at or before the middle, so that no interval is split; 0 if
+    the first sample is after the middle.
     """
     times, middle = panels_of(tables).times, end_of(tables) / 2
     return float(times[times <= middle].max(initial=0.0))

@@ -44,7 +44,7 @@ def overruns(samples: Panel, channels: Panel, scenario: Scenario) -> Mapping[flo
 
     ``samples``, ``channels``: the tables ``stages`` and ``channels``.
 
-    Returns a stage with a subtask that is not idle for a while falls behind until the most waits
+    A stage with a subtask that is not idle for a while falls behind until the most waits
     for it, also in between where less does, as after each burst of a window. Of a transport that
     counts records the growth from sample to sample says the same, so there is none of these.
     """

@@ -1,4 +1,4 @@
-"""The figures of each subtask of a stage, and how far they lie apart.
+"""The figures of each subtask of a stage, and their spread.
 
 A mean over the subtasks of a stage hides the one that limits it, so wherever a mean is shown the
 largest figure of a subtask stands beside it.

@@ -138,9 +138,10 @@ def limit_steps(limits: Sequence[Limit] | None) -> list[Step]:
 def swing(produced: Counted, steps: Sequence[Step]) -> float | None:
     """Return the coefficient of variation of a rate in phases of a constant limit.
 
-    Returns root of the mean, over all time that counts, of (rate / mean of its phase - 1) squared.
-    The first quarter of each phase (:data:`TRANSIENT`) does not count, nor do phases with fewer
-    than three samples after it, nor those in which nothing was emitted. None if no phase is left.
+    Returns the root of the mean, over all time that counts, of (rate / mean of its phase - 1)
+    squared. The first quarter of each phase (:data:`TRANSIENT`) does not count, nor do phases with
+    fewer than three samples after it, nor those in which nothing was emitted. None if no phase is
+    left.
     """
     squares = seconds = 0.0
     for step in steps:
@@ -164,7 +165,7 @@ def responses(produced: Counted, steps: Sequence[Step], window_s: float) -> list
 
     ``window_s`` (s): time over which the rate is averaged, from each moment on.
 
-    Returns changes of at most a tenth of the higher limit do not count, nor do those after which
+    Changes of at most a tenth of the higher limit do not count, nor do those after which
     the limit stays for less than a window.
     """
     found = []
@@ -196,8 +197,8 @@ def ahead(produced: Counted, steps: Sequence[Step], window_s: float) -> float | 
 
     ``window_s`` (s): phases that are shorter do not count, nor do those whose limit is 0.
 
-    Returns largest, over the phases, of (mean rate after the transient / limit - 1); below 0 if it
-    never did. None if no phase counts.
+    Returns the largest, over the phases, of (mean rate after the transient / limit - 1); below 0 if
+    it never did. None if no phase counts.
     """
     found = []
     for step in steps:

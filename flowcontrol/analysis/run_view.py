@@ -1,4 +1,4 @@
-"""A run as its figures read it: what several of them need is worked out once."""
+"""A run as its figures read it: values that several figures need are computed once."""
 
 from __future__ import annotations
 

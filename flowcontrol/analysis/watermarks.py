@@ -178,8 +178,8 @@ class Watermarks:
     def waited_for(self, who: Subtask, group: str) -> Subtask | None:
         """Return whom a paused source waits for: the slowest of its group while it was paused.
 
-        Returns the one that was last, and behind ``who``, for most of the paused time of the whole
-        run; None: none was behind it, as when it is the slowest itself.
+        Returns the input that was last, and behind ``who``, for most of the paused time of the
+        whole run; None: none was behind it, as when it is the slowest itself.
         """
         members = [
             stage.name

@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: read from a file, and taken apart with a place to each refusal."""
+"""Foreign JSON: read from a file and parsed, with the place of each refusal."""
 
 from __future__ import annotations
 

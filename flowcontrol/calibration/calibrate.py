@@ -1,4 +1,4 @@
-"""From an input to a scenario, its run, and predicted beside observed, in a folder."""
+"""From an input to a scenario, its run, and predicted against observed figures, in a folder."""
 
 from __future__ import annotations
 
@@ -169,8 +169,8 @@ def calibrate(
     - ``overwrite``: replace what ``out`` holds.
     - ``quiet``: show no progress.
 
-    Returns shows itself; ``scenario.yaml``, ``calibration.json`` and the run are written. Raises
-    ScenarioError if the scenario or the folder is refused. Nothing was written.
+    The result displays itself; ``scenario.yaml``, ``calibration.json`` and the run are written.
+    Raises ScenarioError if the scenario or the folder is refused. Nothing was written.
     """
     scenario = check(draft)
     root = Path("out", f"{scenario.name}-calibration") if out is None else out

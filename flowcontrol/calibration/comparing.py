@@ -1,4 +1,4 @@
-"""Predicted beside observed: each figure with the tolerance that it is held to."""
+"""Predicted against observed: each figure with its tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source of figures becomes: a scenario, its figures' origins, and what was observed."""
+"""The result of reading a job: a scenario, the origins of its figures, and the observations."""
 
 from __future__ import annotations
 

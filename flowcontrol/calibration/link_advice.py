@@ -1,4 +1,4 @@
-"""Advice on a link: what its own ledger suggests, tried out on the scenario that it makes."""
+"""Advice on a link: changes that its ledger suggests, tried on the scenario made from it."""
 
 from __future__ import annotations
 

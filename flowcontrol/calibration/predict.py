@@ -1,4 +1,4 @@
-"""What a run of a fitted scenario says, figure by figure, as the input of the fit says it."""
+"""The figures of a run of a fitted scenario, in the form of the input of the fit."""
 
 from __future__ import annotations
 

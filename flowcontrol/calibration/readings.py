@@ -1,4 +1,4 @@
-"""What a Flink job says of itself over some polls: vertices, subtasks, counters and gauges."""
+"""A Flink job's reports over several polls: vertices, subtasks, counters and gauges."""
 
 from __future__ import annotations
 

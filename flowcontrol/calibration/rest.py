@@ -142,8 +142,8 @@ def poll(
     - ``job``: id of the job; by default the only one that runs.
     - ``pause``: waits for some seconds.
 
-    Returns a poll each: bodies by path. Raises ScenarioError if the job manager cannot be reached,
-    or it is not clear which job is meant.
+    Returns the polls, each a mapping of path to body. Raises ScenarioError if the job manager
+    cannot be reached, or it is not clear which job is meant.
     """
     rest = Rest(url)
     root = f"/jobs/{rest.job(job)}"

@@ -1,4 +1,4 @@
-"""``flowcontrol advise``: changes that help a scenario, each tried out."""
+"""``flowcontrol advise``: changes that help a scenario, each of them run."""
 
 from __future__ import annotations
 

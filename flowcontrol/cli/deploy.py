@@ -1,4 +1,4 @@
-"""``flowcontrol deploy``: what becomes of a program: graphs, slots, and a page of them."""
+"""``flowcontrol deploy``: the graphs and slots that Flink makes of a program, on a page."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""``flowcontrol scale``: what controllers of the parallelism choose, and what comes of it."""
+"""``flowcontrol scale``: what controllers of the parallelism choose, and the effect on the run."""
 
 import argparse
 import sys

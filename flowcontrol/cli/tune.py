@@ -1,4 +1,4 @@
-"""``flowcontrol tune``: the best values of some keys, found with fewer runs than a sweep has."""
+"""``flowcontrol tune``: the best values of some keys, with fewer runs than a sweep."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""The tasks of a run in the kernel's memory, attempt by attempt: stopped, and put back to a cut.
+"""The tasks of a run in the kernel's memory, attempt by attempt: stopped, and restored from a cut.
 
 Between two calls of the kernel the memory is Python's. A task begins anew by the memory's first
 image of it, and by the cells that its checkpoint kept.

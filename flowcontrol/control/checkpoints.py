@@ -1,4 +1,4 @@
-"""The coordinator of checkpoints between rounds: what it hears, when it acts, whom it tells what.
+"""The coordinator of checkpoints between rounds: reports that it gets, actions, orders to tasks.
 
 Three layers: the rules (:mod:`flowcontrol.protocol.checkpoints.coordinator`), their rounds and
 latencies (here), the memory (:mod:`flowcontrol.control.between`).

@@ -1,4 +1,4 @@
-"""What tasks held when they took their checkpoints, and what is lost with those that fail.
+"""The state of tasks at their checkpoints, and the losses with tasks that fail.
 
 A cut of a task has the counters that mean something beyond an attempt: how far a source is, what
 its operators remember, how many records went to each channel. Buffers, credit and barriers are not

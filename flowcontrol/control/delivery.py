@@ -1,4 +1,4 @@
-"""What the readers of a job's sinks see, on whatever clock: from reports, notifications, restarts.
+"""What the readers of a job's sinks see, on either clock: from reports, notifications, restarts.
 
 It is told of what happens in any order, each with its round, and works it off in the order of the
 rounds when all of it is known (:meth:`DeliveryControl.advance`). So it depends on what happened and

@@ -1,4 +1,4 @@
-"""What the coordinator tells tasks, whom it triggers, and what became of each failure."""
+"""The coordinator's orders to tasks, the triggered tasks, and the outcome of each failure."""
 
 from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field

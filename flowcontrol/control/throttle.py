@@ -1,4 +1,4 @@
-"""The controller of a job's throttle: what it is shown of the kernel's memory, and what it says."""
+"""The controller of a job's throttle: its view of the kernel's memory, and its commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots on their way to storage: when each task has written what belongs to a checkpoint.
+"""Uploads of snapshots: when each task has written its part of a checkpoint.
 
 It works off what tasks report in order of time, whenever it is looked at; so looking late gives
 the same as looking at once. The upload of a state begins when the synchronous part is over, that of

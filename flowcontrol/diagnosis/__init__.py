@@ -1,4 +1,4 @@
-"""Why a job is slow: how its systems watch it, what the figures mean, what a real job was.
+"""Why a job is slow: how systems measure it, what the figures mean, diagnosis of a real job.
 
 The objects of the reference's section 9, by its names, each loaded when it is first asked for.
 What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitoring`, causes in

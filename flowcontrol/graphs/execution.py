@@ -99,9 +99,9 @@ class ExecutionGraph:
     def channels(self, name: str, subtask: int) -> list[tuple[int, int]]:
         """Return the channels that a subtask reads.
 
-        Returns producer subtask and its subpartition, in channel order; gate by gate, in the order
-        of the edges. Raises KeyError if there is no such vertex. Raises ValueError if there is no
-        such subtask.
+        Returns the producer subtask and its subpartition, in channel order; gate by gate, in the
+        order of the edges. Raises KeyError if there is no such vertex. Raises ValueError if there
+        is no such subtask.
         """
         vertex = self.vertex(name)
         self._check(vertex, subtask)

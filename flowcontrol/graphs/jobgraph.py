@@ -29,7 +29,7 @@ def refusals(graph: StreamGraph) -> tuple[Refusal | None, ...]:
     Condition 2 does not count where a new-style source with one output leads to an operator that is
     head-with-sources: that one draws the source into its task.
 
-    Returns number and text, with the values; None: the edge is chained (shape (edges,)).
+    Returns the number and text of each condition; None: the edge is chained (shape (edges,)).
     """
     found: dict[int, Refusal | None] = {}
     heads: dict[str, StreamNode] = {}
@@ -172,8 +172,8 @@ class JobGraph:
     def why_not_chained(self, sender: str, receiver: str) -> Refusal | None:
         """Return why two operators do not run in one task.
 
-        Returns number of the first condition of the reference's table that does not hold, and what
-        is in its way; None: they are chained. Raises KeyError if no edge leads from one to the
+        Returns the number of the first condition of the reference's table that does not hold, and
+        the reason; None: they are chained. Raises KeyError if no edge leads from one to the
         other.
         """
         ends = self._operators(sender), self._operators(receiver)

@@ -18,7 +18,7 @@ def topological(
       left out.
 
     Returns all vertices without inputs; then, from each vertex in the list, depth first, every
-    consumer whose inputs are all listed. Raises ValueError if some stand in a cycle.
+    consumer whose inputs are all listed. Raises ValueError if some are in a cycle.
     """
     missing = {name: set(inputs.get(name, ())) for name in vertices}
     found = [name for name in vertices if not missing[name]]

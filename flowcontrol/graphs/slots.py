@@ -22,8 +22,8 @@ def slot_sharing(graph: ExecutionGraph, mode: str = "local") -> list[SlotGroup]:
     (LocalInputPreferredSlotSharingStrategy, the default); ``tasks``: by round robin, so that slots
     hold equally many tasks.
 
-    Returns vertex and subtask, in the order in which they came; slots in order of creation. Raises
-    ValueError if the mode is neither of the two.
+    Returns slots in order of creation, each with its vertices and subtasks in order of arrival.
+    Raises ValueError if the mode is neither of the two.
     """
     if mode not in SHARING_MODES:
         raise ValueError(f"mode is {mode!r}: needs {' or '.join(SHARING_MODES)}")
@@ -134,8 +134,9 @@ def assign_slots(
       empty; slots: always the one with the least share of its slots in use; tasks: the fullest
       group goes to the one with the fewest tasks.
 
-    Returns task manager and slot of each subtask, both from 0. Raises NotEnoughSlotsError if there
-    are more groups than slots. Raises ValueError if a number is below 1, or there is no such mode.
+    Returns the task manager and slot of each subtask, both from 0. Raises NotEnoughSlotsError if
+    there are more groups than slots. Raises ValueError if a number is below 1, or there is no such
+    mode.
     """
     if task_managers < 1 or slots < 1:
         raise ValueError(f"{task_managers} task managers with {slots} slots: needs at least 1 each")

@@ -200,7 +200,7 @@ def weights_of(edge: Edge, width: int) -> list[int] | None:
 def hottest(edge: Edge, receivers: int) -> tuple[int, Fraction]:
     """Return the receiver that gets most records of an edge with shares, and its share of all.
 
-    Returns its index, the lowest of those alike; an even share where the edge has no shares.
+    Returns its index, the lowest of equal ones; an even share if the edge has no shares.
     """
     weights = weights_of(edge, receivers) or [1] * receivers
     most = max(weights)

@@ -197,7 +197,7 @@ def new_processors(job: Job) -> Processors:
 def tasks_by_manager(job: Job) -> list[list[int]]:
     """Return the tasks of each task manager that need a processor: numbers in the order of the job.
 
-    Returns one for each task manager, perhaps empty.
+    Returns a list for each task manager, perhaps empty.
     """
     found: list[list[int]] = [[] for _ in range(job.scenario.cluster.task_managers)]
     for number, (plan, index) in enumerate(job.subtasks):
@@ -275,8 +275,8 @@ def arrival_rounds(
 ) -> list[tuple[int, int]]:
     """Return when records that a source emits came to its log, if their latency counts from then.
 
-    Returns runs of records, in order: the round, and how many. None if their latency counts from
-    when they are emitted; what waits for a throttle in batches counts from when it fell due.
+    Returns runs of records in order: the round, and their number. None if their latency counts from
+    emission; records that wait for a throttle in batches count from when they fell due.
     """
     arrivals = Arrivals.read_from(job, plan, index)
     if arrivals is None or (plan.stage.reads_log and plan.stage.latency_from != "arrival"):
@@ -296,7 +296,7 @@ def arrival_rounds(
 def most_emitted(job: Job, plan: JobVertex, index: int) -> int:
     """Return how many records a subtask of a source emits in a round at most.
 
-    Returns 0 if there is no bound: its intervals are drawn.
+    Returns 0 if there is no bound because its intervals are random.
     """
     curve = ServiceCurve.of(job, plan, index)
     if curve is None or curve.kind != s.CONSTANT:

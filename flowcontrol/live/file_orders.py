@@ -186,7 +186,7 @@ def joined(orders: Sequence[SubtaskOrder]) -> SubtaskOrder:
 
     ``orders``: those of its rounds, in order, at least one.
 
-    Returns their rows one behind the other; on each channel, their records likewise.
+    Returns their rows one after the other; on each channel, their records likewise.
     """
     first, *others = orders
     if not others:

@@ -60,8 +60,8 @@ def on_status(valve: Valve, channels: ValveChannels, index: int, is_idle: int) -
 
     ``inputWatermarkStatus``. ACTIVE alone moves no watermark: the channel's next one does.
 
-    Returns what is given out. The last channel that turns idle flushes the valve: the latest
-    watermark of all channels is given out before IDLE if this one held the valve back.
+    Returns what the valve emits. The last channel that turns idle flushes it: the valve emits the
+    latest watermark of all channels before IDLE if this channel held it back.
     """
     channel = channels[index]
     if channel.is_idle == is_idle:
@@ -187,7 +187,7 @@ def become_idle(output: WatermarkOutput) -> int:
 def on_event(generator: Generator, timestamp: int) -> int:
     """Take an event with its time, ms; or several that no probe divides, with the latest time.
 
-    Returns what is given out: a punctuated generator's own watermark, the event's time; else 0.
+    Returns what is emitted: a punctuated generator's watermark, which is the event's time; else 0.
     """
     generator.has_events = 1
     generator.is_quiet = 0
@@ -200,7 +200,7 @@ def on_probe(generator: Generator, now: int) -> int:
 
     ``now``: time of its clock of idleness (:func:`activity_time`), in any unit.
 
-    Returns what is given out. The probe that finds it idle gives no watermark.
+    Returns what is emitted. A probe that finds the source idle emits no watermark.
     """
     if is_quiet_too_long(generator, now) == 1:
         generator.is_quiet = 1
@@ -285,7 +285,7 @@ def allowed_watermark(sources: Sources, drift: int) -> int:
 
     ``drift``: how far a subtask may be ahead of the last, ms, at least 0.
 
-    Returns the least one reported + drift, at most MAX_TIME; MAX_TIME before the first report.
+    Returns the minimum report + drift, at most MAX_TIME; MAX_TIME before the first report.
     """
     least = MAX_TIME
     for i in range(len(sources)):

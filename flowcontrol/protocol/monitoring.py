@@ -44,7 +44,7 @@ def pressure_level(ratio: float) -> Pressure:
 
     ``ratio``: share of its time, or of its samples, in which it waited for a buffer; 0 to 1.
 
-    Returns OK <= 0.10 < LOW <= 0.5 < HIGH; equal to its name as text. Raises ValueError if the
+    OK <= 0.10 < LOW <= 0.5 < HIGH; equal to its name as text. Raises ValueError if the
     ratio is not a number or below zero.
     """
     if not ratio >= 0:
@@ -256,7 +256,7 @@ class BackPressureSampler:
     def ask(self, vertex: str, now_ms: int) -> Stats | None:
         """Return the latest result; begin a set if there is none that is fresh.
 
-        Returns the result of the last set that was over before, however old; None if there is none,
+        Returns the result of the last finished set, however old; None if there is none,
         or it was forgotten. A set that this question begins is not waited for.
         """
         known = self._vertices.setdefault(vertex, _Vertex(now_ms))

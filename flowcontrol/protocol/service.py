@@ -51,7 +51,7 @@ def ratio_of(value: Fraction) -> Fraction:
 
     ``value``: exact, at least 0.
 
-    Returns numerator x denominator is at most :data:`MOST`; 0 for 0.
+    Numerator x denominator is at most :data:`MOST`; 0 for 0.
     """
     least, most = Fraction(1, MOST), Fraction(MOST)
     if value == 0:
@@ -69,7 +69,7 @@ def whole_rates(rates: Sequence[Fraction], most: int, grain: int) -> tuple[list[
     - ``most``: largest number that may stand for 1.
     - ``grain``: a divisor of the number that stands for 1, where that leaves all rates exact.
 
-    Returns a rate that is not 0 is at least 1.
+    A rate that is not 0 is at least 1.
     """
     parts = {rate.denominator for rate in rates}
     for exact in (lcm(grain, *parts), lcm(*parts)):

@@ -93,7 +93,7 @@ def thinned(frame: pd.DataFrame, column: str) -> tuple[list[float], list[float]]
 
     ``frame``: one row per sample, in order, with ``t_s`` and ``interval_s``.
 
-    Returns times in seconds, and values; of a long run each the mean of a group of neighbours,
+    Returns times in seconds, and values; for a long run each is the mean of a group of neighbours,
     weighted by their intervals, at the time of the group's last sample.
     """
     times, values = frame["t_s"].tolist(), frame[column].astype("float64").tolist()

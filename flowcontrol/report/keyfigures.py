@@ -44,7 +44,7 @@ def _round_error(summary: Mapping[str, Any]) -> list[str]:
 def key_figures(summary: Mapping[str, Any], scenario: Scenario) -> list[str]:
     """Return the figures of a run that come first.
 
-    Returns markup: emitted, taken up, blocked, in flight, and latency if it was measured.
+    Returns markup: records emitted, processed, blocked time, in flight, and any latency.
     """
     stages = {name: stage["whole"] for name, stage in summary["stages"].items()}
     sources = [stage.name for stage in scenario.sources]

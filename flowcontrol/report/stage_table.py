@@ -94,8 +94,8 @@ def stage_table(run: RunData, summary: Mapping[str, Any]) -> str:
 
     ``run``: the samples, for the figures of each subtask.
 
-    Returns a row per stage. That of a stage of several subtasks has a button, which the page's
-    script lets open and close the rows of its subtasks; without a script they are all shown.
+    Returns a row per stage. A stage of several subtasks has a button that opens and closes the rows
+    of its subtasks; without a script they are all shown.
     """
     scenario = run.scenario
     counts = {"both", "records" if scenario.system.counts_records else "buffers"}

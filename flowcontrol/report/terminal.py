@@ -178,7 +178,7 @@ def subtask_table(tables: Tables, scenario: Scenario) -> Table:
 
     ``tables``: ``stages`` of a run.
 
-    Returns fits 80 columns where names of stages are short. ``x even`` is what a subtask took up
+    The table fits 80 columns if names of stages are short. ``x even`` is a subtask's records
     over an even share, bold where it is hot; ``Lag`` the mean of how far it was behind its log.
     """
     has_log = any(stage.reads_log for stage in scenario.stages)

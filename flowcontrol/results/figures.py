@@ -1,4 +1,4 @@
-"""Figures read off the memory: counters that go on, at samples, of partitions that spill.
+"""Figures read from the memory: running counters, samples, partitions that spill.
 
 Taking all of them at once costs two microseconds; a column of its own for each, with what is
 worked out of it, cost a run of a minute twenty times what its rounds did. So columns are worked

@@ -73,8 +73,8 @@ def heap_exhausted_s(channels: pa.Table, scenario: Scenario) -> float | None:
 
     Records count as they are serialised; as objects on a heap they would take a multiple.
 
-    Returns time of the first sample at which the records that wait for the receivers on one task
-    manager are more than ``heap_bytes`` of the transport, s; None if there is none, or the
+    Returns the time of the first sample at which the records that wait for the receivers on one
+    task manager are more than ``heap_bytes`` of the transport, s; None if there is none, or the
     transport states no heap. The run itself goes on.
     """
     heap_bytes = scenario.system.transport_values.get("heap_bytes")

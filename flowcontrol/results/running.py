@@ -1,4 +1,4 @@
-"""A run, sample by sample: where the kernel stops so that jobs start and sources are told."""
+"""A run, sample by sample: where the kernel stops so that jobs start and sources get commands."""
 
 from __future__ import annotations
 

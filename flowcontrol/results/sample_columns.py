@@ -1,4 +1,4 @@
-"""The tables ``stages`` and ``channels`` worked out of what was taken of the memory at samples.
+"""The tables ``stages`` and ``channels``, computed from the memory at samples.
 
 Figures have a row a sample and a column for each subtask, or channel, so the samples of a run are
 worked out together.

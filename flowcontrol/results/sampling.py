@@ -1,4 +1,4 @@
-"""Back pressure by sampling during a run: what Flink up to 1.12 showed of it.
+"""Backpressure by sampling during a run, as Flink up to 1.12 showed it.
 
 All pages are open: each task is asked about at every moment. What lives here is when a set
 begins and a sample is due, in rounds; what one makes of them is

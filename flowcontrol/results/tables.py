@@ -34,7 +34,7 @@ def checkpoint_tables(job: Job, coordinator: CheckpointCoordinator) -> dict[str,
     ``coordinator``: at the end of the run; its tasks are numbers, its times microseconds
     (:class:`~flowcontrol.control.checkpoints.CheckpointControl`).
 
-    Returns rows by the number of the checkpoint, then by stage and subtask in the order of the job.
+    Returns the rows by checkpoint number, then by stage and subtask in the order of the job.
     """
     found = [coordinator.statistics(id) for id in coordinator.ids]
     columns = _checkpoints(found), _tasks(job, coordinator, found)

@@ -1,4 +1,4 @@
-"""The result table of what windows put out, read off the logs of the kernel."""
+"""The result table of the results of windows, read from the logs of the kernel."""
 
 from __future__ import annotations
 

@@ -206,8 +206,8 @@ def deploy(
     - ``out``: folder of the results; default ``out/<name>-graphs``.
     - ``overwrite``: replace what ``out`` holds.
 
-    Returns shows itself; ``graphs.json`` and ``report.html`` are written. Raises ScenarioError if
-    the scenario is refused, for too few slots among others, or the folder is.
+    The result displays itself; ``graphs.json`` and ``report.html`` are written. Raises
+    ScenarioError if the scenario is refused, for too few slots among others, or the folder is.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What controllers of the parallelism choose for a scenario, and what comes of it."""
+"""What controllers of the parallelism choose for a scenario, and the effect on the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flink's autoscaler: told of a job's metrics, it says which vertices to scale.
+"""Flink's autoscaler: takes a job's metrics and returns the vertices to scale.
 
 Source: Flink Kubernetes operator, ``JobAutoScalerImpl``, ``ScalingExecutor`` and
 ``JobVertexScaler``.

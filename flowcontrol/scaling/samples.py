@@ -1,4 +1,4 @@
-"""What the autoscaler collects of a job, and its window.
+"""The samples that the autoscaler collects from a job, and its window.
 
 Source: Flink Kubernetes operator, ``ScalingMetricCollector`` and ``ScalingMetrics``.
 """

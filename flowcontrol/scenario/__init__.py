@@ -1,4 +1,4 @@
-"""What is described: stages, edges, workload, machines and Flink's own options.
+"""A scenario: stages, edges, workload, machines and Flink's own options.
 
 A scenario file is read in three steps. :mod:`~flowcontrol.scenario.yaml_file` reads strict
 YAML; :mod:`~flowcontrol.scenario.models` says, field by field, what may be written and how; and

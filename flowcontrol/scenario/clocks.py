@@ -1,4 +1,4 @@
-"""What a clock does not run of a scenario: what the rows of ``refusals.yaml`` ask of one."""
+"""The parts of a scenario that a clock does not run: the checks behind ``refusals.yaml``."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

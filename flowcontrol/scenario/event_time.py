@@ -1,4 +1,4 @@
-"""Event time of a job: what a file says of it, and what the clocks work with.
+"""Event time of a job: its keys in the file, and the values for the clocks.
 
 Intervals of emulated time are microseconds, as everywhere; event time counts in milliseconds, as
 Flink's timestamps do.

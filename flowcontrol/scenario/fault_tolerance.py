@@ -1,4 +1,4 @@
-"""Checkpoints and failures: what a file says of them, and what Flink's options mean together.
+"""Checkpoints and failures: their keys in the file, and Flink's options combined.
 
 Times are whole microseconds, multiples of a millisecond, in which Flink counts them. Defaults and
 meanings are those of Flink 1.20 (``CheckpointConfig``, ``RestartStrategyOptions``,

@@ -235,7 +235,7 @@ def place_subtasks(
 
     ``problems``: grows by everything that is wrong.
 
-    Returns task manager of each subtask.
+    Returns the task manager of each subtask.
     """
     specs = {stage.name: (index, stage) for index, stage in stages}
     placed: dict[str, tuple[int, ...]] = {}
@@ -298,7 +298,7 @@ def regions_of(scenario: Scenario) -> dict[str, int]:
 
     Flink's ``SchedulingPipelinedRegion``, for whole stages.
 
-    Returns two stages have the same number if pipelined edges, in either direction, join them; a
+    Two stages have the same number if pipelined edges, in either direction, join them; a
     number is the place of the region's first stage in the scenario.
     """
     number = {stage.name: place for place, stage in enumerate(scenario.stages)}

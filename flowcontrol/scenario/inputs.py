@@ -52,7 +52,7 @@ def locate(path: str, base: Path) -> Path:
 
     ``path``: as written: relative to ``base``, absolute, or ``package:NAME/FILE``.
 
-    Returns absolute; it exists. Raises ValueError if there is nothing, or no such package.
+    The path is absolute and exists. Raises ValueError if there is nothing, or no such package.
     """
     if path.startswith(PACKAGE_MARK):
         found = _in_package(path.removeprefix(PACKAGE_MARK))
@@ -201,7 +201,7 @@ def results_of_windows(
 
     ``stages``: all stages, by position; results of one with an output go there.
 
-    Returns the stage of each folder but those of outputs.
+    Returns the stage of each folder, without folders of outputs.
     """
     found = dict[str, str]()
     for index, stage in stages:

@@ -243,7 +243,7 @@ def scenario_schema() -> Schema:
     """Return the JSON schema of scenario files.
 
     Returns plain JSON. Every scenario that is read without a refusal satisfies it. Under ``x-unit``
-    a number has its unit in words, which validators pass over.
+    a number has its unit in words, which validators ignore.
     """
     models = [(model, "validation") for model in (ScenarioHead, *PARTS.values())]
     _, made = models_json_schema(models, ref_template="#/definitions/{model}")  # type: ignore[arg-type]

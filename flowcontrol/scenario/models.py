@@ -1,4 +1,4 @@
-"""A scenario, field by field: what a file may say, what it means, and how it is written down.
+"""A scenario, field by field: allowed values, their meaning, and how they are written.
 
 Each field is declared here once. Its type reads the value in the file, and refuses it
 (:mod:`~flowcontrol.scenario.fields`); its description gives meaning, unit and default, with the

@@ -1,4 +1,4 @@
-"""What a file says of how a run is watched, samples and the trace of messages, and its refusals."""
+"""The keys of monitoring and of the trace of messages, and their refusals."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction

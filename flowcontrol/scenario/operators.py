@@ -1,4 +1,4 @@
-"""Operators in the place of stages: chained and placed by Flink's graphs, then run as stages."""
+"""Operators instead of stages: chained and placed by Flink's graphs, then run as stages."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Flink's options that a scenario may state: key, kind of value, default, limits, effect.
+"""Flink's options in a scenario: key, kind of value, default, limits, effect.
 
 ``options.yaml`` has them. One that is used as it is stated is also a field of
 :class:`~flowcontrol.scenario.options.NetworkOptions`. What the options mean together is

@@ -1,4 +1,4 @@
-"""Flink's options in the form that flow control works with, and what they mean together."""
+"""Flink's options in the form that flow control uses, combined."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -348,7 +348,7 @@ def memory_options(
     - ``buffers``: how many there shall be, at least 1.
     - ``segment_bytes``: size of a buffer, bytes.
 
-    Returns option and value. The legacy number of buffers where that was stated; else the least
+    Returns the option and its value: the legacy number of buffers if it is set, else the minimum
     network memory, with the limits that would prevent it.
     """
     given = {ALIASES.get(key, key): value for key, value in stated.items()}

@@ -1,4 +1,4 @@
-"""What is refused, row by row: by a clock or a system (``refusals.yaml``), or by other keys.
+"""Refusals, row by row: by a clock or a system (``refusals.yaml``), or by other keys.
 
 ``checks.yaml`` has what contradicts what in a scenario, ``refusals.yaml`` what is not emulated.
 Whoever makes a clock or a system do something takes its row out, or leaves the clock that does not.

@@ -1,4 +1,4 @@
-"""What is allowed in a scenario and may surprise: warnings of checkpoints, failures, delivery."""
+"""Warnings about valid scenarios that may surprise: checkpoints, failures, delivery."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What a file says of a controller that changes parallelism during the run.
+"""The keys of a controller that changes parallelism during the run.
 
 ``autoscaler_options.yaml`` has the keys of Flink's autoscaler with kinds, limits and defaults. What
 they do is in :mod:`flowcontrol.scaling`.

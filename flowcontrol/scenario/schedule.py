@@ -102,8 +102,8 @@ class Schedule(BaseModel):
 
         ``us``: emulated microseconds since the start, at least 0.
 
-        Returns integral of the rate from 0 to ``us``, records. Raises ValueError if ``us`` is
-        negative.
+        Returns the integral of the rate from 0 to ``us``, in records. Raises ValueError if ``us``
+        is negative.
         """
         if us < 0:
             raise ValueError(f"a schedule starts at 0; {us} us is before it")
@@ -122,7 +122,7 @@ class Schedule(BaseModel):
 
         ``us``: emulated microseconds since the start, at least 0.
 
-        Returns records; never falls as ``us`` grows.
+        The number of records never falls as ``us`` grows.
         """
         integral = self.integral(us)
         return integral.numerator // integral.denominator
@@ -132,7 +132,7 @@ class Schedule(BaseModel):
 
         ``us``: emulated microseconds since the start; before 0 the first phase counts.
 
-        Returns records per emulated second.
+        In records per emulated second.
         """
         at = bisect_right(self.phases, us, key=lambda phase: phase.at_us)
         return self.phases[max(0, at - 1)].rate
@@ -142,7 +142,7 @@ class Schedule(BaseModel):
 
         ``spans``: first microsecond and the one after the last, as :func:`merged` returns them.
 
-        Returns outside the spans the rate is unchanged: lost records are not made up.
+        Outside the spans the rate is unchanged: lost records are not made up.
         """
         if not spans:
             return self

@@ -1,4 +1,4 @@
-"""What a file says of a stage, its work, rows, stalls, state and guarantee; and of an operator."""
+"""The keys of a stage (work, rows, stalls, state, guarantee) and of an operator."""
 
 from collections.abc import Iterator
 from fractions import Fraction
@@ -173,8 +173,8 @@ class Stage(f.Mapping):
     def stalled(self, subtask: int) -> tuple[Span, ...]:
         """Return the stalls of a subtask.
 
-        Returns first microsecond and the one after the last, in the order of time; stalls that
-        overlap or touch are one. Raises IndexError if there is no such subtask.
+        Returns the first microsecond of each and the one after its last, in the order of time;
+        stalls that overlap or touch are one. Raises IndexError if there is no such subtask.
         """
         if not 0 <= subtask < self.parallelism:
             count = self.parallelism
@@ -186,9 +186,9 @@ class Stage(f.Mapping):
     def rates(self, subtask: int) -> Schedule | None:
         """Return the rate at which a subtask emits or serves, its stalls cut out.
 
-        Returns the rate is 0 while the subtask is stalled, and lost work is not made up. None: the
-        stage states no rate, but :meth:`stalled` still applies. Raises IndexError if there is no
-        such subtask.
+        The rate is 0 while the subtask is stalled, and lost work is not made up. None: the stage
+        has no rate, but :meth:`stalled` still applies. Raises IndexError if there is no such
+        subtask.
         """
         spans = self.stalled(subtask)
         schedules = self.service_rate if self.emit_rate is None else self.emit_rate

@@ -82,8 +82,8 @@ def read_memory(value: object) -> int:
 
     ``value``: ``32kb``, ``64 mb``, ``4 MiB``, ``1g``; a number without a unit counts bytes.
 
-    Returns bytes, at least 0. Raises ValueError if it is not a whole number with a known unit, or
-    is beyond a Java long.
+    Returns the number of bytes, at least 0. Raises ValueError if it is not a whole number with a
+    known unit, or is beyond a Java long.
 
     Examples
     --------

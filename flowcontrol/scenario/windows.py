@@ -1,4 +1,4 @@
-"""Windows: what a file says of one, and what the clocks work with, in milliseconds."""
+"""Windows: their keys in the file, and the values for the clocks, in milliseconds."""
 
 import re
 from collections.abc import Iterator

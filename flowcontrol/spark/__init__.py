@@ -1,1 +1,1 @@
-"""What the live clock and the link need of Spark: session, workers, crash points."""
+"""Spark for the live clock and the link: session, workers, crash points."""

@@ -1,4 +1,4 @@
-"""What queries need of a Spark session: its settings, sources that they may share, and Ctrl-C.
+"""The needs of queries in a Spark session: settings, shared sources, and Ctrl-C.
 
 While Spark starts an interrupt waits, while queries run it asks for an end between batches.
 """

@@ -1,4 +1,4 @@
-"""What differs between the versions of Spark that are supported: 4.0, 4.1 and 4.2.
+"""Differences between the supported versions of Spark: 4.0, 4.1 and 4.2.
 
 Everything that asks for a version asks here. ``scripts/supported.yaml`` says what
 each of them can do.

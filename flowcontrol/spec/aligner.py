@@ -1,4 +1,4 @@
-"""A task's handler of barriers as an object: checks arguments, and lists what each call did."""
+"""A task's handler of barriers as an object: checks arguments, lists the effects of each call."""
 
 from collections.abc import Callable
 

@@ -176,7 +176,7 @@ class SourceAlignment:
 
         ``subtask``: a subtask of a source of the group; it counts from its first report on.
 
-        Returns watermark that is allowed now, ms: the least report + drift, at most MAX_TIME.
+        Returns the allowed watermark, ms: the minimum report + drift, at most MAX_TIME.
         Raises ValueError if the watermark does not fit into 64 bits.
         """
         at = checked("watermark", watermark)

@@ -40,8 +40,8 @@ def partition_spec(
     - ``subpartitions``: consumers, at least 1.
     - ``kind``: one of :data:`PARTITION_KINDS`.
 
-    Returns minimum and maximum in buffers; None is no maximum. Raises ValueError if the kind is
-    unknown, ``subpartitions`` is below 1 or another number negative.
+    Returns the minimum and the maximum in buffers; None: there is no maximum. Raises ValueError if
+    the kind is unknown, ``subpartitions`` is below 1 or another number negative.
     """
     if kind not in PARTITION_KINDS:
         known = ", ".join(PARTITION_KINDS)
@@ -62,9 +62,9 @@ def gate_spec(
     - ``threshold``: ``taskmanager.network.memory.read-buffer.required-per-gate.max``, at least 1;
       None (pipelined and hybrid edges) is not a limit.
 
-    Returns minimum and maximum of the floating pool, exclusive buffers per channel. Raises
-    ValueError if ``channels`` or ``threshold`` is below 1, another number is negative, or the
-    floating pool's minimum would exceed its maximum (0 floating buffers).
+    Returns the minimum and maximum of the floating pool, and the exclusive buffers per channel.
+    Raises ValueError if ``channels`` or ``threshold`` is below 1, another number is negative, or
+    the floating pool's minimum would exceed its maximum (0 floating buffers).
     """
     _check_shares(channels=channels - 1, exclusive=exclusive, floating=floating)
     if threshold is not None:

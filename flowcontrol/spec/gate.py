@@ -218,7 +218,7 @@ class InputChannel:
 
         ``backlog``: messages waiting at the sender, 0 included.
 
-        Returns credit gained; 0 after release. Raises ValueError if the backlog is negative;
+        Returns the credit gained; 0 after release. Raises ValueError if the backlog is negative;
         nothing has changed then.
         """
         if backlog < 0:

@@ -1,4 +1,4 @@
-"""A recovery in closed form: its course, what it leaves to be done, and how long that takes.
+"""A recovery in closed form: its course, the backlog that it leaves, and the time to catch up.
 
 A run counts these in its rounds. The order of the steps is Flink's
 (``reference/checkpoints-and-time.md`` section 4), the rest a model, no code of Flink. All times are

@@ -1,4 +1,4 @@
-"""Reads how a window operator is described: assigner, trigger, aggregate."""
+"""Reads the description of a window operator: assigner, trigger, aggregate."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""A window operator as an object: checks arguments, grows as it must, lists what each call gave."""
+"""A window operator as an object: checks arguments, grows as needed, lists results of each call."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from copy import deepcopy

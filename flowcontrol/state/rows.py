@@ -1,4 +1,4 @@
-"""States one behind the other, and what a rule sees of a gate and of a result partition.
+"""Sequences of states, and a rule's view of a gate and of a result partition.
 
 A row is anything indexable that holds integers: a list in the core, a row of an array in a
 compiled kernel. Booleans are 0 and 1.

@@ -1,4 +1,4 @@
-"""The state of a window operator, and what it works on as a whole.
+"""The state of a window operator.
 
 A memory that begins with the classes' own values is an empty operator: places count from 1, so 0
 says that there is none.

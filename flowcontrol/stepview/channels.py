@@ -1,4 +1,4 @@
-"""What the page shows of a channel: the figures of the table ``channels``, and every buffer."""
+"""A channel on the page: the figures of the table ``channels``, and every buffer."""
 
 from collections.abc import Iterator
 from typing import Any, Final

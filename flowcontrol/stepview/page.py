@@ -1,4 +1,4 @@
-"""One self-contained page: from when to when, its films, and the script that draws them."""
+"""One self-contained page: its time range, its films, and the script that draws them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a job after a round as the page shows it: names, tasks, and how it is packed."""
+"""The state of a job after a round as the page shows it: names, tasks, packing."""
 
 import base64
 import json

@@ -200,7 +200,7 @@ def read_socket(wire: TcpConnection, ring: Sequence[TcpMessage], now: int, heard
       delivered.
     - ``now``: round; what arrives later stays.
 
-    Returns messages read: at least one, if one has arrived. They are staged.
+    Returns the number of messages read: at least one, if one has arrived. They are staged.
     """
     if wire.auto_read == 0:
         return 0
@@ -228,7 +228,7 @@ def obtain_buffer(gate: Gate, index: int) -> int:
     requires one buffer, and so the pool's rules are those that floating buffers have.
 
     Returns 1 if the channel holds one, which :func:`flowcontrol.protocol.network.rounds.receive`
-    uses; 0 if it is registered: the next buffer that is recycled goes to who waits longest.
+    uses; 0 if it is registered: the next recycled buffer goes to the one that waits longest.
     """
     gate.channels[index].required = 1
     request_floating(gate, index)

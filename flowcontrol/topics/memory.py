@@ -1,4 +1,4 @@
-"""What a run held: full heaps, result partitions that spill, and what the pools say."""
+"""Memory of a run: full heaps, result partitions that spill, and readings of the pools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where back pressure by sampling and by timers differ: what a page up to Flink 1.12 did not show.
+"""Where backpressure by sampling and by timers differ: bursts that Flink up to 1.12 did not show.
 
 A page shows the result of the last set until the next one is there. Timers, of the table
 ``stages``, say at every sample of the run how long each subtask was blocked since the one before.

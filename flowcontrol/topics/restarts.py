@@ -1,4 +1,4 @@
-"""Failures: time that a run was down, records processed again, savepoints that were refused."""
+"""Failures: downtime, reprocessed records, refused savepoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What scalings did to a run: parallelism, throughput, lag and latency between them, and the cost.
+"""Effects of scalings on a run: parallelism, throughput, lag and latency between them, and cost.
 
 A run is cut at its scalings: each **stretch** is a time in which the job ran at one set of
 parallelisms, from its start to the next decision. What lies between two stretches is the restart.

@@ -1,4 +1,4 @@
-"""State of the two sides of a channel, and of what is under way between, as typed values.
+"""State of the two sides of a channel, and of the messages in flight, as typed values.
 
 Rounds are counted from 0, sizes of pools and queues are buffers.
 """

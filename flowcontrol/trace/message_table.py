@@ -213,7 +213,7 @@ def read_messages(table: pa.Table) -> list[Message]:
 def overhead(messages: Sequence[Message]) -> dict[str, Any]:
     """Return what flow control costs in messages, for ``summary.json``.
 
-    Returns ``messages``, and of them those by name under ``by_name``; ``data_buffers``, messages
+    Returns ``messages``, their numbers by name under ``by_name``; ``data_buffers``, messages
     that carry data; ``data_bytes``, their data; ``header_bytes`` of these; ``control_messages``,
     all others, events among them; ``control_bytes``, with their headers; ``overhead_share``, bytes
     that are no data over all bytes; ``messages_per_buffer``. These two are null without data.

@@ -1,4 +1,4 @@
-"""Messages of the data plane, who notes them, and what failures make of them."""
+"""Messages of the data plane, their recorder, and the effect of failures on them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence

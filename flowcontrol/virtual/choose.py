@@ -1,4 +1,4 @@
-"""How long a round should be, and what error its length means.
+"""The length of a round, and the error that it causes.
 
 What one side does in a round the other sees in the next, so a message or a credit travels up to
 two rounds more than in the job that is emulated. A round is short enough when that is small

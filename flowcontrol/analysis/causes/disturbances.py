@@ -1,4 +1,4 @@
-"""When a stage stood still, and when checkpoints took from its work.
+"""When a stage stalled, and when checkpoints slowed its work.
 
 Its progress shows both: a stall is a time in which subtasks are busy and take no record up, as in a
 full garbage collection or a call that hangs; a checkpoint slows a stage while its own part of it

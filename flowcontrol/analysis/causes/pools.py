@@ -1,4 +1,4 @@
-"""What the usages of the pools say of each subtask: the table of Flink's monitoring post.
+"""What pool usages say about each subtask: the table of Flink's monitoring post.
 
 A pool is high when it is near full over the time watched. How long queues are depends on settings,
 so they say nothing here.

@@ -1,4 +1,4 @@
-"""Advice that was tried out: changes of a scenario, each run on the virtual clock.
+"""Advice from runs: changes of a scenario, each run on the virtual clock.
 
 :mod:`~flowcontrol.experiments.advise.rules` proposes, by rules of thumb and from what a run shows;
 :mod:`~flowcontrol.experiments.advise.adviser` runs, and

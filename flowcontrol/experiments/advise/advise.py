@@ -102,7 +102,7 @@ def _points(name: str, shown: Sequence[Proposal], colour: str, symbol: str) -> F
     )
 
 
-# --- Advise: what a job lacks, what was tried, and what each change does.
+# --- Advise: what a job lacks, which changes were run, and what each does.
 
 
 KIND: Final = Kind("advice", "advice.json", "advice", frozenset({"scenario", "goal"}))

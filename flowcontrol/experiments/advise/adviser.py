@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from flowcontrol.scenario.given import Base
 
 
-# --- Try changes out: each in a run of its own on the virtual clock, then what helps together.
+# --- Try changes: each in its own run on the virtual clock, then the helpful ones together.
 
 
 JOINED: Final = 4

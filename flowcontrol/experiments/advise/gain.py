@@ -100,7 +100,7 @@ class NotRun:
     why: str  # What refused it
 
 
-# --- What a run is judged by: throughput, latency, data in flight, checkpoints, memory, slots.
+# --- The figures that judge a run: throughput, latency, data in flight, checkpoints, memory, slots.
 
 
 Goal = Literal["throughput", "latency", "checkpoints", "memory"]

@@ -302,7 +302,7 @@ def _fill(offered: Floats, loads: Floats) -> Floats:
     return rates
 
 
-# --- What waits in the logs of sources while a job runs at its limit.
+# --- The records in the logs of sources while a job runs at its limit.
 
 
 _LEAST: Final = 1e-6

@@ -103,7 +103,7 @@ def plan_comparison(
     - ``systems``: names of presets; by default all of them.
     - ``overrides``: changes of the scenario for all systems: values by key, or ``KEY=VALUE`` each.
 
-    Returns its scenario is valid under some system; refusals of the clock are checked later. Raises
+    Its scenario is valid under some system; refusals of the clock are checked later. Raises
     ScenarioError if the scenario is valid under no system, or an argument is wrong.
     """
     names = read_systems(systems)
@@ -153,7 +153,7 @@ def figures_of(run: Run, scenario: Scenario, limits: Sequence[LimitPhase] | None
     return Compared(values_of(view, "compare"), view.changes, view.piled_up)
 
 
-# --- One system, run on a scenario: the same file with another ``system``, and what becomes of it.
+# --- One system, run on a scenario: the same file with another ``system``, and the outcome.
 
 
 LEFT_OUT: Final = "run without checkpoints, which need barriers"
@@ -205,7 +205,7 @@ def run_one(base: Base, system: str, clock: Clock, runner: Simulate | None = Non
 
     ``runner``: runs a scenario; by default the virtual clock.
 
-    Returns a refused or failed run has a reason and no figures.
+    A refused or failed run has a reason and no figures.
     """
     try:
         job = check_one(base, system, clock)

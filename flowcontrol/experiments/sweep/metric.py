@@ -294,7 +294,7 @@ def rank(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Ranking:
     - ``metrics``: the requested metrics. The first one ranks, by its second half (a peak by the
       whole run); the next other figure breaks ties.
 
-    Returns points with equal figures stay in the order of the plan.
+    Points with equal figures stay in the order of the plan.
     """
     first = metrics[0].steady
     decider = next((m.steady for m in metrics[1:] if m.steady != first), _latency_of(first))

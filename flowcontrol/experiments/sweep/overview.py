@@ -94,7 +94,7 @@ def overview(table: pa.Table, plan: Plan, metrics: Sequence[Metric]) -> Overview
     - ``table``: of the sweep; at least one row.
     - ``metrics``: the first one decides what is best, by the second half of the run.
 
-    Returns points without a value of the first metric are in no row.
+    Points without a value of the first metric are in no row.
     """
     ranking = rank(table, plan, metrics)
     first = ranking.frames[0]

@@ -90,7 +90,7 @@ def make_plan(
       text.
     - ``replications``: runs of each point.
 
-    Returns its scenarios are not checked. Raises ScenarioError with every problem of these
+    Its scenarios are not checked. Raises ScenarioError with every problem of these
     arguments.
     """
     problems: list[Problem] = []
@@ -112,7 +112,7 @@ def read_varied(
     - ``problems``: grows by what is wrong with them.
     - ``reserved``: names that no column of theirs gets, beside those of a sweep's table.
 
-    Returns ``is_whole``: whether these are all of them.
+    ``is_whole`` says whether these are all of them.
     """
     given = [vary] if isinstance(vary, str) else vary
     pairs = list(given.items() if isinstance(given, Mapping) else given)

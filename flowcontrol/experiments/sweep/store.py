@@ -55,8 +55,8 @@ class SweepWork(Work):
 
         ``now`` (s): a monotonic clock.
 
-        Returns number of variants run. A failed variant is noted and does not stop the others; when
-        the sweep is stopped, the chunk ends after the current variant.
+        Returns the number of variants run. A failed variant is noted and does not stop the others;
+        when the sweep is stopped, the chunk ends after the current variant.
         """
         freeze_loaded()
         part = _Part(self, number)

@@ -146,7 +146,7 @@ _RECORD: Final = 0.02
 def estimated_cost(job: Job) -> float:
     """Return the estimated cost of a run, in steps of one channel or subtask.
 
-    Returns above 0; only comparable within one sweep.
+    The cost is above 0, and only comparable within one sweep.
     """
     subtasks = sum(plan.stage.parallelism for plan in job.stages)
     channels = sum(link.width for link in job.links)
@@ -163,7 +163,7 @@ def into_chunks(variants: Sequence[Variant], workers: int, seed: int) -> list[li
 
     ``workers``: chunks that run at a time; at least 1.
 
-    Returns every variant in exactly one of them; none is empty.
+    Every variant is in exactly one of them; none is empty.
     """
     total = left = sum(variant.cost for variant in variants)
     smallest = total / (_SMALLEST * workers)

@@ -258,7 +258,7 @@ def explore(plan: TunePlan, run: RunPoints) -> list[Outcome]:
     Batches are asked for whole, so a search of more runs begins with the same points. The first one
     is the scenario as given, if it is among them: a search finds nothing worse.
 
-    Returns all points in the order in which they were asked for. A refused one is no run.
+    Returns all points in the order in which they were asked for. A refused point is not run.
     """
     known = Known(plan)
     search = Search(plan.space, plan.goals, plan.seed, known.is_worth)

@@ -388,9 +388,9 @@ def spread_time(times: Sequence[Time], now: float, window_s: float) -> float:
 
     ``times``: of the recent batches, in order.
 
-    Returns seconds from the start of the first to the end of the last. The time since then counts
-    as far as it is longer than a batch usually takes: only then the next one is late. 0 if there
-    are none, or none for longer than the window and three batches: nothing moves.
+    Returns the seconds from the start of the first to the end of the last. The time since then
+    counts as far as it is longer than a batch usually takes: only then the next one is late. 0 if
+    there are none, or none for longer than the window and three batches: nothing moves.
     """
     usual = mean_length(times)
     if usual is None:
@@ -409,7 +409,7 @@ def busy_rate(
     ``running``: the same of the batch that runs, so far. If it takes longer than the others let
     expect it lowers the rate, as if it ended now.
 
-    Returns None as long as no batch has ended.
+    Returns None until a batch has ended.
     """
     if length_s <= 0:
         return None

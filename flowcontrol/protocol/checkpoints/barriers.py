@@ -129,7 +129,7 @@ def gate_polled_bytes(gate: Gate, channels: Channels, first: int) -> int:
 def begin_cut(gate: Gate, channels: Channels, first: int, record_bytes: int) -> int:
     """Note what a task has processed of a gate as it takes a checkpoint.
 
-    Returns bytes to be persisted of the channels that have delivered; the others follow when they
+    Returns the bytes to persist of the channels that have delivered; the others follow when they
     do.
     """
     persisted = 0

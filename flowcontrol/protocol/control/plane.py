@@ -235,7 +235,7 @@ def durations(latency: int) -> Durations:
 
     ``latency``: of a call, and of its answer, microseconds. 0: nothing takes any time.
 
-    Returns the same for jobs of any size, since calls to many at once take no longer than one.
+    It is the same for jobs of any size, because calls to many take no longer than a call to one.
     Raises ValueError if it is out of range: far above a second no JobMaster confirms a slot in
     time, which then is given up and asked for again, for ever.
     """

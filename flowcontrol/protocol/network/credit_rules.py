@@ -115,7 +115,7 @@ def request_floating(gate: Gate, index: int) -> int:
     ``BufferManager.tryRequestBuffers``, section 1.3 step 2. A destroyed pool gives nothing
     and lets nobody wait.
 
-    Returns buffers obtained. They are not yet in the unannounced credit.
+    Returns the buffers obtained. They are not yet in the unannounced credit.
     """
     channel = gate.channels[index]
     gained = 0
@@ -170,7 +170,7 @@ def offer_floating(gate: Gate, index: int) -> int:
     ``BufferManager.notifyBufferAvailable``, section 1.5 (since 1.14): the accepting channel
     asks for more at once and, if still short, waits again at the tail.
 
-    Returns credit: 0 if refused, else 1 for this buffer and 1 for each more that it fetched.
+    Returns the credit: 0 if refused, else 1 for this buffer and 1 for each more that it fetched.
     """
     channel = gate.channels[index]
     channel.is_waiting = 0
@@ -187,7 +187,7 @@ def recycle_floating(gate: Gate) -> int:
     quota (then :func:`flowcontrol.protocol.network.pool_rules.serve_pools` is due), else to the
     first that accepts, first come first served, else it stays free in the pool.
 
-    Returns index of the channel that accepted it (its unannounced credit has grown), or -1.
+    Returns the index of the channel that accepted it (its unannounced credit has grown), or -1.
     """
     pool = gate.pool
     while True:

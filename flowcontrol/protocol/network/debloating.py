@@ -25,7 +25,7 @@ def throughput(received_bytes: int, active_us: int, previous: int) -> int:
     - ``active_us``: time since then, less that in which the gate was empty, microseconds.
     - ``previous``: the last measurement, bytes/s; returned if no active time passed.
 
-    Returns whole bytes/s, the fraction cut off.
+    Returns whole bytes/s, rounded down.
     """
     if active_us == 0:
         return previous
@@ -66,7 +66,7 @@ def debloat(
     - ``samples``: of the moving average, at least 1; 1 takes the new size at once.
     - ``smallest``, ``largest``: limits of the result, bytes.
 
-    Returns the new size, bytes; what is announced is :func:`rounded` from it.
+    Returns the new size, bytes; the announced size is :func:`rounded` from it.
     """
     desired_total = capped(bytes_per_s, target_us // 1000, 1000)
     instant = min(desired_total / max(1, in_use), 2.0 * last_size)

@@ -205,7 +205,7 @@ def partition_sizes(
     - ``exclusive``, ``floating``: ``buffers-per-channel`` and ``floating-buffers-per-gate``,
       buffers.
 
-    Returns minimum and maximum in buffers; the maximum may be :data:`UNLIMITED`.
+    Returns the minimum and the maximum in buffers; the maximum may be :data:`UNLIMITED`.
     """
     smallest = subpartitions + 1
     largest = UNLIMITED
@@ -231,7 +231,7 @@ def gate_sizes(
     - ``threshold``: most buffers that may be required per gate, at least 1; :data:`UNLIMITED` for
       none.
 
-    Returns minimum and maximum of the floating pool, exclusive buffers per channel.
+    Returns the minimum and maximum of the floating pool, and the exclusive buffers per channel.
     """
     required = channels * exclusive + 1
     if threshold != UNLIMITED:
@@ -249,7 +249,7 @@ def unreserved_sizes(channels: int, each: int, extra: int) -> tuple[int, int]:
 
     ``channels``: input channels, or subpartitions, at least 1.
 
-    Returns minimum and maximum in buffers. All of them are shared: no channel has its own.
+    Returns the minimum and the maximum in buffers. All are shared: no channel has its own.
     """
     return channels, max(channels, channels * each + extra)
 
@@ -272,7 +272,7 @@ def redistribute(
       creation, buffers.
     - ``size`` (shape (pools,)): current sizes; those of resizable pools are overwritten.
 
-    Returns segments shared out on top of the minima.
+    Returns the segments distributed on top of the minima.
     """
     pools = len(required)
     excess = total - unpooled

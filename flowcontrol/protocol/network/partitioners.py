@@ -137,7 +137,7 @@ def pointwise_subpartition(receiver: int, senders: int, receivers: int) -> int:
 
     ``receiver``, ``senders``, ``receivers``: as of :func:`pointwise_senders`.
 
-    Returns 0 of senders with one receiver each. Of a sender with n receivers it is the receiver's
+    Returns 0 for senders with one receiver each. For a sender with n receivers it is the receiver's
     index modulo n, and not its place among them: 3 and 4, the receivers of the second of two
     senders to five, read 1 and 0. Raises ValueError as :func:`pointwise_senders`.
     """
@@ -154,7 +154,7 @@ def next_by_share(behind: Sequence[int], weights: Sequence[int]) -> int:
       record: weight x records so far - its own x sum of weights, as :func:`count_share` keeps it.
     - ``weights`` (shape (channels,)): its share of the whole; not all 0, none negative.
 
-    Returns channel of the next record; the lowest of those equally far behind.
+    Returns the channel of the next record: the lowest of those equally far behind.
     """
     best = 0
     furthest = behind[0] + weights[0]

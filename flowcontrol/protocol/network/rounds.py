@@ -168,7 +168,7 @@ def poll_channel(gate: Gate, union: Row) -> int:
     - ``gate``: the oldest in ``union``.
     - ``union``: gates with data, in the order in which they are polled.
 
-    Returns the channel; its oldest message is the caller's to drop.
+    Returns the channel; the caller drops its oldest message.
     """
     channel = r.fifo_first(gate.order)
     if gate.queues[channel].ends.count > 1:
@@ -230,8 +230,8 @@ def write_bytes(
     the first byte needs it and finished when it is full. A record of several buffers asks for
     them one by one, and overdraft serves those that the pool does not (section 4.4).
 
-    Returns bytes left over because the pool gave no buffer: the task is blocked inside the record
-    (hard back-pressure). 0: the record is written whole.
+    Returns the bytes left over because the pool gave no buffer: the task is blocked inside the
+    record (hard back-pressure). 0: the record is written whole.
     """
     own = partition.channels[channel]
     while nbytes > 0:
@@ -256,7 +256,7 @@ def write_broadcast(
     ``BufferWritingResultPartition.broadcastRecord``: the record is written once; its buffer is
     requested for subpartition 0 and returns when the last subpartition lets go of it.
 
-    Returns bytes left over, as :func:`write_bytes` does.
+    Returns the bytes left over, as :func:`write_bytes` does.
     """
     first = partition.channels[0]
     while nbytes > 0:

@@ -112,7 +112,7 @@ def overtake_data(own: Subpartition, queue: q.Queue[Message], checkpoint: int) -
 
     ``PipelinedSubpartition.alignedBarrierTimeout`` (since 1.16): it becomes an unaligned barrier.
 
-    Returns bytes overtaken, which the checkpoint has to persist; -1: the barrier has been sent.
+    Returns the bytes overtaken, which the checkpoint must persist; -1: the barrier has been sent.
     """
     place = q.find_kind(queue, q.TIMEOUTABLE_BARRIER)
     if place < 0 or q.message_at(queue, place).checkpoint != checkpoint:

@@ -223,7 +223,7 @@ def pass_on(worker: Worker, task: StreamTask, gates: Sequence[Gate], end: int) -
     It is what :func:`serve` does once for each that is done by the end, and fits into the open
     buffer of its channel without filling it.
 
-    Returns how many; 0 if the next one is to be looked at.
+    Returns their number; 0 if the next one must be checked.
     """
     most = task.left
     if task.kind == SERVER:

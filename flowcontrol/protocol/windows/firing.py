@@ -144,8 +144,8 @@ def join(windows: Windows, key: int, start: int, end: int) -> int:
     A window inside of a session merges nothing, so that session's timers stay. Sessions do not
     touch each other, so one that touches what became of the others touches the new window.
 
-    Returns place of the session that it is in now, NONE if it touches none. That is the oldest one;
-    the others are removed.
+    Returns the place of its session, NONE if it touches none. That is the oldest session that it
+    touches; the others are removed.
     """
     kept = oldest_touching(windows, key, start, end)
     if kept == NONE:

@@ -1,4 +1,4 @@
-"""The controllers of a run: when each looks at the job, what it is shown, what it decides."""
+"""The controllers of a run: when each looks at the job, the figures it sees, its decisions."""
 
 from __future__ import annotations
 

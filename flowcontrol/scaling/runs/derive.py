@@ -1,4 +1,4 @@
-"""The scenario of one epoch: other parallelisms, times of its own, logs that hold what waits.
+"""The scenario of one epoch: new parallelisms, shifted times, and logs with the backlog.
 
 An epoch begins, by its own clock, when the oldest record was written that waits for it. Until the
 job runs again its sources stand still, while what is written to their logs goes on: so a record

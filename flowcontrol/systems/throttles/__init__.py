@@ -1,4 +1,4 @@
-"""Throttles: what turns observations of a whole job into commands to its sources, one file each.
+"""Throttles: each turns observations of a whole job into commands to its sources, one file each.
 
 A file has the formulas of a throttle and its controller. At the end of some rounds the controller
 is shown the job, and answers with a command to each source, in force from the next round on. It

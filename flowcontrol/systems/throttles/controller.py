@@ -1,4 +1,4 @@
-"""The controller of a throttle: what it is shown of a job, and what it answers."""
+"""The controller of a throttle: the figures of a job that it gets, and its answers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

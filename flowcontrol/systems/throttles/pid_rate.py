@@ -53,7 +53,7 @@ def pid_rate(
     - ``proportional``, ``integral``, ``derivative``: gains; Spark's are 1, 0.2 and 0.
     - ``floor``: least rate, records/s; Spark's is 100.
 
-    Returns rate, error and time to hand in next time; 1 if the rate is a result, else 0: the first
+    Returns the rate, error and time for the next call; 1 if the rate is a result, else 0: the first
     batch only starts the estimate, and a batch that is empty or took no time changes nothing.
     """
     if end_ms <= last_ms or records <= 0 or processing_ms <= 0:

@@ -1,4 +1,4 @@
-"""AMQP's credit: what may ever be delivered, so that a lost or repeated grant does no harm.
+"""AMQP's credit: a cumulative limit of deliveries, so a lost or repeated grant does no harm.
 
 OASIS AMQP 1.0, core transport 2.6.7; RabbitMQ's limits; Reactive Streams 1.0.4, whose demand adds
 up.

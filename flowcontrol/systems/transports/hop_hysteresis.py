@@ -1,4 +1,4 @@
-"""A switch per hop: the receiver's queue tells its senders to stop and to go on.
+"""A switch per hop: the receiver's queue stops and resumes its senders.
 
 JStorm 2.2 and later (``NettyServerFlowCtrlHandler``): marks of the fill, strictly above and
 strictly below. Storm 2 (``BackPressureTracker``): a flag that is set when a tuple goes to the

@@ -1,4 +1,4 @@
-"""Hazelcast Jet's receive window: three periods of what was lately worked off.
+"""Hazelcast Jet's receive window: three periods of the recent processing rate.
 
 ``ReceiverTasklet`` and ``SenderTasklet`` of Jet 4.5 and Hazelcast 5. Everything is counted in units
 of 64 KiB of the items' weight. A grant is cumulative: the units that may ever have been sent.

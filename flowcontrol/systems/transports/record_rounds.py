@@ -1,4 +1,4 @@
-"""A round of a transport that counts records: what a write, a send and an arrival do to rows.
+"""A round of a transport that counts records: the effects of a write, a send and an arrival.
 
 The counterpart of :mod:`flowcontrol.protocol.network.rounds`, whose rows it shares; a message holds
 all records that a channel sent in a round, up to an event and from it on, and a cursor counts

@@ -1,4 +1,4 @@
-"""What a transport that counts records is: its parameters, its memory, and its functions.
+"""The parts of a transport that counts records: parameters, memory, and functions.
 
 Each channel's memory is typed integers, so that the kernel compiles the functions as they stand.
 """

@@ -1,4 +1,4 @@
-"""Queues without a bound: whatever comes is kept in the receiver's memory."""
+"""Unbounded queues: the receiver keeps all records in memory."""
 
 from flowcontrol.state.network import InputChannel
 from flowcontrol.systems.transports import transport as t
