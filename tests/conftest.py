@@ -10,6 +10,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,10 +84,13 @@ def pytest_sessionfinish() -> None:
     folder = Path(sys.prefix) / "flowcontrol"
     if "PYTEST_XDIST_WORKER" in os.environ or not folder.is_dir():
         return
-    file = folder / "durations.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
+    file, known = folder / "durations.json", {}
+    with suppress(OSError, ValueError):
+        known = json.loads(file.read_text())
     rounded = {name: round(took_s, 2) for name, took_s in TOOK_S.items()}
-    file.write_text(json.dumps(known | rounded, indent=0))
+    new = file.with_suffix(f".{os.getpid()}")  # several runs may end at once
+    new.write_text(json.dumps(known | rounded, indent=0))
+    new.replace(file)
 
 
 def pytest_collection_finish() -> None:
