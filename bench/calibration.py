@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from flowcontrol.calibration.bodies import read_dump
-from flowcontrol.calibration.comparing import Tolerance, beside
 from flowcontrol.calibration.draft import Draft
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.link_ledger import fit_link
-from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.calibration.predict import Tolerance, beside, bottleneck, predict
 from flowcontrol.calibration.spark_progress import fit_progress, predict_batches
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario

@@ -15,7 +15,7 @@ from typing import Any
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed, read_replayed
-from flowcontrol.live.staged import Staged
+from flowcontrol.live.whole import Staged
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.state.declared import as_dict
 from flowcontrol.state.network import Task

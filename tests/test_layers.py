@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "flowcontrol"
 
 # Each room, and the rooms that it may import besides itself. Imports go one way.
-BASE = {"arrays", "errors", "install", "notices", "records", "scenario", "version"}
+BASE = {"arrays", "errors", "notices", "version", "records", "scenario"}
 SYSTEMS = {"systems", "systems/throttles", "systems/transports"}
 PURE = BASE | SYSTEMS | {"state", "protocol"}
 LAYOUT = PURE | {"layout", "trace"}
@@ -33,8 +33,7 @@ ALLOWED = {
     "records": {"errors", "files"},
     "lazy": set(),
     "version": set(),
-    "install": set(),
-    "scenario": {"errors", "install", "notices", "records", "files", "graphs"},
+    "scenario": {"errors", "notices", "version", "records", "files", "graphs"},
     "graphs": {"errors", "protocol"},
     # The rules, and what they run on.
     "state": set(),
@@ -55,7 +54,7 @@ ALLOWED = {
     "live": CORE | {"folders", "ledger", "spark"},
     # Everything around them.
     "ledger": BASE | {"state", "protocol"},
-    "spark": {"errors", "install", "notices"},
+    "spark": {"errors", "notices", "version"},
     "link": BASE | {"files", "state", "protocol", "ledger", "spark", "analysis", "report"},
     "scaling": {"errors", "scenario"},
     "scaling/runs": CORE | {"virtual", "scaling"},

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from flowcontrol.calibration.bodies import read_dump
-from flowcontrol.calibration.comparing import Row, beside
 from flowcontrol.calibration.draft import Draft, Figure
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
-from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.calibration.predict import Row, beside, bottleneck, predict
 from flowcontrol.calibration.writing import (
     assumption_lines,
     conclusion,

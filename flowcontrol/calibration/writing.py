@@ -10,8 +10,8 @@ from rich import box
 from rich.table import Table
 
 from flowcontrol.calibration.bodies import plain
-from flowcontrol.calibration.comparing import Row
 from flowcontrol.calibration.draft import Draft
+from flowcontrol.calibration.predict import Row
 
 # --- A fitted scenario as a file: each figure with its origin beside it.
 

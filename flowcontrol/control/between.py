@@ -8,10 +8,9 @@ from typing import Any
 from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.checkpoints import CheckpointControl
 from flowcontrol.control.delivery import DeliveryControl
-from flowcontrol.control.event_time import AlignmentControl, Batches
 from flowcontrol.control.failures import FailureControl
+from flowcontrol.control.sources import AlignmentControl, Batches, ThrottleControl, controller_of
 from flowcontrol.control.task_orders import ABORTED, COMPLETED, RELIEVED, SLOWED, TRIGGER, TaskOrder
-from flowcontrol.control.throttle import ThrottleControl, controller_of
 from flowcontrol.kernel.loop import has_news
 from flowcontrol.kernel.views import REPORT_CELLS
 from flowcontrol.layout.job import Job

@@ -20,7 +20,7 @@ from flowcontrol.memory import fields as f
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.places import Ints
 from flowcontrol.protocol.event_time import mark_bytes
-from flowcontrol.protocol.windows.keeping import ENTRY, FURTHER, put_entries
+from flowcontrol.protocol.windows.firing import ENTRY, FURTHER, put_entries
 from flowcontrol.state.declared import cell, width
 from flowcontrol.state.tasks import MIN_TIME
 from flowcontrol.state.windows import ColumnValues

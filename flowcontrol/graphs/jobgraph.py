@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from flowcontrol.graphs.order import topological
 from flowcontrol.graphs.stream import (
     DEFAULT_GROUP,
     JOINING,
@@ -13,6 +12,7 @@ from flowcontrol.graphs.stream import (
     StreamGraph,
     StreamNode,
     check_hybrid,
+    topological,
 )
 from flowcontrol.protocol.restarts import pipelined_regions
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from flowcontrol.install import how_to_install
 from flowcontrol.kernel import cache as files
 from flowcontrol.kernel.cache import load, object_file
 from flowcontrol.memory.cells import ONCE, PARTS
@@ -25,6 +24,7 @@ from flowcontrol.memory.parts import EVERYTHING
 from flowcontrol.notices import COMPILING_USUALLY, announce_step, warn
 from flowcontrol.systems.transports import rules
 from flowcontrol.systems.transports.rules import CHOSEN, names
+from flowcontrol.version import how_to_install
 
 F = TypeVar("F", bound=Callable[..., Any])
 

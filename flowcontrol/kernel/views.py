@@ -16,9 +16,15 @@ from flowcontrol.memory.cells import (
     view,
 )
 from flowcontrol.memory.memory import Memory
-from flowcontrol.memory.part_fields import KernelCheckpoints, KernelKeys, KernelTime, KernelWindow
+from flowcontrol.memory.part_fields import (
+    KernelCheckpoints,
+    KernelKeys,
+    KernelTime,
+    KernelWindow,
+    own_cells,
+    pointed,
+)
 from flowcontrol.memory.places import KernelMemory
-from flowcontrol.memory.pointers import own_cells, pointed
 from flowcontrol.protocol.service import NEVER
 from flowcontrol.protocol.tasks.operators import OPERATORS
 from flowcontrol.protocol.tasks.processors import TaskProcessor

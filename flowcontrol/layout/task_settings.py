@@ -215,7 +215,7 @@ def new_time(job: Job, plan: JobVertex, index: int, *, brings_stamps: bool = Fal
 def _fill_generator(time: TaskTime, job: Job, plan: JobVertex) -> None:
     """Say what makes the watermarks of a source; its clock of idleness counts microseconds.
 
-    Spark's are worked out where windows are (:mod:`flowcontrol.control.event_time`).
+    Spark's are worked out where windows are (:mod:`flowcontrol.control.sources`).
     """
     marks, interval_us = plan.stage.watermark, job.scenario.options.watermark_interval_us
     if marks is None or time.is_sparks == 1:

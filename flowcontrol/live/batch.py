@@ -32,8 +32,7 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.sink import StageSink, pieces_of
-from flowcontrol.live.stage_rows import count_of, with_texts
-from flowcontrol.live.work import writers_of
+from flowcontrol.live.stage_rows import count_of, with_texts, writers_of
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:

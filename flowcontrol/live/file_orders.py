@@ -24,7 +24,7 @@ from flowcontrol.ledger.exchange import OutputTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import GROUP_BYTES, ROUND, EdgeOrder, SubtaskOrder, write_rows
 from flowcontrol.live.sink import staged_orders, staged_prefix
-from flowcontrol.live.work import SubtaskRound, WindowWork, writers_of
+from flowcontrol.live.stage_rows import SubtaskRound, WindowWork, writers_of
 from flowcontrol.results.windows import (
     EMITTED,
     Aggregated,

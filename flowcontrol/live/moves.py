@@ -21,7 +21,7 @@ from flowcontrol.ledger.ledger import KeptCut, StateView
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
 from flowcontrol.live.sink import SinkMail
-from flowcontrol.live.work import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
+from flowcontrol.live.stage_rows import EdgeWork, Ints, SubtaskRound, Take, WindowWork, writers_of
 from flowcontrol.protocol.tasks.operators import Selectivity
 from flowcontrol.state.declared import Kept
 from flowcontrol.state.network import CheckpointReport

@@ -17,7 +17,7 @@ from flowcontrol.live.file_orders import joined as in_one
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import SubtaskOrder, TakePartition, joined, marked
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
-from flowcontrol.live.work import SubtaskRound, Take
+from flowcontrol.live.stage_rows import SubtaskRound, Take
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.spark.versions import has_read_limits
 

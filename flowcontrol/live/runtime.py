@@ -23,9 +23,8 @@ from flowcontrol.live.moves import StageRestarts, works_of
 from flowcontrol.live.replay import staged_rows
 from flowcontrol.live.replica import Replica
 from flowcontrol.live.shares import Shares
-from flowcontrol.live.stage_rows import Row, Rows, StageRows, between_of, shares_of
+from flowcontrol.live.stage_rows import Row, Rows, StageRows, SubtaskRound, between_of, shares_of
 from flowcontrol.live.whole import is_whole, replica_of
-from flowcontrol.live.work import SubtaskRound
 from flowcontrol.memory.fill import fill
 from flowcontrol.memory.links import connections_of
 from flowcontrol.memory.log_sizes import LogSizes

@@ -31,8 +31,7 @@ from flowcontrol.ledger.exchange import (
 )
 from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.rows import EdgeOrder
-from flowcontrol.live.stage_rows import side_of_state
-from flowcontrol.live.work import Ints, SubtaskRound
+from flowcontrol.live.stage_rows import Ints, SubtaskRound, side_of_state
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
 from flowcontrol.protocol.commits.transactions import SinkState
 from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink

@@ -7,7 +7,7 @@ buffers; what the rules work on is of the classes of :mod:`flowcontrol.state.net
 
 from dataclasses import dataclass, field
 
-from flowcontrol.memory.pointers import bits, cells, fifo, queue, rows
+from flowcontrol.memory.part_fields import bits, cells, fifo, queue, rows
 from flowcontrol.state.network import (
     GlobalPool,
     InputChannel,

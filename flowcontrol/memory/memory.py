@@ -11,11 +11,16 @@ import numpy as np
 
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import dtype, slot_cells, whole_view
-from flowcontrol.memory.part_fields import KeptElement, KeptWindow, KernelResult, SpilledBuffer
+from flowcontrol.memory.part_fields import (
+    KeptElement,
+    KeptWindow,
+    KernelResult,
+    SpilledBuffer,
+    pointers,
+)
 from flowcontrol.memory.places import Ints, KernelMemory, Places
-from flowcontrol.memory.pointers import pointers
 from flowcontrol.protocol.tasks.operators import OPERATORS, AnyOperator
-from flowcontrol.protocol.windows.keeping import FURTHER
+from flowcontrol.protocol.windows.firing import FURTHER
 from flowcontrol.state import rows as w
 from flowcontrol.state.declared import cell, members, per_class, viewed, width
 from flowcontrol.state.network import Ring

@@ -11,7 +11,7 @@ from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import LinkKeys, Replayed
 from flowcontrol.layout.task_settings import link_keys
 from flowcontrol.memory.cells import LINE, cells_of, slot_cells
-from flowcontrol.memory.pointers import pointers
+from flowcontrol.memory.part_fields import pointers
 from flowcontrol.state.declared import cell, viewed, width
 from flowcontrol.state.network import Ring
 from flowcontrol.state.queues import FIRST_SPAN

@@ -41,7 +41,7 @@ from flowcontrol.protocol.checkpoints.alignment import PUTTING_ASIDE
 from flowcontrol.protocol.checkpoints.barriers import MOST_TRACKED
 from flowcontrol.protocol.tasks.operators import OPERATORS
 from flowcontrol.protocol.tasks.snapshots import WHOLE_SERVICE
-from flowcontrol.protocol.windows.keeping import STORE, buckets_for
+from flowcontrol.protocol.windows.firing import STORE, buckets_for
 from flowcontrol.scenario import Scenario, Schedule
 from flowcontrol.scenario.schedule import MICROSECONDS
 from flowcontrol.scenario.windows import WindowPlan

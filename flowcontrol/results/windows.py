@@ -14,7 +14,7 @@ from flowcontrol.layout.replay import NO_KEYS, RowKeys
 from flowcontrol.layout.row_values import NO_COLUMNS, WindowColumns, WindowValues, sums_within
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import KernelResult
-from flowcontrol.protocol.windows.keeping import FURTHER
+from flowcontrol.protocol.windows.firing import FURTHER
 from flowcontrol.records import RESULTS_OF_WINDOWS, Column, Table
 from flowcontrol.scenario.key_distribution import key_names as names_on_edges
 from flowcontrol.state.declared import columns

@@ -278,7 +278,7 @@ def _run_again(job: Job, window: Window) -> list[Message]:
     Raises RunError if the rows that a source is to replay cannot be read.
     """
     from flowcontrol.layout.replay import read_replayed
-    from flowcontrol.live.staged import staged_states
+    from flowcontrol.live.whole import staged_states
 
     return list(messages_of(job, window, staged_states(job, read_replayed(job))))
 

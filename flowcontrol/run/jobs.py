@@ -81,7 +81,7 @@ def rounds(
         raise ScenarioError(problems, read.name)
     job = job_for(read, clock, round_us)
     if clock == "live":
-        from flowcontrol.live.staged import staged_states
+        from flowcontrol.live.whole import staged_states
 
         return staged_states(job, read_replayed(job))
     from flowcontrol.results.running import step

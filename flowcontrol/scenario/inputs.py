@@ -17,13 +17,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from flowcontrol.errors import Problem
-from flowcontrol.install import how_to_install
 from flowcontrol.records import FOLDERS
 from flowcontrol.scenario.fields import is_stated
 from flowcontrol.scenario.graph import in_order
 from flowcontrol.scenario.models import Edge
 from flowcontrol.scenario.problems import known, show
 from flowcontrol.scenario.stage_models import Input, Output, Stage
+from flowcontrol.version import how_to_install
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -21,9 +21,9 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import RunError
-from flowcontrol.install import how_to_install
 from flowcontrol.notices import announce_step
 from flowcontrol.spark.versions import checkpoint_file_manager, require_spark
+from flowcontrol.version import how_to_install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

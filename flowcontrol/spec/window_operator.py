@@ -10,11 +10,11 @@ from typing import Any, Self, TypeAlias, cast
 from flowcontrol.protocol.windows import firing
 from flowcontrol.protocol.windows import triggers as t
 from flowcontrol.protocol.windows.contents import cleanup_ms, last_ms, start_of
-from flowcontrol.protocol.windows.firing import bucket_of
-from flowcontrol.protocol.windows.keeping import (
+from flowcontrol.protocol.windows.firing import (
     ENTRY,
     FURTHER,
     STORE,
+    bucket_of,
     buckets_for,
     further_of,
     open_places,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from flowcontrol.protocol.tasks.operators import AnyOperator
 from flowcontrol.protocol.tasks.processors import TaskProcessor
-from flowcontrol.protocol.windows.keeping import further_of, open_places
+from flowcontrol.protocol.windows.firing import further_of, open_places
 from flowcontrol.protocol.windows.spark_batches import WatermarkOperator
 from flowcontrol.state.declared import copied
 from flowcontrol.state.network import (

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.calibrate import fit_scenario
-from flowcontrol.calibration.comparing import beside
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
-from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.calibration.predict import beside, bottleneck, predict
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.calibration.comparing import beside
 from flowcontrol.calibration.link_ledger import _Window, _written_per_s, fit_link
-from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.calibration.predict import beside, bottleneck, predict
 from flowcontrol.cli.main import main
 from flowcontrol.errors import ScenarioError
 from flowcontrol.link.monitoring.history import Step

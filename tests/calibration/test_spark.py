@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.calibration.calibrate import fit_scenario
-from flowcontrol.calibration.comparing import beside
 from flowcontrol.calibration.draft import Draft
+from flowcontrol.calibration.predict import beside
 from flowcontrol.calibration.spark_progress import fit_progress, predict_batches
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario

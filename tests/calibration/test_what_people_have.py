@@ -14,11 +14,10 @@ import pytest
 from flowcontrol.calibration.batches import read_progress
 from flowcontrol.calibration.bodies import read_dump
 from flowcontrol.calibration.calibrate import fit_scenario
-from flowcontrol.calibration.comparing import beside
 from flowcontrol.calibration.fit_flink import _simple, fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.link_ledger import _window
-from flowcontrol.calibration.predict import bottleneck, predict
+from flowcontrol.calibration.predict import beside, bottleneck, predict
 from flowcontrol.calibration.rest import poll
 from flowcontrol.calibration.spark_progress import fit_progress
 from flowcontrol.cli.main import main

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from flowcontrol.control.event_time import BatchedTask, WindowQuery, window_stages_of
+from flowcontrol.control.sources import BatchedTask, WindowQuery, window_stages_of
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import new_operators
 from flowcontrol.protocol.event_time import id_of, time_of

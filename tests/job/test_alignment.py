@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.control.event_time import AlignmentControl
+from flowcontrol.control.sources import AlignmentControl
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.protocol.event_time import IDLE, WATERMARK

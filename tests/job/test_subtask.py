@@ -11,7 +11,7 @@ import pytest
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed
 from flowcontrol.live.moves import works_of
-from flowcontrol.live.work import SubtaskRound
+from flowcontrol.live.stage_rows import SubtaskRound
 from flowcontrol.trace.round_state import RoundState
 from staged_runs import staged
 

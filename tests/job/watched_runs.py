@@ -16,7 +16,7 @@ from flowcontrol.kernel.loop import _advance
 from flowcontrol.kernel.task import KernelWorker
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed, read_replayed
-from flowcontrol.live.staged import Staged
+from flowcontrol.live.whole import Staged
 from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.places import FLAG_EMPTY, FLAG_REPORTS

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowcontrol.live.sink import Heard, Piece, StageSink, pieces_of, staged_orders, staged_prefix
-from flowcontrol.live.work import SubtaskRound
+from flowcontrol.live.stage_rows import SubtaskRound
 from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN
 from flowcontrol.spark import crash_points
 from flowcontrol.spark.crash_points import CrashPoint

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.spec.functions import silent_death_seen_us
-from flowcontrol.spec.recovery import (
+from flowcontrol.spec.functions import (
     Recovery,
     age_bounds_us,
     backlog_at_restart,
@@ -19,6 +18,7 @@ from flowcontrol.spec.recovery import (
     records_reprocessed,
     recover,
     restart_us,
+    silent_death_seen_us,
     task_failure_seen_us,
 )
 

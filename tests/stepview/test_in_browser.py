@@ -16,8 +16,7 @@ import pytest
 from flowcontrol.scenario.system import PRESETS
 from flowcontrol.stepview import shown as names
 from flowcontrol.stepview.film import Film
-from flowcontrol.stepview.page import Moments, moments, step_page
-from flowcontrol.stepview.step import step
+from flowcontrol.stepview.step import Moments, moments, step, step_page
 from modules import ROOT, load
 
 browsing = load("tests/report/browser.py")

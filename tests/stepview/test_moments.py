@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.stepview import page as module
-from flowcontrol.stepview.page import moments, read_window
+from flowcontrol.stepview import step as module
+from flowcontrol.stepview.step import moments, read_window
 from modules import load
 
 jobs = load("tests/stepview/jobs.py")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.spec.recovery import backlog_at_restart, catch_up_us, records_reprocessed
+from flowcontrol.spec.functions import backlog_at_restart, catch_up_us, records_reprocessed
 from flowcontrol.virtual import simulate
 
 CHECKPOINT = "execution.checkpointing."

@@ -19,7 +19,7 @@ from flowcontrol.experiments.sweep.metric import Metric
 from flowcontrol.experiments.sweep.plan import Point
 from flowcontrol.experiments.tune.goals import Goals
 from flowcontrol.experiments.tune.plan import Places, Space, TunePlan
-from flowcontrol.install import how_to_install
+from flowcontrol.version import how_to_install
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flowcontrol.errors import LinkError
-from flowcontrol.install import how_to_install
 from flowcontrol.link.members import ranges
 from flowcontrol.link.monitoring.figures import (
     ChannelSnapshot,
@@ -19,6 +18,7 @@ from flowcontrol.link.monitoring.figures import (
     SenderSnapshot,
     figures_of,
 )
+from flowcontrol.version import how_to_install
 
 if TYPE_CHECKING:
     from prometheus_client import Metric

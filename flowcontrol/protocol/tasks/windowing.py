@@ -6,7 +6,7 @@ outputs are available: between two results the task is in the middle of a *burst
 any record. When nothing due is left, what has caused the burst is passed on.
 
 Spark's windows take records up all the same, and nothing fires before the batch ends: then its
-driver begins the answer (:mod:`flowcontrol.control.event_time`), which goes out as a burst too.
+driver begins the answer (:mod:`flowcontrol.control.sources`), which goes out as a burst too.
 """
 
 from flowcontrol.protocol.event_time import (

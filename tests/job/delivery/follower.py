@@ -18,7 +18,7 @@ from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.task_settings import sink_subtasks
 from flowcontrol.live.moves import works_of
-from flowcontrol.live.work import SubtaskRound
+from flowcontrol.live.stage_rows import SubtaskRound
 from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.trace.round_state import RoundState
 from modules import load

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from flowcontrol.protocol.windows import firing, spark_batches
 from flowcontrol.protocol.windows import spark_batches as w
 from flowcontrol.protocol.windows.contents import NO_VALUE
-from flowcontrol.protocol.windows.keeping import further_of
+from flowcontrol.protocol.windows.firing import further_of
 from flowcontrol.spec import window_operator as keeping
 from flowcontrol.spec.spark_aggregation import settings_of
 from flowcontrol.spec.window_arguments import read_settings
