@@ -255,7 +255,7 @@ def number(schema: Schema) -> str:
 
 def text_words(pattern: str) -> str:
     """Return which text it is, by its pattern."""
-    from flowcontrol.scenario.units import DURATION_PATTERN, MEMORY_PATTERN
+    from flowcontrol.scenario.syntax import DURATION_PATTERN, MEMORY_PATTERN
 
     if pattern.startswith("^[A-Za-z0-9]"):
         return "a name of letters, digits, `_`, `-`" + (r" and `.`" if r"\." in pattern else "")
@@ -276,7 +276,7 @@ KINDS = {
 
 def options() -> str:
     """Return the section of Flink's options."""
-    from flowcontrol.scenario.yaml_file import read_table
+    from flowcontrol.scenario.syntax import read_table
 
     intro = "Flink's own keys, in Flink's value syntax; sizes are binary (1kb = 1024 bytes)."
     parts = [f"## options\n\n{intro}\n"]

@@ -11,7 +11,7 @@ from flowcontrol.analysis.bottleneck import (
     pressure_of,
     worst_pressure,
 )
-from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.frames import combine_latencies
 from flowcontrol.analysis.summary import summarise
 from flowcontrol.protocol.monitoring import data_skew
 

@@ -16,7 +16,7 @@ from flowcontrol.analysis.frames import (
     summed,
     within,
 )
-from flowcontrol.analysis.lag_apart import take_apart
+from flowcontrol.analysis.lag import take_apart
 from flowcontrol.analysis.watermarks import Watermarks, is_relative
 from flowcontrol.scenario import Scenario, Stage
 
@@ -131,7 +131,7 @@ def event_time_summary(tables: Tables, scenario: Scenario, round_ms: float = 0.0
           samples.
 
         ``apart``: the longest lag of a stage, taken apart
-        (:class:`flowcontrol.analysis.lag_apart.Apart`), or null, also if a watermark has not come
+        (:class:`flowcontrol.analysis.lag.Apart`), or null, also if a watermark has not come
         to all stages; ``time_model``, whose time it is: with Spark's ``late_records`` counts
         groups; ``silent``: a stage that no
         watermark has reached, and whom it waits for, or null; ``silence``, the longest time in

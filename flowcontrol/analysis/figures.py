@@ -13,9 +13,9 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from flowcontrol.analysis.panel import mean_over_time
-from flowcontrol.analysis.per_subtask import spread, subtask_figures
 from flowcontrol.analysis.producer_rates import Counted, Reaction, ahead, swing
 from flowcontrol.analysis.run_view import RunView, StageView, downtime_s
+from flowcontrol.analysis.subtasks import spread, subtask_figures
 from flowcontrol.layout.plan import network_memory, slots_used
 from flowcontrol.records import STAGES, Column, ColumnType
 

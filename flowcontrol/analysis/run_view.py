@@ -11,15 +11,15 @@ from flowcontrol.analysis.checkpoints import checkpoint_metrics
 from flowcontrol.analysis.frames import (
     Panels,
     Tables,
+    combine_latencies,
     end_of,
     in_flight_buffers,
+    latency_panel,
     panels_of,
     second_half_start,
 )
 from flowcontrol.analysis.lag import Lag, find_lags
-from flowcontrol.analysis.latencies import combine_latencies, latency_panel
 from flowcontrol.analysis.panel import Panel, Window, mean_over_time
-from flowcontrol.analysis.per_subtask import MEANS, SubtaskFigures, largest, subtask_figures
 from flowcontrol.analysis.producer_rates import (
     WINDOW_SAMPLES,
     Counted,
@@ -33,6 +33,7 @@ from flowcontrol.analysis.producer_rates import (
     reaction_of,
     responses,
 )
+from flowcontrol.analysis.subtasks import MEANS, SubtaskFigures, largest, subtask_figures
 from flowcontrol.analysis.waits import waits_as_idle
 from flowcontrol.records import MARKER
 from flowcontrol.scenario import Scenario, Stage

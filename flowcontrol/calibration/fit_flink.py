@@ -11,7 +11,7 @@ from flowcontrol.calibration.draft import Draft, refuse
 from flowcontrol.calibration.flink_bodies import system_options
 from flowcontrol.calibration.rates import flink_contradictions
 from flowcontrol.calibration.readings import FlinkJob, Vertex, limiting_stage, outputs_counted, see
-from flowcontrol.scenario.units import read_duration_us
+from flowcontrol.scenario.syntax import read_duration_us
 
 PARTITIONERS: Final = frozenset(
     {"forward", "rebalance", "rescale", "shuffle", "hash", "broadcast", "global", "custom"}

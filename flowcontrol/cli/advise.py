@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from flowcontrol.cli.command import add_folder, add_overrides, add_quiet, set_run
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.advise import advise
-from flowcontrol.experiments.advise.gain import GOALS
+from flowcontrol.experiments.advise.result import GOALS
 from flowcontrol.experiments.executor import shown_late
 
 if TYPE_CHECKING:

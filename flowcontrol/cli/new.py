@@ -17,8 +17,8 @@ from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.layout.sketch import SOURCE, Number, Sketch
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.syntax import read_yaml_value
 from flowcontrol.scenario.system import SYSTEMS
-from flowcontrol.scenario.yaml_file import read_yaml_value
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import textwrap
 from typing import Final
 
 from flowcontrol.cli.command import refuse
-from flowcontrol.report.numbers import number
+from flowcontrol.report.markup import number
 from flowcontrol.scenario.system import (
     PRESETS,
     THROTTLE_PARTS,

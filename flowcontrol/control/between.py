@@ -22,9 +22,6 @@ from flowcontrol.scenario import Savepoint
 from flowcontrol.state.declared import Kept, cell, width
 from flowcontrol.state.network import CheckpointReport
 
-# --- Checkpoints and restarts of a run at work on the memory: when Python acts between rounds.
-
-
 # --- Failures and restarts of a run: when Python acts between two rounds
 
 

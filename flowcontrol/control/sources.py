@@ -151,12 +151,6 @@ class ThrottleControl:
         return int(self._memory.runs["round"][heads].min() + 1) * self._job.round_us
 
 
-# --- Event time between rounds: coordinators of aligned sources, and batches of Spark's windows.
-
-
-# --- The coordinators of aligned sources between rounds, and their work on the memory.
-
-
 # --- The coordinators of aligned sources between rounds: what is reported, and what each may
 # have.
 #
@@ -262,9 +256,6 @@ class AlignmentControl(Kept):
                 if update_max_desired_watermark(time(task), allowed) == 1:
                     wake(head, task, head.round)
         return self.next_round()
-
-
-# --- The batches of windows with Spark's time between rounds, and their work on the memory.
 
 
 # --- The batches of windows with Spark's time: what the driver of a query does between two of

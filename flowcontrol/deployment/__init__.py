@@ -7,8 +7,7 @@ and :mod:`flowcontrol.protocol`; what reads a scenario or a run for them is here
 from flowcontrol.deployment.deploy import job_graph, stream_graph
 from flowcontrol.deployment.traces import control_trace, data_trace
 from flowcontrol.errors import NotEnoughSlotsError
-from flowcontrol.graphs.execution import execution_graph
-from flowcontrol.graphs.slots import assign_slots, slot_sharing
+from flowcontrol.graphs.execution import assign_slots, execution_graph, slot_sharing
 
 __all__ = [
     "NotEnoughSlotsError",

@@ -24,9 +24,6 @@ from flowcontrol.protocol.restarts import (
 from flowcontrol.scenario import Edge
 from flowcontrol.scenario.fault_tolerance import Failure, Heartbeat
 
-# --- What a failure takes with it, which tasks restart, and how fast a job catches up.
-
-
 # --- What a failure takes with it, when it is noticed, and which tasks restart, in a job
 
 

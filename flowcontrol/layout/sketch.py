@@ -9,8 +9,8 @@ from flowcontrol.errors import ScenarioError
 from flowcontrol.layout.plan import plan_memory
 from flowcontrol.scenario import Scenario, check_clock, parse_scenario
 from flowcontrol.scenario.options import memory_options
+from flowcontrol.scenario.syntax import read_yaml_value
 from flowcontrol.scenario.system import ALIASES, PRESETS, TRANSPORT_PARTS
-from flowcontrol.scenario.yaml_file import read_yaml_value
 
 SOURCE: Final = "source"
 """Name of the first stage."""

@@ -23,7 +23,7 @@ import pyarrow as pa
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import Writer, create_table
 from flowcontrol.ledger.log import RESTORE_RUN, Add, Commit, NewFile, TableView, files_of
-from flowcontrol.protocol.commits.two_phase import is_expired
+from flowcontrol.protocol.commits.transactions import is_expired
 
 TRIM_EVERY = 32
 """Rounds between trims: a trim takes the consumed files out in the round's own commit."""

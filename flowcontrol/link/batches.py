@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from flowcontrol.link.settings import LinkSettings
 
 
-# --- The function that a sender's query hands its source batches to.
-
-
 # --- What is printed when a function that Spark calls back fails.
 #
 # py4j prints the whole traceback of such a function (``clientserver._call_proxy``) before Spark has

@@ -266,7 +266,7 @@ def _are_names(names: Sequence[object]) -> bool:
 
 def _read_bytes(value: object) -> int:
     """Read a size as scenarios have it: ``4mb``, ``4 MiB``, ``4096``."""
-    from flowcontrol.scenario.units import read_memory  # with pydantic: not on executors
+    from flowcontrol.scenario.syntax import read_memory  # with pydantic: not on executors
 
     return read_memory(value)
 

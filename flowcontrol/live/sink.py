@@ -33,8 +33,7 @@ from flowcontrol.ledger.ledger import LedgerView
 from flowcontrol.live.rows import EdgeOrder
 from flowcontrol.live.stage_rows import Ints, SubtaskRound, side_of_state
 from flowcontrol.protocol.checkpoints.barriers import ENDED, FINISHED, TAKEN
-from flowcontrol.protocol.commits.transactions import SinkState
-from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink
+from flowcontrol.protocol.commits.transactions import SinkState, TwoPhaseCommitSink
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 from flowcontrol.state.declared import Kept
 

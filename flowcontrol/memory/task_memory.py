@@ -253,9 +253,6 @@ def put_keys(build: Builder, keys: LinkKeys | None) -> KernelKeys:
     return found
 
 
-# --- The memory of checkpoints: of tasks, orders and reports, and the cells that a cut keeps.
-
-
 # --- The kernel's memory of what tasks put aside behind barriers, and of the disks for that
 
 

@@ -3,7 +3,7 @@
 Made from the result tables alone, so both clocks have the same.
 """
 
-from flowcontrol.metrics.prometheus import openmetrics, prometheus_name
+from flowcontrol.metrics.scopes import openmetrics, prometheus_name
 from flowcontrol.metrics.table import MOST_ROWS, metrics_table, rows_of_metrics
 
 __all__ = ["MOST_ROWS", "metrics_table", "openmetrics", "prometheus_name", "rows_of_metrics"]

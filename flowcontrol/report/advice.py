@@ -14,8 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flowcontrol.report.markup import html_table
-from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
+from flowcontrol.report.markup import bytes_text, html_table, milliseconds, number, rate
 from flowcontrol.report.terminal import plain_table, print_widest
 
 AS_IT_IS: Final = "as it is"

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.analysis.frames import summed
-from flowcontrol.analysis.latencies import combine_latencies
+from flowcontrol.analysis.frames import combine_latencies, summed
 from flowcontrol.report.figures import (
     BLOCKED,
     BUSY,

@@ -1,6 +1,6 @@
 """The page of a scenario's graphs: the four side by side, self-contained, without a script.
 
-The places come from :mod:`flowcontrol.report.layout`, which goes from left to right, turned.
+The places come from :mod:`flowcontrol.report.graph`, which goes from left to right, turned.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,10 +9,10 @@ from itertools import groupby
 from string import Template
 
 from flowcontrol.deployment.deploy import Deployment, Slot
-from flowcontrol.report.deployment import counted, letters, max_text, memory_text, sentence
 from flowcontrol.report.figures import PALETTE
-from flowcontrol.report.layout import NODE_HEIGHT, NODE_WIDTH, Layout, Point, layered
+from flowcontrol.report.graph import NODE_HEIGHT, NODE_WIDTH, Layout, Point, layered
 from flowcontrol.report.markup import asset, html_table
+from flowcontrol.report.plan import counted, letters, max_text, memory_text, sentence
 
 _ALONE, _BESIDE_OTHERS, _HEIGHT = 240.0, 164.0, 66.0
 """Width of a box where no two stand in a row, and where some do; height; pixels."""

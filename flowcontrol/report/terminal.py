@@ -15,10 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flowcontrol.analysis.frames import Tables
-from flowcontrol.analysis.per_subtask import SubtaskFigures
-from flowcontrol.analysis.subtasks import HOT, by_subtask, times_even
+from flowcontrol.analysis.subtasks import HOT, SubtaskFigures, by_subtask, times_even
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.numbers import milliseconds, number, percent, score, share_of_time
+from flowcontrol.report.markup import milliseconds, number, percent, score, share_of_time
 from flowcontrol.scenario import Scenario
 
 _UNBOUNDED: Final = 10_000

@@ -219,7 +219,7 @@ def _run(
         if answer is not None:
             answer(result)
         if advice and is_whole and not summary.get("delivery", {}).get("losses"):
-            from flowcontrol.run.advice import add_advice
+            from flowcontrol.run.remedies import add_advice
 
             add_advice(summary, job, run.tables)
         _write_results(folder.paths.root, run.tables, summary, job.scenario)

@@ -13,9 +13,8 @@ from flowcontrol.deployment.deploy import Deployment, deployment_of
 from flowcontrol.files import write_atomically
 from flowcontrol.folders import Kind, open_anew
 from flowcontrol.layout.plan import MemoryPlan, plan_memory
-from flowcontrol.report.deployment import describe_deployment, sentence
 from flowcontrol.report.deployment_page import deployment_page
-from flowcontrol.report.plan import describe_plan, verdict
+from flowcontrol.report.plan import describe_deployment, describe_plan, sentence, verdict
 from flowcontrol.report.result import Result, print_text
 from flowcontrol.scenario.given import Given, Overrides, as_base
 

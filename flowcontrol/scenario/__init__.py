@@ -1,6 +1,6 @@
 """A scenario: stages, edges, workload, machines and Flink's own options.
 
-A scenario file is read in three steps. :mod:`~flowcontrol.scenario.yaml_file` reads strict
+A scenario file is read in three steps. :mod:`~flowcontrol.scenario.syntax` reads strict
 YAML; :mod:`~flowcontrol.scenario.models` says, field by field, what may be written and how; and
 :mod:`~flowcontrol.scenario.resolve` works out what follows from it, a frozen
 :class:`~flowcontrol.scenario.models.Scenario`. All problems are reported at once.

@@ -28,8 +28,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from flowcontrol.scenario.problems import show
-from flowcontrol.scenario.units import MEMORY_PATTERN, read_memory
-from flowcontrol.scenario.yaml_file import read_table
+from flowcontrol.scenario.syntax import MEMORY_PATTERN, read_memory, read_table
 
 MAX_SECONDS: Final = 10**9
 """Longest time that is read, seconds: some 30 years, and still exact in a double."""

@@ -19,7 +19,7 @@ from flowcontrol.scenario.models import Scenario, ScenarioHead
 from flowcontrol.scenario.option_table import ALIASES, OPTIONS
 from flowcontrol.scenario.problems import key_path, show
 from flowcontrol.scenario.resolve import parse_scenario
-from flowcontrol.scenario.yaml_file import read_yaml, read_yaml_value
+from flowcontrol.scenario.syntax import read_yaml, read_yaml_value
 
 Overrides = Mapping[str, Any] | Sequence[str]
 """Changes: values by key, ``{"stages.sink.service_rate": 300}``, or ``KEY=VALUE`` as for --set."""

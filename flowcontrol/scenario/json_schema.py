@@ -26,6 +26,7 @@ from flowcontrol.scenario.option_table import (
 from flowcontrol.scenario.scaling_models import DS2_KEYS, FLINK_KEYS, Scaling
 from flowcontrol.scenario.schedule import PhaseSpec
 from flowcontrol.scenario.stage_models import Operator, Stage
+from flowcontrol.scenario.syntax import DURATION_PATTERN, LONG_MAX, read_table
 from flowcontrol.scenario.system import ALIASES as SYSTEM_ALIASES
 from flowcontrol.scenario.system import (
     PRESETS,
@@ -35,8 +36,6 @@ from flowcontrol.scenario.system import (
     Parameter,
     Part,
 )
-from flowcontrol.scenario.units import DURATION_PATTERN, LONG_MAX
-from flowcontrol.scenario.yaml_file import read_table
 
 Schema = dict[str, Any]
 

@@ -6,9 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from flowcontrol.errors import NotEnoughSlotsError, Problem
-from flowcontrol.graphs.execution import ExecutionGraph, Subtask, execution_graph
+from flowcontrol.graphs.execution import (
+    ExecutionGraph,
+    SlotGroup,
+    Subtask,
+    assign_slots,
+    execution_graph,
+    slot_sharing,
+)
 from flowcontrol.graphs.jobgraph import build_job_graph, refusals
-from flowcontrol.graphs.slots import SlotGroup, assign_slots, slot_sharing
 from flowcontrol.graphs.stream import (
     GraphOptions,
     StreamEdge,

@@ -16,8 +16,13 @@ from pydantic import Field
 
 from flowcontrol.scenario.fields import exact
 from flowcontrol.scenario.problems import show
-from flowcontrol.scenario.units import LONG_MAX, read_boolean, read_duration_us, read_memory
-from flowcontrol.scenario.yaml_file import read_table
+from flowcontrol.scenario.syntax import (
+    LONG_MAX,
+    read_boolean,
+    read_duration_us,
+    read_memory,
+    read_table,
+)
 
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_serializer
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.option_table import ALIASES, OPTIONS, Value, option_field
 from flowcontrol.scenario.problems import key_path, nearest
-from flowcontrol.scenario.units import LONG_MAX, read_memory
+from flowcontrol.scenario.syntax import LONG_MAX, read_memory
 
 _CHAINING = "pipeline.operator-chaining."
 _CHECKPOINT = "execution.checkpointing."

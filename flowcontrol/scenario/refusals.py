@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.problems import show
-from flowcontrol.scenario.yaml_file import read_table
+from flowcontrol.scenario.syntax import read_table
 
 Clock = Literal["live", "virtual"]
 Facts = Mapping[str, Any]

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, model_serializer
 from flowcontrol.errors import Problem
 from flowcontrol.scenario.fields import write_number
 from flowcontrol.scenario.problems import key_path, known, show
-from flowcontrol.scenario.units import read_memory
-from flowcontrol.scenario.yaml_file import read_table
+from flowcontrol.scenario.syntax import read_memory, read_table
 
 
 @dataclass(frozen=True)

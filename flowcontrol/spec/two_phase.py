@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from flowcontrol.protocol.commits import delivery, two_phase
+from flowcontrol.protocol.commits import delivery
 from flowcontrol.protocol.commits import transactions as t
+from flowcontrol.protocol.commits import transactions as two_phase
 from flowcontrol.protocol.commits.delivery import Returning, restore_together
 from flowcontrol.protocol.commits.transactions import Guarantee, SettledRows
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-# --- One self-contained page: its time range, its films, and the script that draws them.
-
-
 # --- From when to when a page shows a run: read, checked, and turned into rounds
 
 

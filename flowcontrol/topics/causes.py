@@ -7,7 +7,7 @@ from html import escape
 from typing import Any, Final
 
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.numbers import percent
+from flowcontrol.report.markup import percent
 from flowcontrol.results.run import Run
 from flowcontrol.topics.topic import Texts, Topic
 

@@ -30,8 +30,15 @@ from flowcontrol.report.figures import (
     figure,
     scatter,
 )
-from flowcontrol.report.markup import chart_of, html_table, key_figure
-from flowcontrol.report.numbers import bytes_text, milliseconds, number, rate
+from flowcontrol.report.markup import (
+    bytes_text,
+    chart_of,
+    html_table,
+    key_figure,
+    milliseconds,
+    number,
+    rate,
+)
 from flowcontrol.report.rundata import RunData
 from flowcontrol.results.run import Run
 from flowcontrol.topics.topic import Topic, sentences_of

@@ -17,8 +17,7 @@ from flowcontrol.report.figures import (
     outage_bands,
     scatter,
 )
-from flowcontrol.report.markup import chart_of, html_table
-from flowcontrol.report.numbers import milliseconds, number
+from flowcontrol.report.markup import chart_of, html_table, milliseconds, number
 from flowcontrol.report.rundata import RunData
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario, Stage

@@ -25,8 +25,17 @@ from flowcontrol.report.figures import (
     stroked,
     thinned,
 )
-from flowcontrol.report.markup import chart_of, chart_texts, html_table, key_figure
-from flowcontrol.report.numbers import bytes_text, number, percent, rate, share_of_time
+from flowcontrol.report.markup import (
+    bytes_text,
+    chart_of,
+    chart_texts,
+    html_table,
+    key_figure,
+    number,
+    percent,
+    rate,
+    share_of_time,
+)
 from flowcontrol.report.rundata import MOST_STAGES, RunData, left_out
 from flowcontrol.scenario import Scenario
 from flowcontrol.topics.topic import Topic

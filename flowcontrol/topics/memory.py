@@ -10,9 +10,8 @@ from typing import Any, Final
 from flowcontrol.analysis.causes import pool_readings
 from flowcontrol.analysis.causes.pools import PoolReading
 from flowcontrol.analysis.wording import seconds
-from flowcontrol.report.keyfigures import says_nothing_of_the_job
-from flowcontrol.report.markup import html_table
-from flowcontrol.report.numbers import bytes_text, number, percent
+from flowcontrol.report.markup import bytes_text, html_table, number, percent
+from flowcontrol.report.stage_table import says_nothing_of_the_job
 from flowcontrol.results.run import Run
 from flowcontrol.topics.topic import Finished, Summary, Topic
 

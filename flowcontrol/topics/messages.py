@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.records import CONTROL_MESSAGES, MESSAGES
-from flowcontrol.report.markup import html_table
-from flowcontrol.report.numbers import bytes_text, number, percent
+from flowcontrol.report.markup import bytes_text, html_table, number, percent
 from flowcontrol.results.control_run import control_table
 from flowcontrol.results.run import Run
 from flowcontrol.topics.topic import Topic

@@ -32,8 +32,7 @@ from flowcontrol.report.figures import (
     steps,
     stroked,
 )
-from flowcontrol.report.markup import chart_of, html_table
-from flowcontrol.report.numbers import number, percent
+from flowcontrol.report.markup import chart_of, html_table, number, percent
 from flowcontrol.report.rundata import RunData, left_out
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario

@@ -12,8 +12,7 @@ from flowcontrol.analysis.frames import end_of
 from flowcontrol.analysis.run_view import downtime_s
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.layout.fault_tolerance import restart_rates, surviving_sources
-from flowcontrol.report.markup import html_table
-from flowcontrol.report.numbers import number
+from flowcontrol.report.markup import html_table, number
 from flowcontrol.results.run import Run
 from flowcontrol.topics.topic import Topic, sentences_of
 

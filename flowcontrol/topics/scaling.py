@@ -11,8 +11,15 @@ from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from flowcontrol.analysis.frames import Tables, end_of, result_frame, summed, within
-from flowcontrol.analysis.latencies import combine_latencies, latency_frame
+from flowcontrol.analysis.frames import (
+    Tables,
+    combine_latencies,
+    end_of,
+    latency_frame,
+    result_frame,
+    summed,
+    within,
+)
 from flowcontrol.analysis.panel import Window
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.records import SCALINGS
@@ -29,8 +36,7 @@ from flowcontrol.report.figures import (
     steps,
     thinned,
 )
-from flowcontrol.report.markup import chart_of, chart_texts, html_table
-from flowcontrol.report.numbers import number
+from flowcontrol.report.markup import chart_of, chart_texts, html_table, number
 from flowcontrol.report.rundata import RunData, left_out
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario

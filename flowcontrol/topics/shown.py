@@ -22,13 +22,15 @@ from flowcontrol.report.advice import advice_section, advice_sentences
 from flowcontrol.report.charts import all_charts
 from flowcontrol.report.graph import job_graphs
 from flowcontrol.report.heat import heat_charts
-from flowcontrol.report.keyfigures import key_figures, run_line, says_nothing_of_the_job
-from flowcontrol.report.markup import chart_section, page
-from flowcontrol.report.numbers import milliseconds
-from flowcontrol.report.rundata import RunData
-from flowcontrol.report.stage_table import stage_table
+from flowcontrol.report.markup import chart_section, milliseconds, page
+from flowcontrol.report.rundata import RunData, player, player_note, step_note
+from flowcontrol.report.stage_table import (
+    key_figures,
+    run_line,
+    says_nothing_of_the_job,
+    stage_table,
+)
 from flowcontrol.report.terminal import StageTable
-from flowcontrol.report.timeline import player, player_note, step_note
 from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.topics.causes import CAUSES, HOT, JOBS, LAGS

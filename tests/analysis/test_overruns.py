@@ -11,7 +11,7 @@ from flowcontrol.analysis import find_bottleneck
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.limits import find_limits
 from flowcontrol.experiments.advise.adviser import seen_in
-from flowcontrol.experiments.advise.gain import Subject
+from flowcontrol.experiments.advise.result import Subject
 from flowcontrol.experiments.advise.rules import changes_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.analysis import data_skew, summarise
 from flowcontrol.analysis.frames import panel_of
-from flowcontrol.analysis.per_subtask import FIGURES, largest, spread, subtask_figures
+from flowcontrol.analysis.subtasks import FIGURES, largest, spread, subtask_figures
 from flowcontrol.records import RESULTS
 
 FIGURE = st.integers(0, 10**12)

@@ -17,7 +17,7 @@ from flowcontrol.calibration.writing import scenario_text
 from flowcontrol.cli.main import main
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.yaml_file import read_yaml_value
+from flowcontrol.scenario.syntax import read_yaml_value
 
 Serve = Callable[[list[dict[str, Any]]], str]
 

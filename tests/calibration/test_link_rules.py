@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from flowcontrol.calibration.draft import Cost
+from flowcontrol.calibration.link_advice import LinkRules
 from flowcontrol.calibration.link_ledger import LinkLoad
-from flowcontrol.calibration.link_rules import LinkRules
 from flowcontrol.cli.main import main as flowcontrol
-from flowcontrol.experiments.advise.gain import Change, Seen, Subject
+from flowcontrol.experiments.advise.result import Change, Seen, Subject
 from flowcontrol.scenario.given import as_base
 
 MEMORY = "taskmanager.network.memory."

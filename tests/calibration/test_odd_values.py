@@ -16,7 +16,7 @@ from flowcontrol.calibration.spark_progress import fit_progress
 from flowcontrol.calibration.writing import scenario_text
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.yaml_file import read_yaml_value
+from flowcontrol.scenario.syntax import read_yaml_value
 from modules import ROOT
 
 ODD: tuple[Any, ...] = (

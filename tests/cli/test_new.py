@@ -15,8 +15,8 @@ from flowcontrol.cli.main import main
 from flowcontrol.layout.plan import plan_memory
 from flowcontrol.layout.sketch import Sketch, scenario_text
 from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_scenario
+from flowcontrol.scenario.syntax import read_yaml_value
 from flowcontrol.scenario.system import ALIASES, PRESETS
-from flowcontrol.scenario.yaml_file import read_yaml_value
 from flowcontrol.virtual import simulate
 
 NEEDED = ["--name", "my-job", "--source-rate", "1000", "--stages", "map:2000,sink:1200"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.scenario import parse_scenario
-from flowcontrol.scenario.yaml_file import read_yaml
+from flowcontrol.scenario.syntax import read_yaml
 from flowcontrol.virtual import simulate
 
 PATH = Path(__file__).resolve().parents[2] / "conf" / "two-phase-commit.yaml"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from flowcontrol.scenario.yaml_file import read_yaml
+from flowcontrol.scenario.syntax import read_yaml
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.py"))

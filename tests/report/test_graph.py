@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flowcontrol.report.graph import job_graph, job_graphs
-from flowcontrol.report.layout import CLOSE, DOWN, WIDE, Measures
+from flowcontrol.report.graph import CLOSE, DOWN, WIDE, Measures, job_graph, job_graphs
 from flowcontrol.scenario import parse_scenario
 
 

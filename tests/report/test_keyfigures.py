@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowcontrol.report.keyfigures import key_figures
+from flowcontrol.report.stage_table import key_figures
 from flowcontrol.scenario import parse_scenario
 
 WINDOW = {"window": {"kind": "tumbling", "size_s": 1}}

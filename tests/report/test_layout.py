@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.report.layout import DOWN, NODE_HEIGHT, NODE_WIDTH, Layout, layered
+from flowcontrol.report.graph import DOWN, NODE_HEIGHT, NODE_WIDTH, Layout, layered
 
 
 @st.composite

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent, rate
+from flowcontrol.report.markup import bytes_text, milliseconds, number, percent, rate
 
 
 @pytest.mark.parametrize(

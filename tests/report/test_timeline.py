@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from flowcontrol.report import timeline as made
+from flowcontrol.report import rundata as made
 from flowcontrol.report.graph import job_graph
-from flowcontrol.report.rundata import RunData
-from flowcontrol.report.timeline import player, player_note, step_note, timeline
+from flowcontrol.report.rundata import RunData, player, player_note, step_note, timeline
 from flowcontrol.scenario.system import preset_system
 from modules import load
 

@@ -14,10 +14,10 @@ from flowcontrol.errors import Problem
 from flowcontrol.scenario import Scenario, load_scenario, parse_scenario
 from flowcontrol.scenario.json_schema import PARTS, read_examples, scenario_schema
 from flowcontrol.scenario.option_table import ALIASES, OPTIONS
+from flowcontrol.scenario.syntax import read_yaml
 from flowcontrol.scenario.system import ALIASES as SYSTEM_ALIASES
 from flowcontrol.scenario.system import PRESETS, preset_system, read_system
 from flowcontrol.scenario.translate import read_part
-from flowcontrol.scenario.yaml_file import read_yaml
 from modules import load
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowcontrol.scenario.units import (
+from flowcontrol.scenario.syntax import (
     LONG_MAX,
     MEMORY_UNITS,
     TIME_UNITS_NS,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.scenario.yaml_file import read_yaml, read_yaml_value
+from flowcontrol.scenario.syntax import read_yaml, read_yaml_value
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from flowcontrol.analysis.latencies import combine_latencies, latency_frame
+from flowcontrol.analysis.frames import combine_latencies, latency_frame
 from flowcontrol.analysis.summary import summarise
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph

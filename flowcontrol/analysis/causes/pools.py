@@ -12,7 +12,7 @@ from typing import Final
 
 from flowcontrol.analysis.causes.root_cause import BUSY, HIGH
 from flowcontrol.analysis.frames import Tables, end_of, panel_of
-from flowcontrol.analysis.per_subtask import SubtaskFigures, subtask_figures
+from flowcontrol.analysis.subtasks import SubtaskFigures, subtask_figures
 from flowcontrol.scenario import Scenario
 
 NETWORK: Final = "the network: too little bandwidth, or credit for the round trip"

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.experiments.advise.adviser import Adviser
-from flowcontrol.experiments.advise.gain import GOALS, Goal
-from flowcontrol.experiments.advise.result import Advice
+from flowcontrol.experiments.advise.result import GOALS, Advice, Goal
 from flowcontrol.experiments.advise.rules import RULES, Rule
 from flowcontrol.experiments.base import (
     job_for,
@@ -28,14 +27,14 @@ from flowcontrol.folders import Kind, OwnedFolder
 from flowcontrol.notices import quiet as silenced
 from flowcontrol.report.advice import AS_IT_IS, advice_section
 from flowcontrol.report.figures import BLUE, GREY, VERMILLION, Chart, axis, scatter
-from flowcontrol.report.keyfigures import CLOCKS
 from flowcontrol.report.markup import chart_section, page
+from flowcontrol.report.stage_table import CLOCKS
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Given, Overrides
 from flowcontrol.version import OF_FIGURES, rules_version
 
 if TYPE_CHECKING:
-    from flowcontrol.experiments.advise.gain import Proposal
+    from flowcontrol.experiments.advise.result import Proposal
     from flowcontrol.report.figures import Figure
 
 
@@ -130,7 +129,7 @@ def advise(
         Changes of the scenario itself: values by key, or ``KEY=VALUE`` each.
     goal : {"throughput", "latency", "checkpoints", "memory"}, optional
         What to improve; by default what the job lacks
-        (:func:`~flowcontrol.experiments.advise.gain.goal_of`).
+        (:func:`~flowcontrol.experiments.advise.result.goal_of`).
     out : Path or str, optional
         Folder of the results; by default ``out/<scenario name>-advice``. Advice on the same
         scenario is found anew.
@@ -139,7 +138,7 @@ def advise(
     simulate : callable, optional
         Runs a scenario; by default the virtual clock.
     rules : sequence of callable, default RULES
-        What suggests changes, given a :class:`~flowcontrol.experiments.advise.gain.Subject`.
+        What suggests changes, given a :class:`~flowcontrol.experiments.advise.result.Subject`.
     progress : callable, optional
         Shows progress; by default on standard error, once it has taken 2 s.
     quiet : bool, default False

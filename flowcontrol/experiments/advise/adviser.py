@@ -13,10 +13,11 @@ from flowcontrol.analysis import find_bottleneck
 from flowcontrol.analysis.figures import Figures
 from flowcontrol.analysis.frames import Panels, Tables, end_of, mean_over_time, panels_of
 from flowcontrol.analysis.panel import Panel
-from flowcontrol.analysis.per_subtask import subtask_figures
+from flowcontrol.analysis.subtasks import subtask_figures
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.experiments.advise.gain import (
+from flowcontrol.experiments.advise.result import (
     HELD_BACK,
+    Advice,
     Change,
     Goal,
     NotRun,
@@ -27,7 +28,6 @@ from flowcontrol.experiments.advise.gain import (
     goal_of,
     weighed,
 )
-from flowcontrol.experiments.advise.result import Advice
 from flowcontrol.experiments.advise.rules import RULES, Rule, changes_of
 from flowcontrol.experiments.base import job_for
 from flowcontrol.experiments.executor import (

@@ -8,9 +8,9 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.checkpoint_causes import timer_windows
-from flowcontrol.experiments.advise.gain import Change, Path, Subject
+from flowcontrol.experiments.advise.result import Change, KeyPath, Subject
 from flowcontrol.graphs.stream import PARTITIONERS
-from flowcontrol.report.numbers import milliseconds, percent
+from flowcontrol.report.markup import milliseconds, percent
 
 if TYPE_CHECKING:
     from flowcontrol.scenario import Edge, Scenario, Stage
@@ -75,7 +75,7 @@ def _subtasks(subject: Subject, stage: Stage, count: int, why: str) -> Change:
     return Change("parallelism", name, keys, why, tuple(cautions))
 
 
-def _rates(subject: Subject, stage: Stage, count: int) -> Iterator[tuple[Path, Any]]:
+def _rates(subject: Subject, stage: Stage, count: int) -> Iterator[tuple[KeyPath, Any]]:
     """Yield the rates of another number of subtasks, where the file has more than one of all.
 
     A subtask keeps its rate, and a new one has the most frequent.
@@ -98,7 +98,7 @@ def _scaled(total: Any, share: float) -> Any:
     return total * share
 
 
-def _places(subject: Subject, stage: Stage, count: int) -> Iterator[tuple[Path, Any]]:
+def _places(subject: Subject, stage: Stage, count: int) -> Iterator[tuple[KeyPath, Any]]:
     """Yield where another number of subtasks are, if the file states it: new ones go on in turn."""
     if subject.stated(stage.name, "placement") is not None:
         managers, kept = subject.scenario.cluster.task_managers, list(stage.placement[:count])
@@ -106,7 +106,7 @@ def _places(subject: Subject, stage: Stage, count: int) -> Iterator[tuple[Path, 
         yield subject.path(stage.name, "placement"), kept + new
 
 
-def _not_forward(scenario: Scenario, stage: Stage) -> Iterator[tuple[Path, Any]]:
+def _not_forward(scenario: Scenario, stage: Stage) -> Iterator[tuple[KeyPath, Any]]:
     """Yield another partitioner for edges that need equal parallelism, as Flink chooses it."""
     for index, edge in enumerate(scenario.edges):
         if stage.name in {edge.sender, edge.receiver} and edge.partitioner == "forward":
@@ -146,7 +146,7 @@ def _others(scenario: Scenario, edge: Edge) -> Iterator[tuple[str, str, tuple[st
             yield "rescale", "fewer channels, so more buffers each or less memory", ()
 
 
-def _without(index: int, edge: Edge) -> Iterator[tuple[Path, Any]]:
+def _without(index: int, edge: Edge) -> Iterator[tuple[KeyPath, Any]]:
     """Yield what takes away what only the old partitioner had."""
     for key in ("key_weights", "key_distribution", "channel_weights"):
         if getattr(edge, key, None):
@@ -300,7 +300,7 @@ def system_changes(subject: Subject) -> Iterator[Change]:
         yield Change("system", "credit-based flow control", ((("system",), "flink"),), why)
 
 
-def _option(key: str, value: Any) -> tuple[Path, Any]:
+def _option(key: str, value: Any) -> tuple[KeyPath, Any]:
     return ("options", key), value
 
 

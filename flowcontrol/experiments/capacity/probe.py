@@ -31,13 +31,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.frames import (
     Tables,
+    combine_latencies,
     end_of,
+    latency_panel,
     mean_over_time,
     means_by,
     result_frame,
     second_half_start,
 )
-from flowcontrol.analysis.latencies import combine_latencies, latency_panel
 from flowcontrol.errors import RunError
 from flowcontrol.scenario import Edge, Scenario, Schedule, Stage
 from flowcontrol.scenario.clocks import channels_of

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flowcontrol.analysis.producer_rates import TOLERANCE, TRANSIENT, WINDOW_SAMPLES, limit_steps
 from flowcontrol.analysis.wording import seconds
 from flowcontrol.experiments.compare.result import CompareColumn, shown_columns
-from flowcontrol.experiments.compare.run import Compared
-from flowcontrol.experiments.compare.starving import LEAST_SHARE
+from flowcontrol.experiments.compare.run import LEAST_SHARE, Compared
 from flowcontrol.experiments.compare.wording import headline, starving_sentences, system_sentence
 from flowcontrol.report.figures import (
     BLUE,
@@ -25,9 +24,8 @@ from flowcontrol.report.figures import (
     figure,
     line,
 )
-from flowcontrol.report.keyfigures import CLOCKS
-from flowcontrol.report.markup import html_table, page
-from flowcontrol.report.numbers import percent
+from flowcontrol.report.markup import html_table, page, percent
+from flowcontrol.report.stage_table import CLOCKS
 from flowcontrol.scenario.system import PRESETS
 
 if TYPE_CHECKING:

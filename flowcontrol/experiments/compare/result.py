@@ -23,7 +23,7 @@ from flowcontrol.experiments.compare.wording import (
     starving_sentences,
 )
 from flowcontrol.records import Table, read_tables
-from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
+from flowcontrol.report.markup import bytes_text, milliseconds, number, percent
 from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import plain_table, print_widest
 

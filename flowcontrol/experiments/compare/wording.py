@@ -5,9 +5,8 @@ from typing import Final
 
 from flowcontrol.analysis.producer_rates import TOLERANCE, Reaction
 from flowcontrol.analysis.wording import join_words, seconds
-from flowcontrol.experiments.compare.run import Compared, Outcome
-from flowcontrol.experiments.compare.starving import Starved
-from flowcontrol.report.numbers import bytes_text, number, percent
+from flowcontrol.experiments.compare.run import Compared, Outcome, Starved
+from flowcontrol.report.markup import bytes_text, number, percent
 
 NOTHING: Final = "-"
 """Cell of a missing figure."""

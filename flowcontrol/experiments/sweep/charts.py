@@ -16,8 +16,7 @@ from flowcontrol.report.figures import (
     numbered,
     scatter,
 )
-from flowcontrol.report.markup import chart_texts
-from flowcontrol.report.numbers import number
+from flowcontrol.report.markup import chart_texts, number
 
 if TYPE_CHECKING:
     import pandas as pd

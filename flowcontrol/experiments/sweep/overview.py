@@ -24,7 +24,7 @@ from flowcontrol.experiments.sweep.metric import (
     rank,
 )
 from flowcontrol.experiments.sweep.plan import Plan
-from flowcontrol.report.numbers import number, percent
+from flowcontrol.report.markup import number, percent
 from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import plain_table, print_widest
 

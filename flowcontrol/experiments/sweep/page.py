@@ -43,8 +43,14 @@ from flowcontrol.report.figures import (
     numbered,
     scatter,
 )
-from flowcontrol.report.markup import chart_section, chart_texts, html_table, key_figure, page
-from flowcontrol.report.numbers import number
+from flowcontrol.report.markup import (
+    chart_section,
+    chart_texts,
+    html_table,
+    key_figure,
+    number,
+    page,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from flowcontrol.records import Column, ColumnType
 from flowcontrol.scenario.fields import exact
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.problems import key_path, show
-from flowcontrol.scenario.yaml_file import read_yaml_value
+from flowcontrol.scenario.syntax import read_yaml_value
 
 _TM: Final = "taskmanager.network.memory."
 _UNITS: Final = {

@@ -15,7 +15,7 @@ from flowcontrol.experiments.sweep.metric import Metric, read_metrics
 from flowcontrol.layout.plan import network_memory
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.problems import known, show
-from flowcontrol.scenario.units import MEMORY_UNITS, TIME_UNITS_NS
+from flowcontrol.scenario.syntax import MEMORY_UNITS, TIME_UNITS_NS
 
 MOST_OBJECTIVES: Final = 2
 """Figures to bring down or up: a front of more is no picture."""

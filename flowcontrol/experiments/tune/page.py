@@ -24,8 +24,14 @@ from flowcontrol.experiments.tune.result import (
 )
 from flowcontrol.experiments.tune.search import Outcome
 from flowcontrol.report.figures import BLUE, GREEN, GREY, ORANGE, VERMILLION, Chart, axis, scatter
-from flowcontrol.report.markup import chart_section, chart_texts, html_table, key_figure, page
-from flowcontrol.report.numbers import number
+from flowcontrol.report.markup import (
+    chart_section,
+    chart_texts,
+    html_table,
+    key_figure,
+    number,
+    page,
+)
 from flowcontrol.scenario.given import apply_overrides
 from flowcontrol.scenario.problems import key_path
 

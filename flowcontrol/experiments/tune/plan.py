@@ -19,7 +19,7 @@ from flowcontrol.memory.parts import parts_of
 from flowcontrol.records import Column, Table
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import Base
-from flowcontrol.scenario.units import read_duration_us, read_memory
+from flowcontrol.scenario.syntax import read_duration_us, read_memory
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

@@ -20,7 +20,7 @@ from flowcontrol.experiments.tune.goals import Constraint, Objective, throughput
 from flowcontrol.experiments.tune.judge import Verdict, kept_measures
 from flowcontrol.experiments.tune.plan import TunePlan
 from flowcontrol.experiments.tune.search import Outcome
-from flowcontrol.report.numbers import bytes_text, milliseconds, number, percent
+from flowcontrol.report.markup import bytes_text, milliseconds, number, percent
 from flowcontrol.report.result import Result
 from flowcontrol.report.terminal import plain_table, print_widest
 

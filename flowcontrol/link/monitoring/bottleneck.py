@@ -22,7 +22,7 @@ from flowcontrol.link.monitoring.figures import (
     SenderSnapshot,
     duration,
 )
-from flowcontrol.report.numbers import percent
+from flowcontrol.report.markup import percent
 
 # --- Why a link is slow: the causes that a run of the emulator has, read off a link's figures.
 

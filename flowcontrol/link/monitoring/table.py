@@ -38,7 +38,7 @@ from flowcontrol.link.monitoring.figures import (
     size,
 )
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
-from flowcontrol.report.numbers import percent
+from flowcontrol.report.markup import percent
 
 _STYLES = {Pressure.OK: "green", Pressure.LOW: "yellow", Pressure.HIGH: "bold red"}
 

@@ -15,9 +15,10 @@ from flowcontrol.protocol.commits.transactions import (
     Guarantee,
     SettledRows,
     SinkState,
+    TwoPhaseCommitSink,
+    is_expired,
     percentile,
 )
-from flowcontrol.protocol.commits.two_phase import TwoPhaseCommitSink, is_expired
 from flowcontrol.state.declared import Kept, attributes_of, put_attributes_back
 
 

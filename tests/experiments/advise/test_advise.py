@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flowcontrol import advise
 from flowcontrol.errors import RunError, ScenarioError
-from flowcontrol.experiments.advise.gain import figures_of
+from flowcontrol.experiments.advise.result import figures_of
 from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.given import as_base
 from remembered import simulate

@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 
 from flowcontrol.analysis.figures import Figures
-from flowcontrol.experiments.advise.gain import (
+from flowcontrol.experiments.advise.result import (
     Change,
     Goal,
     Proposal,
     Seen,
+    conclusion,
     goal_of,
     saves,
+    savings,
     weighed,
 )
-from flowcontrol.experiments.advise.result import conclusion, savings
 from flowcontrol.scenario import parse_scenario
 
 BEFORE = Figures(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowcontrol.errors import ScenarioError
-from flowcontrol.experiments.advise.gain import Change, Seen, Subject
+from flowcontrol.experiments.advise.result import Change, Seen, Subject
 from flowcontrol.experiments.advise.rules import changes_of
 from flowcontrol.scenario.given import as_base
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.experiments.compare.starving import find_starved
+from flowcontrol.experiments.compare.run import find_starved
 
 SHARED = {
     "schema": 1, "name": "shared", "duration_s": 10, "round_ms": 100,

@@ -8,8 +8,7 @@ import pytest
 
 from flowcontrol.analysis.producer_rates import PiledUp, Response
 from flowcontrol.experiments.compare.result import compare_columns
-from flowcontrol.experiments.compare.run import Compared, Lines, Outcome
-from flowcontrol.experiments.compare.starving import Starved
+from flowcontrol.experiments.compare.run import Compared, Lines, Outcome, Starved
 from flowcontrol.experiments.compare.wording import (
     headline,
     reaction_cell,
