@@ -8,3 +8,8 @@ from flowcontrol.lazy import names_of
 from flowcontrol.version import __version__ as __version__
 
 __getattr__ = names_of(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names, for completion."""
+    return [*__getattr__("__all__")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -186,3 +187,10 @@ def test_a_failing_name_is_no_attribute() -> None:
 
 def test_all_that_is_public_is_there() -> None:
     assert all(getattr(flowcontrol, name) for name in flowcontrol.__all__)
+
+
+@pytest.mark.parametrize("package", ["flowcontrol", "flowcontrol.diagnosis"])
+def test_dir_lists_the_public_names_for_completion(package: str) -> None:
+    module = importlib.import_module(package)
+    assert {*module.__all__} <= {*dir(module)}
+    assert len(module.__all__) > 3

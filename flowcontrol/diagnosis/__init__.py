@@ -9,3 +9,8 @@ What is behind them: rules of monitoring in :mod:`flowcontrol.protocol.monitorin
 from flowcontrol.lazy import names_of
 
 __getattr__ = names_of(__name__)
+
+
+def __dir__() -> list[str]:
+    """List the public names, for completion."""
+    return [*__getattr__("__all__")]
