@@ -223,7 +223,7 @@ def check_not_running(storage: Storage, what: str) -> None:
 def fence_members(storage: Storage) -> None:
     """Take the place of every member: no process that runs now can commit any more.
 
-    Who starts after this reads ``link.json`` behind its own claim (:mod:`.presence`), and finds
+    Who starts after this reads ``link.json`` behind its own claim and finds
     there what has become of the link.
     """
     ledger, exchange = storage.child("ledger"), storage.child("exchange")

@@ -143,7 +143,7 @@ def test_what_a_link_is_told_is_done_though_nobody_reads_that_it_begins(tmp_path
     assert main(["link", "create", place, "--set", "channels=2"]) == 0
     code = (
         "import sys\n"
-        "from flowcontrol.link import command\n"
+        "from flowcontrol.cli import link as command\n"
         "def slow(options):\n"
         "    yield 'begins'\n"
         "    open(options.path + '.done', 'w').close()\n"

@@ -190,6 +190,7 @@ NOT_IN_A_RUN = {
     partitioners.pointwise_channels, partitioners.pointwise_senders,
     partitioners.smooth_round_robin, partitioners.integer_weights, rows.fifo,
     half_return_credit._parameters, hop_hysteresis._parameters, Given.rounds,
+    window_entries.further_of,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from flowcontrol.errors import ScenarioError
 from flowcontrol.experiments.base import varied_base
-from flowcontrol.run import jobs as rounds
+from flowcontrol.run.jobs import rounds
 from flowcontrol.scenario import check_clock, parse_scenario
 from flowcontrol.virtual import simulate
 

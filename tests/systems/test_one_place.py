@@ -24,7 +24,7 @@ ELSEWHERE = {
     "pid_rate": {"system.py"},  # has an alias
     # Spark's batches are this throttle's, and so are the triggers that a measured job has.
     "static_admission": {
-        *("system.py", "time_checks.py", "option_changes.py", "spark_progress.py", "refusals.yaml")
+        *("system.py", "time_checks.py", "rules.py", "spark_progress.py", "refusals.yaml")
     },
 }
 """Files that name a part beside its own, and why."""

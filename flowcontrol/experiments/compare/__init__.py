@@ -1,7 +1,7 @@
 """Several systems on one scenario: run side by side, measured against what the job can carry.
 
-:mod:`.limits` computes the limit of a job, :mod:`.starving` which receivers starve and why;
-:mod:`.run` runs one system, :mod:`.compare` all of them, and :mod:`.page` draws them.
+:mod:`.limits` computes the limit of a job; :mod:`.run` runs one system and finds receivers that
+starve; :mod:`.compare` runs all of them, and :mod:`.page` draws them.
 """
 
 from flowcontrol.experiments.compare.compare import LiveRunner, compare

@@ -41,7 +41,7 @@ class Delivery:
     first that come to any of them count as those. The sums over these subtasks hold whatever
     fails; a subtask's own ``visible_twice`` are those of the rows that it wrote.
 
-    **exactly-once**: a :class:`~.two_phase.TwoPhaseCommitSink` over counts; rows are
+    **exactly-once**: a :class:`~.transactions.TwoPhaseCommitSink` over counts; rows are
     visible at the commit. **at-least-once**: rows are visible when they are written, and what is
     written again is there twice. **at-most-once**: likewise, but what a restore brings again is
     dropped: what was written is visible already, what was on its way is lost.
@@ -55,7 +55,7 @@ class Delivery:
       run have its time, so latencies are up to this much too long. A clock whose rounds are short
       and whose checkpoints are far apart saves memory by it: a run is kept until it is visible.
     - ``settled``: what is settled of the subtasks of its sink that restart with it, which share it;
-      by default it restarts alone. Accounts that share it are restored together (:mod:`.together`).
+      by default it restarts alone. Accounts that share it are restored together.
     - ``guarantee``: what it promises.
     - ``written``, ``committed``, ``visible_twice``, ``lost``: the figures so far, as in
       :class:`~.transactions.DeliverySample`.
