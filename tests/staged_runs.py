@@ -24,7 +24,7 @@ from flowcontrol.systems.transports.rules import rules_of_kind
 from flowcontrol.trace.channel_state import GateState, InputChannelState, PartitionState
 from flowcontrol.trace.round_state import RoundState, TaskState
 
-FEW = {"runs": 1 << 13, "spills": 1 << 12, "windows": 1 << 12, "results": 1 << 13, "kept": 1 << 13}
+FEW = {"runs": 1 << 16, "spills": 1 << 12, "windows": 1 << 12, "results": 1 << 13, "kept": 1 << 13}
 """Entries of logs; a run ends with an error when one is full."""
 
 Rows = list[dict[str, Any]]
