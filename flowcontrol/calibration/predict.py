@@ -23,9 +23,13 @@ Predicted = dict[tuple[str, str], float]
 def predict(tables: Tables, scenario: Scenario, warm_up_s: float) -> Predicted:
     """Return the figures of a run after its warm-up."""
     view = RunView(scenario, tables)
+    samples = view.tables.panel("stages")["t_s"]
+    # A counter is known at samples: a window that begins between two of them would divide what was
+    # counted since the sample before it by less time than that took.
+    window = (float(max(samples[samples <= warm_up_s], default=0.0)), view.end_s)
     found: Predicted = {}
     for stage in scenario.stages:
-        own = view.stage(stage.name, (warm_up_s, view.end_s))
+        own = view.stage(stage.name, window)
         rate = "rate_out" if stage.is_source else "rate_in"
         for one in figures("calibrate", of_job=False):
             name = one.column.name
@@ -38,7 +42,7 @@ def predict(tables: Tables, scenario: Scenario, warm_up_s: float) -> Predicted:
             for subtask in own.subtasks:
                 found[f"{stage.name}/{subtask.subtask}", name] = getattr(subtask, name)
     for edge in scenario.edges:
-        flight = view.edge(edge.name, (warm_up_s, view.end_s))
+        flight = view.edge(edge.name, window)
         for name in ("in_flight_records", "in_flight_buffers"):
             found[edge.name, name] = flight[name]
     found |= _times(tables, warm_up_s)

@@ -64,6 +64,18 @@ def test_every_figure_of_the_input_is_predicted(chain: dict[str, Any]) -> None:
     assert draft.bottleneck == bottleneck(tables, scenario, draft.warm_up_s) == "map"
 
 
+def test_a_warm_up_that_ends_between_two_samples_gives_the_same_rates() -> None:
+    stages = [{"name": "source", "emit_rate": 100}, {"name": "sink", "service_rate": 50}]
+    scenario = parse_scenario(
+        {"schema": 1, "name": "small", "duration_s": 4, "round_ms": 20, "stages": stages}
+        | {"sample_interval_s": 0.5, "edges": [{"from": "source", "to": "sink"}]}
+    )
+    tables = run_job(job_for(scenario, "virtual")).tables
+    found = predict(tables, scenario, 1.3)
+    assert found == predict(tables, scenario, 1.0)
+    assert found["sink", "rate_in"] == pytest.approx(50, rel=0.01)
+
+
 def test_what_cannot_be_known_is_assumed_by_name(chain: dict[str, Any]) -> None:
     for path in ("/jobmanager/config", "/taskmanagers/tm-0", "/config"):
         del chain["polls"][0][path]
