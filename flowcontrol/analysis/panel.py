@@ -195,9 +195,8 @@ class Panel:
         - ``names``: columns of whole numbers that only grow.
         - ``window`` (s): from and until. Rows before it are needed too.
 
-        Returns ``groups``: the rows by owner. Returns ``growth``: of each column: the last figure
-        at or before the window's end less the last one at or before its start, 0 where there was
-        none (shape (owners,)).
+        Returns the rows by owner, and of each column its growth, shape (owners,): the last figure
+        at or before the window's end less the last one at or before its start, or 0.
         """
         groups = self.by(*owner)
         counts = groups.reduced((self["t_s"] <= np.array(window)[:, None]).astype(np.int64))
