@@ -14,7 +14,7 @@ from flowcontrol.kernel import cache as kept
 
 RUN = """
 import json, pathlib, sys, time
-from flowcontrol.kernel import kept
+from flowcontrol.kernel import cache as kept
 made = []
 def compile_it():
     made.append(time.sleep(0.2))  # whoever comes meanwhile finds the kernel missing
