@@ -101,10 +101,10 @@ for stage in experiment["stages"]:
 # MAGIC %md
 # MAGIC ## The run
 # MAGIC
-# MAGIC Two Structured Streaming queries, three rounds of 100 emulated milliseconds in each micro-batch. The run takes
-# MAGIC as long as Spark needs; the results are in emulated time and do not depend on that. A result displays itself:
-# MAGIC stages, bottleneck, tables, page. `result.summary` has its figures. The run uses the running session; as plain
-# MAGIC Python, it starts one.
+# MAGIC Two Structured Streaming queries, with three rounds of 100 emulated milliseconds in each micro-batch. The run
+# MAGIC takes as long as Spark needs; the results are in emulated time and do not depend on that. A result displays
+# MAGIC itself: stages, bottleneck, tables, page. `result.summary` has its figures. The run uses the running session;
+# MAGIC as plain Python, it starts one.
 
 # COMMAND ----------
 
@@ -172,8 +172,8 @@ show(figure, "credit")
 # MAGIC %md
 # MAGIC ## The ledger
 # MAGIC
-# MAGIC Underneath is the ledger of the link: each side's counters, one row per channel and micro-batch. Counters only
-# MAGIC grow, and every promise of the flow control can be checked on them.
+# MAGIC The ledger of the link has each side's counters, one row per channel and micro-batch. Counters only grow, and
+# MAGIC every promise of the flow control can be checked on them.
 
 # COMMAND ----------
 

@@ -2,11 +2,11 @@
 # MAGIC %md
 # MAGIC # Checkpoints behind a slow sink
 # MAGIC
-# MAGIC A checkpoint of Flink begins with a barrier at each source. It follows the records through the job, so
-# MAGIC backpressure delays it. This notebook checkpoints one job in four ways and compares the figures; then a part
-# MAGIC of the job fails and recovers.
+# MAGIC A checkpoint of Flink begins with a barrier at each source. The barrier follows the records through the job,
+# MAGIC so backpressure delays it. This notebook checkpoints one job in four ways and compares the figures; then a
+# MAGIC part of the job fails and recovers.
 # MAGIC
-# MAGIC Everything runs on the virtual clock: seconds, without Spark. On a cluster install the package with the
+# MAGIC Everything runs on the virtual clock, in seconds and without Spark. On a cluster install the package with the
 # MAGIC extras `report` and `virtual` first. As plain Python: `python notebooks/03_checkpoints.py`.
 
 # COMMAND ----------

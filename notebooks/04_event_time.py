@@ -5,7 +5,7 @@
 # MAGIC A job that counts by event time answers when its watermark has passed the end of a window. This notebook shows
 # MAGIC how a slow sink delays that moment, and compares Flink's and Spark's rules on the same rows.
 # MAGIC
-# MAGIC Everything runs on the virtual clock and on the rules themselves: seconds, without Spark. On a cluster
+# MAGIC Everything runs on the virtual clock or on the rules themselves, in seconds and without Spark. On a cluster
 # MAGIC install the package with the extras `report` and `virtual` first. As plain Python:
 # MAGIC `python notebooks/04_event_time.py`.
 
@@ -222,8 +222,8 @@ print("dropped:", dropped)
 # MAGIC   5 s it makes the window answer again. For Spark it is in time, because the watermark of the previous batch
 # MAGIC   decides.
 # MAGIC - The row of 5 s is too late in every mode except complete, which drops nothing.
-# MAGIC - Append answers once and never corrects. Update emits the changes of each batch. Complete emits everything
-# MAGIC   each time, and keeps everything.
+# MAGIC - Append answers once and never corrects. Update emits the changes of each batch. Complete emits and keeps
+# MAGIC   everything.
 
 # COMMAND ----------
 
@@ -296,5 +296,5 @@ show(both.round(2), "both")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Spark answers later, by the rest of a batch and the next one. It has fewer late records for the same reason:
-# MAGIC records that arrive meanwhile still count. It counts late groups of a batch, key by key, not late records.
+# MAGIC Spark answers later, by the rest of a batch and the next one. So it has fewer late records: those that arrive
+# MAGIC meanwhile still count. It counts late groups of a batch, key by key, not late records.

@@ -3,8 +3,8 @@
 # MAGIC # A tour of flow control, picture by picture
 # MAGIC
 # MAGIC The pictures of articles about Flink's network stack, running: where records wait, who asks whom for a buffer,
-# MAGIC what a slow receiver does to its neighbours, and what a barrier does to a queue. There are eleven small jobs,
-# MAGIC each with its figures, a page that steps through it buffer by buffer, and a question.
+# MAGIC what a slow receiver does to its neighbours, and what a barrier does to a queue. Each of the eleven small jobs
+# MAGIC has its figures, a page that steps through it buffer by buffer, and a question.
 # MAGIC
 # MAGIC Everything runs on the virtual clock, in a minute or two, and needs no file and no Spark. On a cluster install
 # MAGIC the package with the extras `report` and `virtual` first. As plain Python: `python notebooks/tour.py`.
@@ -370,8 +370,7 @@ steps("05-with-credits", 0.2, 0.8)
 # MAGIC **Question.** B.3 has all its buffers free before credits. Why does nobody fill them?
 # MAGIC
 # MAGIC **Answer.** Its messages are behind one of B.4 in the connection. That message finds no buffer, and until it
-# MAGIC does, nobody reads the connection. With credits a message leaves only when a buffer is reserved for it, so
-# MAGIC none ever blocks the connection.
+# MAGIC does, nobody reads the connection. With credits a message leaves only when a buffer is reserved for it.
 
 # COMMAND ----------
 
@@ -395,8 +394,8 @@ steps("06-backlog-and-credit", 0.1, 1.0)
 # MAGIC %md
 # MAGIC **Question.** Five buffers became free at the receiver. Why do only two credits come back at the end?
 # MAGIC
-# MAGIC **Answer.** The backlog is 0, so the channel wants its 2 exclusive buffers' worth and no more. The first
-# MAGIC buffers that become free make 2 credits; after that, each recycled buffer returns a floating one to the pool.
+# MAGIC **Answer.** The backlog is 0, so the channel wants 2 credits, one for each exclusive buffer. The first buffers
+# MAGIC that become free make these credits; each later one returns a floating buffer to the pool.
 
 # COMMAND ----------
 
@@ -422,8 +421,8 @@ steps("07-exclusive-and-floating", 0.9, 1.4)
 # MAGIC %md
 # MAGIC **Question.** Floating buffers are used up and the exclusive ones are mostly free. What do you know about the job?
 # MAGIC
-# MAGIC **Answer.** Few of its channels are hot: one sender has more for this receiver than it can process, the others
-# MAGIC do not. If all of them were backpressured, the exclusive buffers would be used up as well.
+# MAGIC **Answer.** Few of its channels are hot: one sender has more for this receiver than it can process. If all of
+# MAGIC them were backpressured, the exclusive buffers would be used up as well.
 
 # COMMAND ----------
 
@@ -454,19 +453,19 @@ steps("08-pools", 1.9, 2.5)
 # MAGIC %md
 # MAGIC **Question.** How big is each pool of orders while the second job runs?
 # MAGIC
-# MAGIC **Answer.** Three partitions are promised 2 buffers each, 6 of 24. The other 18 are divided by what each could
-# MAGIC use beyond that, 8 each: 6 more each, so 8. The first job loses 2 of 10 buffers at each sender. Its records
-# MAGIC get younger, not slower: with 20 buffers or 14 its receivers are busy all the time.
+# MAGIC **Answer.** Each of the three partitions is promised 2 buffers and could use 8 more. So the other 18 of the 24
+# MAGIC buffers are divided evenly: 6 more each, 8 in all. The first job loses 2 of 10 buffers at each sender. Its
+# MAGIC records get younger, and its rate stays: with 20 buffers or 14 its receivers are busy all the time.
 
 # COMMAND ----------
 
 # MAGIC %md
 # MAGIC ## 9. Netty's water marks
 # MAGIC
-# MAGIC Flink up to 1.4, a message of 4,130 bytes. Above 8,192 pending bytes a connection is not writable, at 4,097 it
-# MAGIC is again. The lines of the figure count messages: those between the upper two lines are in Netty, at most 2;
-# MAGIC those between the lower two are in the sockets, or read and waiting for a buffer. From 0.1 s on the upper two
-# MAGIC move by three.
+# MAGIC Flink up to 1.4, with messages of 4,130 bytes. Above 8,192 pending bytes a connection is not writable; at
+# MAGIC 4,097 it is again. The lines of the figure count messages. Between the upper two lines are the messages in
+# MAGIC Netty, at most 2. Between the lower two are those in the sockets, or read and waiting for a buffer. From 0.1 s
+# MAGIC on the upper two lines move by three messages at a time.
 
 # COMMAND ----------
 
@@ -501,8 +500,8 @@ steps("09-water-marks", 0, 0.6)
 # MAGIC %md
 # MAGIC **Question.** At 0.06 s one message is left in Netty, about half of the high mark. Why is the connection not writable?
 # MAGIC
-# MAGIC **Answer.** The low mark is one segment and a byte, 4,097, and a message is a segment with its header, 4,130.
-# MAGIC So both have to leave. Two marks instead of one keep a connection from switching with every message.
+# MAGIC **Answer.** The low mark is 4,097 bytes, a segment and a byte. One message, a segment with its header, has
+# MAGIC 4,130, so it must leave as well. Two marks instead of one keep a connection from switching with every message.
 
 # COMMAND ----------
 
