@@ -8,20 +8,16 @@ STATES = {
     "a task's way": (
         "",
         """
-        task CREATED SCHEDULED = SCHEDULED
-        task SCHEDULED DEPLOYING = DEPLOYING
-        task DEPLOYING INITIALIZING = INITIALIZING
-        task INITIALIZING RUNNING = RUNNING
+        task CREATED SCHEDULED = SCHEDULED; task SCHEDULED DEPLOYING = DEPLOYING
+        task DEPLOYING INITIALIZING = INITIALIZING; task INITIALIZING RUNNING = RUNNING
         task RUNNING FINISHED = FINISHED
         """,
     ),
     "a task that was deployed is asked to stop": (
         "",
         """
-        task DEPLOYING CANCELING = CANCELING
-        task INITIALIZING CANCELING = CANCELING
-        task RUNNING CANCELING = CANCELING
-        task CANCELING CANCELED = CANCELED
+        task DEPLOYING CANCELING = CANCELING; task INITIALIZING CANCELING = CANCELING
+        task RUNNING CANCELING = CANCELING; task CANCELING CANCELED = CANCELED
         task RUNNING CANCELED = refused: only CANCELING, FAILED, FINISHED may follow
         """,
     ),
@@ -36,10 +32,8 @@ STATES = {
     "FAILED from any that has not ended": (
         "",
         """
-        task CREATED FAILED = FAILED
-        task SCHEDULED FAILED = FAILED
-        task DEPLOYING FAILED = FAILED
-        task RUNNING FAILED = FAILED
+        task CREATED FAILED = FAILED; task SCHEDULED FAILED = FAILED
+        task DEPLOYING FAILED = FAILED; task RUNNING FAILED = FAILED
         task CANCELING FAILED = FAILED
         task CANCELED FAILED = refused: that state is final
         """,
@@ -56,16 +50,14 @@ STATES = {
     "reconciled after a fail-over": (
         "",
         """
-        task CREATED RECONCILING = RECONCILING
-        task RECONCILING RUNNING = RUNNING
+        task CREATED RECONCILING = RECONCILING; task RECONCILING RUNNING = RUNNING
         task RECONCILING FAILED = FAILED
         """,
     ),
     "a job's way": (
         "",
         """
-        job INITIALIZING CREATED = CREATED
-        job CREATED RUNNING = RUNNING
+        job INITIALIZING CREATED = CREATED; job CREATED RUNNING = RUNNING
         job RUNNING FINISHED = FINISHED
         job FINISHED RUNNING = refused: that state is final
         """,
@@ -91,74 +83,85 @@ SUSPENDED may follow
     "a job is cancelled": (
         "",
         """
-        job RUNNING CANCELLING = CANCELLING
-        job CANCELLING CANCELED = CANCELED
+        job RUNNING CANCELLING = CANCELLING; job CANCELLING CANCELED = CANCELED
         job CANCELLING RUNNING = refused: only CANCELED, SUSPENDED may follow
         """,
     ),
     "suspended is an end, here only": (
         "",
         """
-        job RUNNING SUSPENDED = SUSPENDED
-        job CANCELLING SUSPENDED = SUSPENDED
+        job RUNNING SUSPENDED = SUSPENDED; job CANCELLING SUSPENDED = SUSPENDED
         job SUSPENDED RUNNING = refused: that state is final
         """,
     ),
 }
 
 SIZES = {
-    "a slot more weighs 37 bytes": ("", "offer 1 = 2298\noffer 2 = 2335\noffer 5 = 2446"),
+    "a slot more weighs 37 bytes": ("", "offer 1 = 2298; offer 2 = 2335; offer 5 = 2446"),
     "declared, and nothing declared": (
         "",
-        "declared 3 = 1772\ndeclared 1 = 1772\ndeclared 0 = 1195",
+        "declared 3 = 1772; declared 1 = 1772; declared 0 = 1195",
     ),
-    "a report, and the last one": ("", "reported start = 1675\nreported end = 3852"),
+    "a report, and the last one": ("", "reported start = 1675; reported end = 3852"),
     "descriptors by channels": (
         "",
-        "size submit 0 4 = 15000\nsize submit 2 4 = 20000\nsize submit 4 4 = 25000\n"
-        "size submit 0 0 = 15000",
+        """
+        size submit 0 4 = 15000; size submit 2 4 = 20000; size submit 4 4 = 25000
+        size submit 0 0 = 15000
+        """,
     ),
     "acknowledgements by operators": (
         "",
-        "size acknowledge 1 1 = 1785\nsize acknowledge 1 3 = 1785\nsize acknowledge 2 3 = 3151\n"
-        "size acknowledge 3 3 = 4517",
+        """
+        size acknowledge 1 1 = 1785; size acknowledge 1 3 = 1785
+        size acknowledge 2 3 = 3151; size acknowledge 3 3 = 4517
+        """,
     ),
     "heartbeats by slots and tasks": (
         "",
-        "size asks executor 0 2 = 1253\nsize asks executor 2 2 = 1285\n"
-        "size slot report 0 2 = 2687\nsize slot report 1 2 = 2898\nsize slot report 2 2 = 3109\n"
-        "size accumulators 0 4 = 3349\nsize accumulators 4 4 = 8788",
+        """
+        size asks executor 0 2 = 1253; size asks executor 2 2 = 1285
+        size slot report 0 2 = 2687; size slot report 1 2 = 2898
+        size slot report 2 2 = 3109; size accumulators 0 4 = 3349
+        size accumulators 4 4 = 8788
+        """,
     ),
 }
 
 HEARTBEATS = {
-    "every ten seconds": ("", "next 0 = 10\nnext 9.9 = 10\nnext 10 = 20\nnext 25 = 30"),
-    "from when it began": ("", "asker 3 10 50 2 = asks\nnext 3 = 13\nnext 12.9 = 13"),
-    "dead after two failed calls": ("", "unreachable 10 = alive\nunreachable 20 = dead"),
+    "every ten seconds": ("", "next 0 = 10; next 9.9 = 10; next 10 = 20; next 25 = 30"),
+    "from when it began": ("", "asker 3 10 50 2 = asks; next 3 = 13; next 12.9 = 13"),
+    "dead after two failed calls": ("", "unreachable 10 = alive; unreachable 20 = dead"),
     "an answer between two failed calls": (
         "",
-        "unreachable 10 = alive\nanswered 20 = alive\nunreachable 30 = alive\n"
-        "unreachable 40 = dead",
+        """
+        unreachable 10 = alive; answered 20 = alive; unreachable 30 = alive
+        unreachable 40 = dead
+        """,
     ),
     "dead after fifty seconds without an answer": (
         "",
-        "answered 10 = alive\nlook 59.9 = alive\nlook 60 = dead",
+        "answered 10 = alive; look 59.9 = alive; look 60 = dead",
     ),
     "failed calls that do not count": (
         "",
-        "asker 0 10 50 - = asks\nunreachable 10 = alive\nunreachable 20 = alive\n"
-        "unreachable 30 = alive\nlook 49 = alive\nlook 50 = dead",
+        """
+        asker 0 10 50 - = asks; unreachable 10 = alive; unreachable 20 = alive
+        unreachable 30 = alive; look 49 = alive; look 50 = dead
+        """,
     ),
-    "one failed call is enough": ("", "asker 0 10 50 1 = asks\nunreachable 10 = dead"),
+    "one failed call is enough": ("", "asker 0 10 50 1 = asks; unreachable 10 = dead"),
 }
 
 REGISTERING = {
-    "answered in time": ("", "calls 0 = late at 0.1\nreply 1 = registered"),
+    "answered in time": ("", "calls 0 = late at 0.1; reply 1 = registered"),
     "patience doubles": (
         "",
-        "calls 0 = late at 0.1\nlate 0.1 = again at 0.1\ncalls 0.1 = late at 0.3\n"
-        "late 0.3 = again at 0.3\ncalls 0.3 = late at 0.7\nlate 0.7 = again at 0.7\n"
-        "calls 0.7 = late at 1.5",
+        """
+        calls 0 = late at 0.1; late 0.1 = again at 0.1; calls 0.1 = late at 0.3
+        late 0.3 = again at 0.3; calls 0.3 = late at 0.7; late 0.7 = again at 0.7
+        calls 0.7 = late at 1.5
+        """,
     ),
     "up to thirty seconds": (
         "",
@@ -173,24 +176,28 @@ REGISTERING = {
     ),
     "ten seconds after an error": (
         "",
-        "calls 0 = late at 0.1\nlate 0.1 = again at 0.1\ncalls 0.1 = late at 0.3\n"
-        "error 0.2 = again at 10.2\ncalls 10.2 = late at 10.3",
+        """
+        calls 0 = late at 0.1; late 0.1 = again at 0.1; calls 0.1 = late at 0.3
+        error 0.2 = again at 10.2; calls 10.2 = late at 10.3
+        """,
     ),
     "thirty seconds after a refusal": (
         "",
-        "calls 0 = late at 0.1\nrefusal 0.05 = again at 30.05\ncalls 30.05 = late at 30.15",
+        "calls 0 = late at 0.1; refusal 0.05 = again at 30.05; calls 30.05 = late at 30.15",
     ),
     "an answer that is late is passed over": (
         "",
-        "calls 0 = late at 0.1\nlate 0.1 = again at 0.1\ncalls 0.1 = late at 0.3\n"
-        "reply 1 = passed over\nreply 2 = registered\nreply 2 = passed over",
+        """
+        calls 0 = late at 0.1; late 0.1 = again at 0.1; calls 0.1 = late at 0.3
+        reply 1 = passed over; reply 2 = registered; reply 2 = passed over
+        """,
     ),
 }
 
 FENCING = {
     "a token is sixteen bytes, new in each term": (
         "",
-        "token ResourceManager 1 = 16 bytes, new\ntoken JobMaster 2 = 16 bytes, new",
+        "token ResourceManager 1 = 16 bytes, new; token JobMaster 2 = 16 bytes, new",
     ),
     "the right token": ("", "check t1 t1 = executed"),
     "another token": ("", "check t2 t1 = fenced: fencing token mismatch"),

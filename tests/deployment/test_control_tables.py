@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from modules import load
@@ -21,7 +23,7 @@ ALL = [
 @pytest.mark.parametrize(("setup", "steps"), ALL)
 def test_by_hand(setup: str, steps: str) -> None:
     asked = Asked(setup)
-    lines = [line.strip() for line in steps.splitlines() if line.strip()]
+    lines = [line.strip() for line in re.split(r"[;\n]", steps) if line.strip()]
     questions = [line.partition(" =")[0] for line in lines]
     answers = [f"{question} = {asked.answer(question)}" for question in questions]
     assert answers == lines

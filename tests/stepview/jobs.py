@@ -7,9 +7,9 @@ from typing import Any
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.results.running import step
 from flowcontrol.scenario.resolve import parse_scenario
 from flowcontrol.stepview.film import Film, film
-from staged_runs import staged
 
 FORWARD: dict[str, Any] = {
     "schema": 1,
@@ -50,7 +50,6 @@ def job_of(mapping: dict[str, Any], round_us: int = 5000, **changes: Any) -> Job
 
 
 def film_of(job: Job, first: int, last: int) -> Film:
-    """Return a film of a run stage by stage: no kernel is compiled for it."""
-    own = staged(job)
-    states = (own.run() for _ in range(job.rounds))
-    return film("own", job, islice(states, max(0, first - 1), last + 1), first)
+    """Return a film of some rounds of a run."""
+    before = max(0, first - 1)
+    return film("own", job, islice(step(job, first=before), last + 1 - before), first)

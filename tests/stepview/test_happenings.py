@@ -33,20 +33,9 @@ def test_barriers_that_overtake_are_events() -> None:
 
 
 def test_without_credits_a_connection_stops() -> None:
-    film = load_virtual("flink-1.4")
+    film = jobs.film_of(jobs.job_of(jobs.FORWARD, system="flink-1.4"), 0, 299)
     stops = [found.text for _, found in film.events if found.kind == "connection"]
     assert any("not read any more" in text for text in stops)
-
-
-def load_virtual(system: str):
-    """Return a film of a system that only the kernel runs."""
-    from itertools import islice
-
-    from flowcontrol.results.running import step
-    from flowcontrol.stepview.film import film
-
-    job = jobs.job_of(jobs.FORWARD, system=system)
-    return film(system, job, islice(step(job), 300), 0)
 
 
 def test_rules_that_act_are_in_the_table_and_follow_the_counters() -> None:

@@ -58,7 +58,7 @@ def expected(text: str) -> Any:
 def test_step_by_step(mode: str, finish: bool, channels: int, steps: str) -> None:
     aligner = BarrierAligner(channels, mode, timeout_ms=TIMEOUT, tasks_finish=finish)
     now = 0
-    for line in filter(None, map(str.strip, steps.splitlines())):
+    for line in filter(None, map(str.strip, re.split(r"[;\n]", steps))):
         step, *looks = line.split("|")
         asked, _, caused = step.partition("->")
         words = asked.split()

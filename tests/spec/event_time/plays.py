@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from flowcontrol.protocol import event_time as alignment
@@ -124,7 +125,7 @@ def play(made: str, steps: str) -> int:
     """Do the steps of a table, one by one; return how many answers were compared."""
     kind, *arguments = made.split()
     player, now, compared = PLAYS[kind](*arguments), 0, 0
-    for line in filter(None, map(str.strip, steps.splitlines())):
+    for line in filter(None, map(str.strip, re.split(r"[;\n]", steps))):
         step, *looks = line.split("|")
         asked, arrow, caused = step.partition("->")
         words = asked.split()

@@ -57,7 +57,7 @@ def see(operator: WindowOperator, look: str) -> None:
 )
 def test_step_by_step(arguments: dict[str, Any], steps: str) -> None:
     operator, now = WindowOperator(**arguments), 0
-    for line in filter(None, map(str.strip, steps.splitlines())):
+    for line in filter(None, map(str.strip, re.split(r"[;\n]", steps))):
         step, *looks = line.split("|")
         asked, _, caused = step.partition("->")
         words = asked.split()
@@ -77,7 +77,9 @@ def test_step_by_step(arguments: dict[str, Any], steps: str) -> None:
 def test_a_snapshot_between_any_two_steps_changes_nothing(
     arguments: dict[str, Any], steps: str
 ) -> None:
-    lines = [line for line in map(str.strip, steps.splitlines()) if line and "restore" not in line]
+    lines = [
+        line for line in map(str.strip, re.split(r"[;\n]", steps)) if line and "restore" not in line
+    ]
     test_step_by_step(arguments, "\nrestore\n".join(lines))
 
 
