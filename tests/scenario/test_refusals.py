@@ -67,50 +67,25 @@ SYSTEM = [
     row(("system", {"transport": "credits"}), "system.transport", "did you mean 'credit'"),
     row(("system", {"throttle": "pidd"}), "system.throttle", "did you mean 'pid_rate'"),
     row(("system", {"throttle": {"gain": 1}}), "system.throttle.name", "null is not the name"),
-    row(
-        ("system", {"throttle": {"name": "pid", "proportinal": 1.0}}),
-        "system.throttle.proportinal",
-        "unknown parameter of pid_rate 'proportinal'",
-        "did you mean 'proportional'",
-    ),
-    row(
-        ("system", {"throttle": {"name": "pid", "min_rate": 0}}),
-        "system.throttle.min_rate",
-        "0: state at least 1 records/s",
-        "minimum rate of all sources together",
-    ),
-    row(
-        ("system", {"transport": {"name": "hop_hysteresis", "high": 1.1}}),
-        "system.transport.high",
-        "1.1: state from 0 to 1",
-    ),
-    row(
-        ("system", {"transport": {"name": "batched_credit", "slots": 8, "lot": 9}}),
-        "system.transport.lot",
-        "9: state at most 8, the value of slots",
-    ),
-    row(
-        ("system", {"transport": {"name": "hop_hysteresis", "low": 0}}),
-        "system.transport.low",
-        "0: state from 1e-06 to 1",
-    ),
-    row(
-        ("system", {"transport": {"name": "blocking_queue", "slots": 8.5}}),
-        "system.transport.slots",
-        "8.5: state a whole number of records",
-    ),
-    row(
-        ("system", {"transport": {"name": "blocking_queue", "slots": True}}),
-        "system.transport.slots",
-        "true is not a number of records",
-    ),
-    row(
-        ("system", {"transport": {"name": "credit", "slots": 8}}),
-        "system.transport.slots",
-        "credit has none",
-    ),
+    row(("system", {"throttle": {"name": "pid", "proportinal": 1.0}}),
+     "system.throttle.proportinal", "unknown parameter of pid_rate 'proportinal'",
+     "did you mean 'proportional'"),
+    row(("system", {"throttle": {"name": "pid", "min_rate": 0}}), "system.throttle.min_rate",
+     "0: state at least 1 records/s", "minimum rate of all sources together"),
+    row(("system", {"transport": {"name": "hop_hysteresis", "high": 1.1}}),
+     "system.transport.high", "1.1: state from 0 to 1"),
+    row(("system", {"transport": {"name": "batched_credit", "slots": 8, "lot": 9}}),
+     "system.transport.lot", "9: state at most 8, the value of slots"),
+    row(("system", {"transport": {"name": "hop_hysteresis", "low": 0}}), "system.transport.low",
+     "0: state from 1e-06 to 1"),
+    row(("system", {"transport": {"name": "blocking_queue", "slots": 8.5}}),
+     "system.transport.slots", "8.5: state a whole number of records"),
+    row(("system", {"transport": {"name": "blocking_queue", "slots": True}}),
+     "system.transport.slots", "true is not a number of records"),
+    row(("system", {"transport": {"name": "credit", "slots": 8}}), "system.transport.slots",
+     "credit has none"),
     row(("system", {"transports": "x"}), "system.transports", "did you mean 'transport'"),
-]
+]  # fmt: skip
 
 CLUSTER = [
     row(("cluster/task_managers", 0), "cluster.task_managers", "0", "at least 1"),
@@ -143,9 +118,8 @@ STAGES = [
     row(("stages/1/selectivity", 2), "stages[1].selectivity", "2 is not 1", "is a sink"),
     row(("stages/0/selectivity", 0.5), "stages[0].selectivity", "0.5 is not 1", "is a source"),
     row(("stages/0/emit_rate", MISSING), "stages[0].emit_rate", "is missing", "a source"),
-    row(
-        ("stages/0/service_rate", 5), "stages[0].service_rate", "'source'", "emit_rate is its pace"
-    ),
+    row(("stages/0/service_rate", 5), "stages[0].service_rate", "'source'",
+     "emit_rate is its pace"),
     row(("stages/1/emit_rate", 5), "stages[1].emit_rate", "'sink'", "use service_rate"),
     row(("stages/1/placement", [0]), "stages[1].placement", "1 for 3 subtasks"),
     row(("stages/1/placement", [0, 1, 2]), "stages[1].placement[2]", "2", "there are 2, from 0"),
@@ -153,12 +127,8 @@ STAGES = [
     row(("stages/1/placement", 0), "stages[1].placement", "0 is not a list"),
     row(("stages/1/service_time", "normal"), "stages[1].service_time", "'normal'", "lognormal"),
     row(("stages/1/service_time_cv", 1), "stages[1].service_time_cv", "1: constant", "lognormal"),
-    row(
-        [("stages/1/service_time", "exponential"), ("stages/1/service_time_cv", 0.5)],
-        "stages[1].service_time_cv",
-        "0.5: exponential times take no",
-        "take it out",
-    ),
+    row([("stages/1/service_time", "exponential"), ("stages/1/service_time_cv", 0.5)],
+     "stages[1].service_time_cv", "0.5: exponential times take no", "take it out"),
     *(
         row([LOGNORMAL, ("stages/1/service_time_cv", cv)], "stages[1].service_time_cv", *texts)
         for cv, *texts in [
@@ -191,13 +161,9 @@ STAGES = [
             ("subtask", [0], "", "unknown key 'subtask'", "did you mean 'subtasks'"),
         ]
     ),
-    row(
-        ("stages/1/stalls", [{"at_s": 1, "for_s": 1, "subtasks": [3]}]),
-        "stages[1].stalls[0].subtasks",
-        "3 is not a subtask",
-        "there are 3",
-    ),
-]
+    row(("stages/1/stalls", [{"at_s": 1, "for_s": 1, "subtasks": [3]}]),
+     "stages[1].stalls[0].subtasks", "3 is not a subtask", "there are 3"),
+]  # fmt: skip
 
 RATES = [
     row(("stages/1/service_rate", -1), "stages[1].service_rate", "-1", "records/s, at least 0"),
@@ -209,47 +175,22 @@ RATES = [
     row(("stages/1/service_rate", []), "stages[1].service_rate", "[] is empty"),
     row(("stages/1/service_rate", [1, 2]), "stages[1].service_rate", "2 for 3 subtasks"),
     row(("stages/1/service_rate", [1, -2, 3]), "stages[1].service_rate[1]", "-2", "at least 0"),
-    row(
-        ("stages/1/service_rate", {"at_s": 0, "rate": 1}),
-        "stages[1].service_rate",
-        "is not a list",
-        "[{at_s, rate}]",
-    ),
-    row(
-        ("stages/1/service_rate", [{"at_s": 0, "rate": -3}]),
-        "stages[1].service_rate[0].rate",
-        "-3",
-        "at least 0",
-    ),
-    row(
-        ("stages/1/service_rate", [{"at_s": 0, "rate": 1}, {"at_s": NAN, "rate": 1}]),
-        "stages[1].service_rate[1].at_s",
-        "nan is not a finite number",
-    ),
-    row(
-        ("stages/1/service_rate", [{"at_s": 0, "rates": 1, "rate": 1}]),
-        "stages[1].service_rate[0].rates",
-        "did you mean 'rate'",
-    ),
+    row(("stages/1/service_rate", {"at_s": 0, "rate": 1}), "stages[1].service_rate",
+     "is not a list", "[{at_s, rate}]"),
+    row(("stages/1/service_rate", [{"at_s": 0, "rate": -3}]), "stages[1].service_rate[0].rate",
+     "-3", "at least 0"),
+    row(("stages/1/service_rate", [{"at_s": 0, "rate": 1}, {"at_s": NAN, "rate": 1}]),
+     "stages[1].service_rate[1].at_s", "nan is not a finite number"),
+    row(("stages/1/service_rate", [{"at_s": 0, "rates": 1, "rate": 1}]),
+     "stages[1].service_rate[0].rates", "did you mean 'rate'"),
     row(("stages/1/service_rate", [{"at_s": 0}]), "stages[1].service_rate[0].rate", "is missing"),
-    row(
-        ("stages/1/service_rate", [{"at_s": 5, "rate": 1}]),
-        "stages[1].service_rate[0].at_s",
-        "5 is not 0",
-    ),
-    row(
-        ("stages/1/service_rate", [{"at_s": 0, "rate": 1}, {"at_s": 0, "rate": 2}]),
-        "stages[1].service_rate[1].at_s",
-        "0 is not more than 0",
-        "in the order of time",
-    ),
-    row(
-        ("stages/1/service_rate", [1, 2, [{"at_s": 0, "rate": 1}, {"at_s": -1, "rate": 2}]]),
-        "stages[1].service_rate[2][1].at_s",
-        "-1",
-        "at least 0",
-    ),
-]
+    row(("stages/1/service_rate", [{"at_s": 5, "rate": 1}]), "stages[1].service_rate[0].at_s",
+     "5 is not 0"),
+    row(("stages/1/service_rate", [{"at_s": 0, "rate": 1}, {"at_s": 0, "rate": 2}]),
+     "stages[1].service_rate[1].at_s", "0 is not more than 0", "in the order of time"),
+    row(("stages/1/service_rate", [1, 2, [{"at_s": 0, "rate": 1}, {"at_s": -1, "rate": 2}]]),
+     "stages[1].service_rate[2][1].at_s", "-1", "at least 0"),
+]  # fmt: skip
 
 EDGES = [
     row(("edges/0/to", "snk"), "edges[0].to", "unknown stage 'snk'", "did you mean 'sink'"),
@@ -260,31 +201,13 @@ EDGES = [
     row(("edges/0/partitioner", "forward"), "edges[0].partitioner", "from 2 subtasks to 3"),
     row(("edges/0/chain", 1), "edges[0].chain", "1 is not true or false"),
     row(("edges/0/chain", True), "edges[0].partitioner", "'rebalance'", "use forward", "chain out"),
-    row(
-        [("edges/0/chain", True), ("edges/0/partitioner", None)],
-        "edges[0].chain",
-        "from 2 subtasks to 3",
-        "equal parallelism",
-        "chain out",
-    ),
-    row(
-        [("edges/0/chain", True), ("edges/0/partitioner", "forward")],
-        "edges[0].partitioner",
-        "from 2 subtasks to 3",
-        "equal parallelism",
-    ),
-    row(
-        [
-            ("edges/0/chain", True),
-            ("edges/0/partitioner", "forward"),
-            ("stages/1/parallelism", 2),
-            ("stages/1/placement", [1, 0]),
-        ],
-        "stages[1].placement",
-        "[1, 0] is not [0, 1]",
-        "'source'",
-        "leave it out",
-    ),
+    row([("edges/0/chain", True), ("edges/0/partitioner", None)], "edges[0].chain",
+     "from 2 subtasks to 3", "equal parallelism", "chain out"),
+    row([("edges/0/chain", True), ("edges/0/partitioner", "forward")], "edges[0].partitioner",
+     "from 2 subtasks to 3", "equal parallelism"),
+    row([("edges/0/chain", True), ("edges/0/partitioner", "forward"), ("stages/1/parallelism", 2),
+      ("stages/1/placement", [1, 0])], "stages[1].placement", "[1, 0] is not [0, 1]", "'source'",
+     "leave it out"),
     row(("edges/0/partition_type", "hybrid"), "edges[0].partition_type", "'hybrid'", "hybrid_full"),
     row(("edges/0/key", "origin"), "edges[0].key", "rebalance takes no key", "hash"),
     row(("edges/0/channel_weights", [1, 1, 1]), "edges[0].channel_weights", "takes no", "custom"),
@@ -294,29 +217,19 @@ EDGES = [
     row([HASH, ("edges/0/key_weights", {"a": -1})], "edges[0].key_weights.a", "-1", "at least 0"),
     row([HASH, ("edges/0/key_weights", {"a": NAN})], "edges[0].key_weights.a", "nan"),
     row([HASH, ("edges/0/key_weights", {1: 1})], "edges[0].key_weights", "1 is a key", "in quotes"),
-    row(
-        [HASH, ("edges/0/key_weights", {"a": 1}), ("edges/0/channel_weights", [1, 1, 1])],
-        "edges[0].channel_weights",
-        "key_weights and channel_weights are given",
-        "exactly one",
-    ),
+    row([HASH, ("edges/0/key_weights", {"a": 1}), ("edges/0/channel_weights", [1, 1, 1])],
+     "edges[0].channel_weights", "key_weights and channel_weights are given", "exactly one"),
     row(CUSTOM, "edges[0].channel_weights", "is missing", "share of each receiving subtask"),
     row([CUSTOM, ("edges/0/channel_weights", [])], "edges[0].channel_weights", "0 shares for 3"),
     row(
         [CUSTOM, ("edges/0/channel_weights", [1, 2])], "edges[0].channel_weights", "2 shares for 3"
     ),
     row([CUSTOM, ("edges/0/channel_weights", [0, 0, 0])], "edges[0].channel_weights", "sum is 0"),
-    row(
-        [CUSTOM, ("edges/0/channel_weights", [1, INF, 1])],
-        "edges[0].channel_weights[1]",
-        "inf is not a finite number",
-    ),
-    row(
-        [CUSTOM, ("edges/0/key_weights", {"a": 1}), ("edges/0/channel_weights", [1, 1, 1])],
-        "edges[0].key_weights",
-        "custom takes no key_weights",
-    ),
-]
+    row([CUSTOM, ("edges/0/channel_weights", [1, INF, 1])], "edges[0].channel_weights[1]",
+     "inf is not a finite number"),
+    row([CUSTOM, ("edges/0/key_weights", {"a": 1}), ("edges/0/channel_weights", [1, 1, 1])],
+     "edges[0].key_weights", "custom takes no key_weights"),
+]  # fmt: skip
 
 OPTIONS = [
     row(("options/taskmanager.memory.segment-sze", 1),

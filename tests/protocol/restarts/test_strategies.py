@@ -18,23 +18,14 @@ PLAIN: dict[str, Any] = {"jitter": 0}
 SMALL: dict[str, Any] = {"initial": 10, "maximum": 40, "multiplier": 2.0, "reset": 100, "jitter": 0}
 TABLES: dict[str, tuple[Any, dict[str, Any], list[tuple[int, bool, bool, int]]]] = {
     "none never restarts": ("none", {}, [(0, True, False, 0), (9, True, False, 0)]),
-    "fixed restarts as often as it has attempts": (
-        ("fixed", 2, 1000),
-        {},
-        [(0, True, True, 1000), (0, True, True, 1000), (90_000, True, False, 1000)],
-    ),
+    "fixed restarts as often as it has attempts": (("fixed", 2, 1000), {},
+     [(0, True, True, 1000), (0, True, True, 1000), (90_000, True, False, 1000)]),
     "fixed without attempts fails at once": (("fixed", 0, 5), {}, [(7, True, False, 5)]),
     "fixed never forgets": (("fixed", 1, 0), {}, [(0, True, True, 0), (10**12, True, False, 0)]),
-    "a rate allows its number in an interval": (
-        ("rate", 1, 60_000, 1000),
-        {},
-        [(0, True, True, 1000), (60_000, True, False, 1000)],
-    ),
-    "a rate allows one more when strictly more than an interval is over": (
-        ("rate", 1, 60_000, 1000),
-        {},
-        [(0, True, True, 1000), (60_001, True, True, 1000)],
-    ),
+    "a rate allows its number in an interval": (("rate", 1, 60_000, 1000), {},
+     [(0, True, True, 1000), (60_000, True, False, 1000)]),
+    "a rate allows one more when strictly more than an interval is over": (("rate", 1, 60_000,
+      1000), {}, [(0, True, True, 1000), (60_001, True, True, 1000)]),
     "a rate of three keeps four times": (
         ("rate", 3, 100, 7),
         {},
@@ -48,11 +39,8 @@ TABLES: dict[str, tuple[Any, dict[str, Any], list[tuple[int, bool, bool, int]]]]
             (121, True, False, 7),  # 21 ago
         ],
     ),
-    "a rate that refused restarts later": (
-        ("rate", 1, 100, 0),
-        {},
-        [(0, True, True, 0), (50, True, False, 0), (151, True, True, 0)],
-    ),
+    "a rate that refused restarts later": (("rate", 1, 100, 0), {},
+     [(0, True, True, 0), (50, True, False, 0), (151, True, True, 0)]),
     "exponential grows by half": (
         "exponential",
         PLAIN,
@@ -75,59 +63,35 @@ TABLES: dict[str, tuple[Any, dict[str, Any], list[tuple[int, bool, bool, int]]]]
             (6001, True, True, 1500),
         ],
     ),
-    "exponential stops at its maximum": (
-        "exponential",
-        SMALL,
-        [
-            (0, True, True, 10),
-            (11, True, True, 20),
-            (32, True, True, 40),
-            (73, True, True, 40),
-            (114, True, True, 40),
-        ],
-    ),
+    "exponential stops at its maximum": ("exponential", SMALL,
+     [(0, True, True, 10), (11, True, True, 20), (32, True, True, 40), (73, True, True, 40),
+      (114, True, True, 40)]),
     "exponential resets exactly a reset after its restart": (
         "exponential",
         SMALL,
         [(0, True, True, 10), (11, True, True, 20), (131, True, True, 10)],  # 31 + 100
     ),
-    "exponential does not reset a millisecond earlier": (
-        "exponential",
-        SMALL,
-        [(0, True, True, 10), (11, True, True, 20), (130, True, True, 40)],
-    ),
+    "exponential does not reset a millisecond earlier": ("exponential", SMALL,
+     [(0, True, True, 10), (11, True, True, 20), (130, True, True, 40)]),
     "a merged failure does not put the restart off": (
         "exponential",
         SMALL,
         [(0, True, True, 10), (9, False, True, 1), (110, True, True, 10)],  # 10 + 100
     ),
-    "exponential has attempts": (
-        "exponential",
-        SMALL | {"attempts": 2},
-        [(0, True, True, 10), (11, True, True, 20), (32, True, False, 40)],
-    ),
-    "a merged failure takes no attempt": (
-        "exponential",
-        SMALL | {"attempts": 1},
-        [(0, True, True, 10), (5, False, True, 5), (10, False, True, 0), (11, True, False, 20)],
-    ),
-    "a reset gives the attempts back": (
-        "exponential",
-        SMALL | {"attempts": 1},
-        [(0, True, True, 10), (110, True, True, 10), (121, True, False, 20)],
-    ),
+    "exponential has attempts": ("exponential", SMALL | {"attempts": 2},
+     [(0, True, True, 10), (11, True, True, 20), (32, True, False, 40)]),
+    "a merged failure takes no attempt": ("exponential", SMALL | {"attempts": 1},
+     [(0, True, True, 10), (5, False, True, 5), (10, False, True, 0), (11, True, False, 20)]),
+    "a reset gives the attempts back": ("exponential", SMALL | {"attempts": 1},
+     [(0, True, True, 10), (110, True, True, 10), (121, True, False, 20)]),
     "a failure before 0 counts": ("exponential", SMALL, [(-50, True, True, 10)]),
-    "equal bounds make a fixed delay without limit": (
-        "exponential",
-        SMALL | {"maximum": 10, "jitter": 1},
-        [(0, True, True, 10), (11, True, True, 10), (22, True, True, 10)],
-    ),
-    "a slow multiplier is cut off to whole milliseconds": (
-        "exponential",
-        SMALL | {"initial": 1, "multiplier": 1.2},
-        [(0, True, True, 1), (2, True, True, 1), (4, True, True, 1), (6, True, True, 1)],
-    ),
-}
+    "equal bounds make a fixed delay without limit": ("exponential",
+     SMALL | {"maximum": 10, "jitter": 1},
+     [(0, True, True, 10), (11, True, True, 10), (22, True, True, 10)]),
+    "a slow multiplier is cut off to whole milliseconds": ("exponential",
+     SMALL | {"initial": 1, "multiplier": 1.2},
+     [(0, True, True, 1), (2, True, True, 1), (4, True, True, 1), (6, True, True, 1)]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -15,16 +15,12 @@ A step is ``@`` and the time, if it matters, a call, and behind ``->`` what it r
 """
 
 GENERATORS = {
-    "a probe gives the latest time less the bound less 1": (
-        "generator 10",
-        "e 100 ->; p -> 89; e 200 ->; p -> 189 | watermark 189",
-    ),
+    "a probe gives the latest time less the bound less 1": ("generator 10",
+     "e 100 ->; p -> 89; e 200 ->; p -> 189 | watermark 189"),
     "nothing before the first event": ("generator 10", "p ->; p -> | watermark min; e 5; p -> -6"),
     "ascending times: less 1": ("generator 0", "e 100 ->; p -> 99; e 101; p -> 100"),
-    "events out of order do not turn it back": (
-        "generator 10",
-        "e 100; e 95; p -> 89; e 60; p ->; e 99; p ->; e 101; p -> 90",
-    ),
+    "events out of order do not turn it back": ("generator 10",
+     "e 100; e 95; p -> 89; e 60; p ->; e 99; p ->; e 101; p -> 90"),
     "only later watermarks leave": ("generator 10", "e 100; p -> 89; p ->; e 100; p ->"),
     "only the latest of an interval counts": ("generator 5", "e 10; e 30; e 20; p -> 24"),
     "the bound does not lead below MIN": (
@@ -36,15 +32,11 @@ GENERATORS = {
     ),
     "the largest bound": ("generator max", "e -1; p ->; e 5; p -> -9223372036854775803"),
     "an event at the end of time": ("generator 0", "e max; p -> 9223372036854775806; p ->"),
-    "punctuated: at the event, its time itself": (
-        "punctuated",
-        "e 100 -> 100; e 100 ->; e 99 ->; e 102 -> 102; p -> | watermark 102",
-    ),
-    "a generator in the middle forwards the end of time alone": (
-        "middle 10",
-        "in 5000 ->; e 100; p -> 89; in 9000 ->; in max -> max; in max ->; p ->",
-    ),
-}
+    "punctuated: at the event, its time itself": ("punctuated",
+     "e 100 -> 100; e 100 ->; e 99 ->; e 102 -> 102; p -> | watermark 102"),
+    "a generator in the middle forwards the end of time alone": ("middle 10",
+     "in 5000 ->; e 100; p -> 89; in 9000 ->; in max -> max; in max ->; p ->"),
+}  # fmt: skip
 
 IDLENESS = {
     "idle strictly more than the timeout after the first quiet probe": (
@@ -54,10 +46,8 @@ IDLENESS = {
         @701 p -> idle | is_idle True; @900 p -> none or idle
         """,
     ),
-    "detected at the end of an interval": (
-        "generator 10 300",
-        "@0 e 100; @200 p -> 89; @400 p ->; @600 p ->; @800 p -> idle",
-    ),
+    "detected at the end of an interval": ("generator 10 300",
+     "@0 e 100; @200 p -> 89; @400 p ->; @600 p ->; @800 p -> idle"),
     "idle without any event": ("generator 0 1", "@5 p ->; @6 p ->; @7 p -> idle | watermark min"),
     "an event before the timeout starts it anew": (
         "generator 10 300",
@@ -81,15 +71,11 @@ IDLENESS = {
         """,
     ),
     "time zero is a time like others": ("generator 0 5", "@0 p ->; @5 p ->; @6 p -> idle"),
-    "punctuated: idle and active again at the event": (
-        "punctuated 300",
-        "@0 e 7 -> 7; @200 p ->; @400 p ->; @701 p -> idle; @702 e 8 -> 8 | is_idle False",
-    ),
+    "punctuated: idle and active again at the event": ("punctuated 300",
+     "@0 e 7 -> 7; @200 p ->; @400 p ->; @701 p -> idle; @702 e 8 -> 8 | is_idle False"),
     "without a timeout never idle": ("generator 0", "@0 p ->; @999999999 p -> | is_idle False"),
-    "the clock of idleness stands": (
-        "clock",
-        "@10 time -> 10; @15 stop; @40 time -> 15; @50 go; @60 time -> 25",
-    ),
+    "the clock of idleness stands": ("clock",
+     "@10 time -> 10; @15 stop; @40 time -> 15; @50 go; @60 time -> 25"),
     "it stands until no reason is left": (
         "clock",
         """
@@ -97,37 +83,25 @@ IDLENESS = {
         @70 go; @71 time -> 21
         """,
     ),
-}
+}  # fmt: skip
 
 SPLITS = {
-    "the least of the splits, at the event": (
-        "splits",
-        "add a; add b; u a 20 ->; u b 10 -> 10; u b 30 -> 20; u a 25 -> 25",
-    ),
+    "the least of the splits, at the event": ("splits",
+     "add a; add b; u a 20 ->; u b 10 -> 10; u b 30 -> 20; u a 25 -> 25"),
     "a deferred watermark waits for the probe": (
         "splits",
         "add a; d a 20 -> | watermark min; p -> 20; d a 30; d a 25; p -> 30; p ->",
     ),
-    "an immediate one brings the deferred along": (
-        "splits",
-        "add a; add b; d a 20; u b 30 -> 20; d a 50; u b 20 ->; u b 40 -> 40",
-    ),
-    "a split that is not later moves nothing": (
-        "splits",
-        "add a; u a 20 -> 20; u a 20 ->; u a 19 -> | watermark 20",
-    ),
-    "a split that held the others back turns idle": (
-        "splits",
-        "add a; add b; u a 20 ->; i b -> 20 | is_idle False",
-    ),
-    "all idle": (
-        "splits",
-        "add a; add b; u a 20 ->; u b 10 -> 10; i a ->; i b -> idle | watermark 10; p ->",
-    ),
-    "active with the next watermark": (
-        "splits",
-        "add a; u a 10 -> 10; i a -> idle; u a 11 -> active, 11; i a -> idle | is_idle True",
-    ),
+    "an immediate one brings the deferred along": ("splits",
+     "add a; add b; d a 20; u b 30 -> 20; d a 50; u b 20 ->; u b 40 -> 40"),
+    "a split that is not later moves nothing": ("splits",
+     "add a; u a 20 -> 20; u a 20 ->; u a 19 -> | watermark 20"),
+    "a split that held the others back turns idle": ("splits",
+     "add a; add b; u a 20 ->; i b -> 20 | is_idle False"),
+    "all idle": ("splits",
+     "add a; add b; u a 20 ->; u b 10 -> 10; i a ->; i b -> idle | watermark 10; p ->"),
+    "active with the next watermark": ("splits",
+     "add a; u a 10 -> 10; i a -> idle; u a 11 -> active, 11; i a -> idle | is_idle True"),
     "an old watermark makes the split active, and those downstream hear nothing": (
         "splits",
         """
@@ -135,26 +109,16 @@ SPLITS = {
         u b 12 ->; u a 11 -> active, 11
         """,
     ),
-    "a deferred watermark ends idleness at the probe": (
-        "splits",
-        "add a; i a -> idle; d a 5 ->; p -> active, 5",
-    ),
-    "removing a split moves nothing before the probe": (
-        "splits",
-        "add a; add b; u a 20 ->; u b 10 -> 10; remove b -> True | watermark 10; p -> 20",
-    ),
-    "the last active split is removed": (
-        "splits",
-        "add a; add b; u a 10 ->; i b -> 10; remove a -> True; p -> idle",
-    ),
-    "without splits nothing": (
-        "splits",
-        "p ->; add a; u a 10 -> 10; remove a -> True; p ->; remove a -> False",
-    ),
-    "a new split holds the source back": (
-        "splits",
-        "add a; u a 10 -> 10; add b; u a 20 ->; p ->; u b 5 ->; u b 15 -> 15",
-    ),
+    "a deferred watermark ends idleness at the probe": ("splits",
+     "add a; i a -> idle; d a 5 ->; p -> active, 5"),
+    "removing a split moves nothing before the probe": ("splits",
+     "add a; add b; u a 20 ->; u b 10 -> 10; remove b -> True | watermark 10; p -> 20"),
+    "the last active split is removed": ("splits",
+     "add a; add b; u a 10 ->; i b -> 10; remove a -> True; p -> idle"),
+    "without splits nothing": ("splits",
+     "p ->; add a; u a 10 -> 10; remove a -> True; p ->; remove a -> False"),
+    "a new split holds the source back": ("splits",
+     "add a; u a 10 -> 10; add b; u a 20 ->; p ->; u b 5 ->; u b 15 -> 15"),
     "a split that comes again starts anew": (
         "splits",
         """
@@ -163,7 +127,7 @@ SPLITS = {
         """,
     ),
     "all splits at the end of time": ("splits", "add a; u a max -> max; p ->; i a -> idle"),
-}
+}  # fmt: skip
 
 ALIGNMENT = {
     "allowed is the least reported + drift": (

@@ -6,47 +6,29 @@ A step is a call, and behind ``->`` what it gives out, in order. ``w0 10`` is a 
 """
 
 LEAST_OF_ALL = {
-    "nothing before every channel has a watermark": (
-        "valve 3",
-        "w0 10 -> | last min; w1 20 ->; w2 30 -> 10 | last 10",
-    ),
+    "nothing before every channel has a watermark": ("valve 3",
+     "w0 10 -> | last min; w1 20 ->; w2 30 -> 10 | last 10"),
     "one channel: what comes goes on": ("valve 1", "w0 10 -> 10; w0 11 -> 11; w0 max -> max"),
-    "the least of the channels, each time the last one moves": (
-        "valve 2",
-        "w0 10 ->; w1 7 -> 7; w1 9 -> 9; w1 15 -> 10; w1 20 ->; w0 18 -> 18",
-    ),
-    "a watermark that is not later than the channel's is ignored": (
-        "valve 2",
-        "w0 10 ->; w1 10 -> 10; w0 9 -> | last 10; w0 10 ->; w1 12 ->; w1 11 ->; w0 13 -> 12",
-    ),
+    "the least of the channels, each time the last one moves": ("valve 2",
+     "w0 10 ->; w1 7 -> 7; w1 9 -> 9; w1 15 -> 10; w1 20 ->; w0 18 -> 18"),
+    "a watermark that is not later than the channel's is ignored": ("valve 2",
+     "w0 10 ->; w1 10 -> 10; w0 9 -> | last 10; w0 10 ->; w1 12 ->; w1 11 ->; w0 13 -> 12"),
     "a watermark of MIN is not later than the start": ("valve 1", "w0 min -> | last min"),
-    "two channels at the least: both must move": (
-        "valve 3",
-        "w0 5 ->; w1 5 ->; w2 8 -> 5; w0 9 ->; w1 7 -> 7; w1 20 -> 8; w2 20 -> 9",
-    ),
-    "the end of time comes when all channels have it": (
-        "valve 2",
-        "w0 max ->; w1 5 -> 5; w1 max -> max; w0 max ->",
-    ),
-}
+    "two channels at the least: both must move": ("valve 3",
+     "w0 5 ->; w1 5 ->; w2 8 -> 5; w0 9 ->; w1 7 -> 7; w1 20 -> 8; w2 20 -> 9"),
+    "the end of time comes when all channels have it": ("valve 2",
+     "w0 max ->; w1 5 -> 5; w1 max -> max; w0 max ->"),
+}  # fmt: skip
 
 IDLE_CHANNELS = {
-    "a channel that held the others back turns idle": (
-        "valve 3",
-        "w0 10 ->; w1 20 ->; i2 -> 10 | aligned (0, 1) | is_idle False",
-    ),
-    "a channel ahead of the others turns idle": (
-        "valve 2",
-        "w0 10 ->; w1 20 -> 10; i1 -> | last 10; w0 30 -> 30",
-    ),
-    "one of two that held the others back turns idle": (
-        "valve 3",
-        "w0 5 ->; w1 5 ->; w2 9 -> 5; i0 ->; i1 -> 9",
-    ),
-    "an idle channel's watermark is ignored": (
-        "valve 2",
-        "w1 10 ->; i0 -> 10; w0 50 ->; w1 60 -> 60; a0 -> | aligned (1,)",
-    ),
+    "a channel that held the others back turns idle": ("valve 3",
+     "w0 10 ->; w1 20 ->; i2 -> 10 | aligned (0, 1) | is_idle False"),
+    "a channel ahead of the others turns idle": ("valve 2",
+     "w0 10 ->; w1 20 -> 10; i1 -> | last 10; w0 30 -> 30"),
+    "one of two that held the others back turns idle": ("valve 3",
+     "w0 5 ->; w1 5 ->; w2 9 -> 5; i0 ->; i1 -> 9"),
+    "an idle channel's watermark is ignored": ("valve 2",
+     "w1 10 ->; i0 -> 10; w0 50 ->; w1 60 -> 60; a0 -> | aligned (1,)"),
     "IDLE twice is one": ("valve 2", "i0 ->; i0 ->; w1 5 -> 5; i0 -> | aligned (1,)"),
     "ACTIVE of an active channel is nothing": ("valve 2", "a0 -> | aligned (0, 1); w0 3 ->"),
     "none aligned, nothing is given out": (
@@ -64,29 +46,19 @@ IDLE_CHANNELS = {
         w2 30 ->; w0 25 -> 25
         """,
     ),
-    "a channel that catches up turns idle again": (
-        "valve 2",
-        "w1 10 ->; i0 -> 10; a0 ->; w0 4 ->; i0 ->; w1 12 -> 12 | aligned (1,)",
-    ),
-}
+    "a channel that catches up turns idle again": ("valve 2",
+     "w1 10 ->; i0 -> 10; a0 ->; w0 4 ->; i0 ->; w1 12 -> 12 | aligned (1,)"),
+}  # fmt: skip
 
 IDLE_VALVES = {
-    "all idle at the start": (
-        "valve 2",
-        "i0 ->; i1 -> idle | is_idle True | last min; a0 -> active | is_idle False",
-    ),
-    "a valve of one channel": (
-        "valve 1",
-        "w0 5 -> 5; i0 -> idle; w0 9 ->; a0 -> active | aligned (0,); w0 9 -> 9",
-    ),
-    "the last active channel held the valve back: the latest of all, then IDLE": (
-        "valve 3",
-        "w0 10 ->; w1 30 ->; w2 20 -> 10; i1 ->; i2 ->; i0 -> 30, idle | last 30",
-    ),
-    "each that held it back gives way to the next": (
-        "valve 3",
-        "w0 10 ->; w1 20 ->; w2 30 -> 10; i0 -> 20; i1 -> 30; i2 -> idle | last 30",
-    ),
+    "all idle at the start": ("valve 2",
+     "i0 ->; i1 -> idle | is_idle True | last min; a0 -> active | is_idle False"),
+    "a valve of one channel": ("valve 1",
+     "w0 5 -> 5; i0 -> idle; w0 9 ->; a0 -> active | aligned (0,); w0 9 -> 9"),
+    "the last active channel held the valve back: the latest of all, then IDLE": ("valve 3",
+     "w0 10 ->; w1 30 ->; w2 20 -> 10; i1 ->; i2 ->; i0 -> 30, idle | last 30"),
+    "each that held it back gives way to the next": ("valve 3",
+     "w0 10 ->; w1 20 ->; w2 30 -> 10; i0 -> 20; i1 -> 30; i2 -> idle | last 30"),
     "the last active channel is ahead of the valve: no flush": (
         "valve 3",
         """
@@ -95,10 +67,8 @@ IDLE_VALVES = {
         a2 -> active; w2 21 -> 21
         """,
     ),
-    "the last active channel has not caught up: no flush": (
-        "valve 2",
-        "w0 10 ->; i1 -> 10; a1 ->; i0 ->; w1 4 ->; i1 -> idle | last 10",
-    ),
+    "the last active channel has not caught up: no flush": ("valve 2",
+     "w0 10 ->; i1 -> 10; a1 ->; i0 ->; w1 4 ->; i1 -> idle | last 10"),
     "after the flush a channel has to catch up with it": (
         "valve 2",
         """
@@ -114,10 +84,8 @@ IDLE_VALVES = {
         a1 -> | aligned (0, 1); w0 20 ->; w1 15 -> 15
         """,
     ),
-    "ACTIVE comes once, before the first watermark": (
-        "valve 3",
-        "i0 ->; i1 ->; i2 -> idle; a1 -> active; a2 ->; w1 7 ->; w2 8 -> 7",
-    ),
+    "ACTIVE comes once, before the first watermark": ("valve 3",
+     "i0 ->; i1 ->; i2 -> idle; a1 -> active; a2 ->; w1 7 ->; w2 8 -> 7"),
     "ACTIVE moves no watermark: the next one does": (
         "valve 3",
         """
@@ -133,7 +101,7 @@ IDLE_VALVES = {
         a3 -> | aligned (2, 3); i2 -> | last 10; w3 31 -> 31
         """,
     ),
-}
+}  # fmt: skip
 
 TABLES = [
     (name, *table)

@@ -31,11 +31,8 @@ COUNTS: list[Table] = [
         a4 8 -> a=12 [min,max)
         """,
     ),
-    (
-        "count: of 1 fires with each",
-        {"assigner": ("global",), "trigger": ("count", 1)},
-        "a1 1 -> a=1 [min,max); a1 2 -> a=3 [min,max)",
-    ),
+    ("count: of 1 fires with each", {"assigner": ("global",), "trigger": ("count", 1)},
+     "a1 1 -> a=1 [min,max); a1 2 -> a=3 [min,max)"),
     (
         "count: a window that ends does not fire",
         {"assigner": TUMBLING, "trigger": ("count", 2)},
@@ -44,37 +41,21 @@ COUNTS: list[Table] = [
         a1 -> | dropped 1
         """,
     ),
-    (
-        "count: is of a window",
-        {"assigner": SLIDING, "trigger": ("count", 2)},
-        "a7; a2 -> a=2 [0,10); a8 -> a=2 [5,15); a9 -> a=4 [0,10)",
-    ),
-    (
-        "count: one element may fire several windows, the last one first",
-        {"assigner": SLIDING, "trigger": ("count", 2)},
-        "a7; a8 -> a=2 [5,15), a=2 [0,10)",
-    ),
-    (
-        "count: of merged windows adds",
-        {"assigner": SESSION, "trigger": ("count", 3)},
-        "a0; a20; a10 -> a=3 [0,30); a11; a12; a13 -> a=6 [0,30)",
-    ),
-    (
-        "count: of merged windows may be above n; the next element fires once",
-        {"assigner": SESSION, "trigger": ("count", 3)},
-        "a0; a1; a20; a21; a11 -> a=5 [0,31); a12; a13; a14 -> a=8 [0,31)",
-    ),
-    (
-        "count: goes on in a purged window",
-        {"assigner": TUMBLING, "trigger": ("count", 2), "purging": True},
-        "a1; a2 -> a=2 [0,10); a3; w9 ->; a12; a13 -> a=2 [10,20)",
-    ),
-    (
-        "count: a snapshot has it",
-        {"assigner": TUMBLING, "trigger": ("count", 3)},
-        "a1; a2; restore; a3 -> a=3 [0,10); restore; a4; a5; a6 -> a=6 [0,10)",
-    ),
-]
+    ("count: is of a window", {"assigner": SLIDING, "trigger": ("count", 2)},
+     "a7; a2 -> a=2 [0,10); a8 -> a=2 [5,15); a9 -> a=4 [0,10)"),
+    ("count: one element may fire several windows, the last one first",
+     {"assigner": SLIDING, "trigger": ("count", 2)}, "a7; a8 -> a=2 [5,15), a=2 [0,10)"),
+    ("count: of merged windows adds", {"assigner": SESSION, "trigger": ("count", 3)},
+     "a0; a20; a10 -> a=3 [0,30); a11; a12; a13 -> a=6 [0,30)"),
+    ("count: of merged windows may be above n; the next element fires once",
+     {"assigner": SESSION, "trigger": ("count", 3)},
+     "a0; a1; a20; a21; a11 -> a=5 [0,31); a12; a13; a14 -> a=8 [0,31)"),
+    ("count: goes on in a purged window",
+     {"assigner": TUMBLING, "trigger": ("count", 2), "purging": True},
+     "a1; a2 -> a=2 [0,10); a3; w9 ->; a12; a13 -> a=2 [10,20)"),
+    ("count: a snapshot has it", {"assigner": TUMBLING, "trigger": ("count", 3)},
+     "a1; a2; restore; a3 -> a=3 [0,10); restore; a4; a5; a6 -> a=6 [0,10)"),
+]  # fmt: skip
 
 CONTINUOUS: list[Table] = [
     (
@@ -85,41 +66,29 @@ CONTINUOUS: list[Table] = [
         w20 -> a=3 [0,30); w28 ->; w29 -> a=3 [0,30) | state_bytes 0
         """,
     ),
-    (
-        "continuous: the first multiple is that behind the first element",
-        {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
-        "a14 -> | timers 0 30: 20 29; a4 -> | timers 0 30: 20 29; w10 ->; w20 -> a=2 [0,30)",
-    ),
+    ("continuous: the first multiple is that behind the first element",
+     {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
+     "a14 -> | timers 0 30: 20 29; a4 -> | timers 0 30: 20 29; w10 ->; w20 -> a=2 [0,30)"),
     (
         "continuous: an element on a multiple waits for the next one",
         {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
         "a10 -> | timers 0 30: 20 29; w10 ->; w20 -> a=1 [0,30)",
     ),
-    (
-        "continuous: the end comes before a multiple behind it",
-        {"assigner": ("tumbling", 15, 0), "trigger": ("continuous", 10)},
-        "a12 -> | timers 0 15: 14; w14 -> a=1 [0,15); a16 -> | timers 15 30: 20 29",
-    ),
-    (
-        "continuous: a watermark that passes several multiples fires at each",
-        {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
-        "a4; w25 -> a=1 [0,30), a=1 [0,30); w100 -> a=1 [0,30)",
-    ),
-    (
-        "continuous: a multiple that the watermark has passed fires with the next one",
-        {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
-        "w15; a4 -> | timers 0 30: 10 29; w16 -> a=1 [0,30) | timers 0 30: 20 29",
-    ),
-    (
-        "continuous: within the lateness each element fires",
-        {"assigner": TUMBLING, "trigger": ("continuous", 5), "lateness": 10},
-        "a3 1; w5 -> a=1 [0,10); w9 -> a=1 [0,10); a4 2 -> a=3 [0,10); w19 -> | state_bytes 0",
-    ),
-    (
-        "continuous: purging gives what is new, and nothing if nothing is",
-        {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10), "purging": True},
-        "a4 1; w10 -> a=1 [0,30); w20 ->; a21 2; w29 -> a=2 [0,30)",
-    ),
+    ("continuous: the end comes before a multiple behind it",
+     {"assigner": ("tumbling", 15, 0), "trigger": ("continuous", 10)},
+     "a12 -> | timers 0 15: 14; w14 -> a=1 [0,15); a16 -> | timers 15 30: 20 29"),
+    ("continuous: a watermark that passes several multiples fires at each",
+     {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
+     "a4; w25 -> a=1 [0,30), a=1 [0,30); w100 -> a=1 [0,30)"),
+    ("continuous: a multiple that the watermark has passed fires with the next one",
+     {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
+     "w15; a4 -> | timers 0 30: 10 29; w16 -> a=1 [0,30) | timers 0 30: 20 29"),
+    ("continuous: within the lateness each element fires",
+     {"assigner": TUMBLING, "trigger": ("continuous", 5), "lateness": 10},
+     "a3 1; w5 -> a=1 [0,10); w9 -> a=1 [0,10); a4 2 -> a=3 [0,10); w19 -> | state_bytes 0"),
+    ("continuous: purging gives what is new, and nothing if nothing is",
+     {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10), "purging": True},
+     "a4 1; w10 -> a=1 [0,30); w20 ->; a21 2; w29 -> a=2 [0,30)"),
     (
         "continuous: of merged sessions the earliest counts",
         {"assigner": ("session", 20), "trigger": ("continuous", 10)},
@@ -128,11 +97,9 @@ CONTINUOUS: list[Table] = [
         a15 4 -> | timers 2 51: 10 50; w10 -> a=7 [2,51); w20 -> a=7 [2,51)
         """,
     ),
-    (
-        "continuous: before time 0 the first multiple is the one towards 0 and an interval",
-        {"assigner": ("tumbling", 40, -20), "trigger": ("continuous", 10)},
-        "a-7 -> | timers -20 20: 10 19; w0 ->; w10 -> a=1 [-20,20); w19 -> a=1 [-20,20)",
-    ),
+    ("continuous: before time 0 the first multiple is the one towards 0 and an interval",
+     {"assigner": ("tumbling", 40, -20), "trigger": ("continuous", 10)},
+     "a-7 -> | timers -20 20: 10 19; w0 ->; w10 -> a=1 [-20,20); w19 -> a=1 [-20,20)"),
     (
         "continuous: a global window fires once more at the end of time",
         {"assigner": ("global",), "trigger": ("continuous", 10)},
@@ -141,12 +108,10 @@ CONTINUOUS: list[Table] = [
         wmax -> a=1 [min,max), a=1 [min,max)
         """,
     ),
-    (
-        "continuous: a snapshot has it",
-        {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
-        "a4; w10 -> a=1 [0,30); restore -> | timers 0 30: 20 29; w20 -> a=1 [0,30)",
-    ),
-]
+    ("continuous: a snapshot has it",
+     {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10)},
+     "a4; w10 -> a=1 [0,30); restore -> | timers 0 30: 20 29; w20 -> a=1 [0,30)"),
+]  # fmt: skip
 
 CLOCKS: list[Table] = [
     (
@@ -157,16 +122,10 @@ CLOCKS: list[Table] = [
         t19 -> a=1 [10,20) | dropped 0
         """,
     ),
-    (
-        "clock: no lateness",
-        {"assigner": TUMBLING, "lateness": 50, **CLOCKED},
-        "@3 a3 -> | timers 0 10: 9; t9 -> a=1 [0,10) | state_bytes 0",
-    ),
-    (
-        "clock: sliding windows",
-        {"assigner": SLIDING, **CLOCKED},
-        "@7 a0; t9 -> a=1 [0,10); @11 b0; t14 -> a=1 [5,15), b=1 [5,15); t19 -> b=1 [10,20)",
-    ),
+    ("clock: no lateness", {"assigner": TUMBLING, "lateness": 50, **CLOCKED},
+     "@3 a3 -> | timers 0 10: 9; t9 -> a=1 [0,10) | state_bytes 0"),
+    ("clock: sliding windows", {"assigner": SLIDING, **CLOCKED},
+     "@7 a0; t9 -> a=1 [0,10); @11 b0; t14 -> a=1 [5,15), b=1 [5,15); t19 -> b=1 [10,20)"),
     (
         "clock: sessions",
         {"assigner": SESSION, **CLOCKED},
@@ -175,11 +134,8 @@ CLOCKS: list[Table] = [
         t14 -> a=2 [0,15); @15 a0; t24 -> a=1 [15,25)
         """,
     ),
-    (
-        "clock: a clock that does not grow fires nothing",
-        {"assigner": TUMBLING, **CLOCKED},
-        "@3 a0; t9 -> a=1 [0,10); t9 ->; t3 ->",
-    ),
+    ("clock: a clock that does not grow fires nothing", {"assigner": TUMBLING, **CLOCKED},
+     "@3 a0; t9 -> a=1 [0,10); t9 ->; t3 ->"),
     (
         "clock: continuous follows it",
         {"assigner": ("tumbling", 30, 0), "trigger": ("continuous", 10), "time": "processing"},
@@ -196,11 +152,9 @@ CLOCKS: list[Table] = [
         t20 -> a=2 [4,29); t28 -> a=2 [4,29) | state_bytes 0
         """,
     ),
-    (
-        "clock: count fires in windows of it",
-        {"assigner": TUMBLING, "trigger": ("count", 2), "time": "processing"},
-        "@1 a0; @2 a0 -> a=2 [0,10); @3 a0; t9 -> | state_bytes 0",
-    ),
+    ("clock: count fires in windows of it",
+     {"assigner": TUMBLING, "trigger": ("count", 2), "time": "processing"},
+     "@1 a0; @2 a0 -> a=2 [0,10); @3 a0; t9 -> | state_bytes 0"),
     (
         "clock: of windows of event time, which the watermark removes",
         {"assigner": TUMBLING, "trigger": ("processing",)},
@@ -209,22 +163,14 @@ CLOCKS: list[Table] = [
         w9 -> | state_bytes 0; @9 a15; w19 -> | state_bytes 0; t30 ->
         """,
     ),
-    (
-        "event: windows of the clock that the watermark fires, and the clock removes",
-        {"assigner": TUMBLING, "time": "processing"},
-        "@1 a0; w9 -> a=1 [0,10); @2 a0 -> a=2 [0,10); t9 -> | state_bytes 0",
-    ),
-    (
-        "never",
-        {"assigner": TUMBLING, "trigger": ("never",)},
-        "a1 -> | timers 0 10: 9; w9 -> | state_bytes 0; wmax ->",
-    ),
-    (
-        "end of stream",
-        {"assigner": ("global",), "trigger": ("end_of_stream",)},
-        "a1 4; w100 ->; a2 8; wmax -> a=12 [min,max)",
-    ),
-]
+    ("event: windows of the clock that the watermark fires, and the clock removes",
+     {"assigner": TUMBLING, "time": "processing"},
+     "@1 a0; w9 -> a=1 [0,10); @2 a0 -> a=2 [0,10); t9 -> | state_bytes 0"),
+    ("never", {"assigner": TUMBLING, "trigger": ("never",)},
+     "a1 -> | timers 0 10: 9; w9 -> | state_bytes 0; wmax ->"),
+    ("end of stream", {"assigner": ("global",), "trigger": ("end_of_stream",)},
+     "a1 4; w100 ->; a2 8; wmax -> a=12 [min,max)"),
+]  # fmt: skip
 
 TIMEOUTS: list[Table] = [
     (
@@ -243,16 +189,12 @@ TIMEOUTS: list[Table] = [
         @210 a0 4 -> | timers min max: 310; t310 -> a=7 [min,max)
         """,
     ),
-    (
-        "timeout: each element begins it anew",
-        {"assigner": ("global",), "trigger": ("timeout", ("count", 9), 100, True, True)},
-        "@0 a0; @50 a0 -> | timers min max: 150; t100 ->; t150 -> a=2 [min,max)",
-    ),
-    (
-        "timeout: it clears the count",
-        {"assigner": ("global",), "trigger": ("timeout", ("count", 2), 100, False, True)},
-        "@0 a0; t100 -> a=1 [min,max); @110 a0; @120 a0 -> a=3 [min,max)",
-    ),
+    ("timeout: each element begins it anew",
+     {"assigner": ("global",), "trigger": ("timeout", ("count", 9), 100, True, True)},
+     "@0 a0; @50 a0 -> | timers min max: 150; t100 ->; t150 -> a=2 [min,max)"),
+    ("timeout: it clears the count",
+     {"assigner": ("global",), "trigger": ("timeout", ("count", 2), 100, False, True)},
+     "@0 a0; t100 -> a=1 [min,max); @110 a0; @120 a0 -> a=3 [min,max)"),
     (
         "timeout: without clearing the count stays, and no other timeout begins",
         {"assigner": ("global",), "trigger": ("timeout", ("count", 3), 100, False, False)},
@@ -261,15 +203,10 @@ TIMEOUTS: list[Table] = [
         @120 a0 -> a=3 [min,max); @130 a0 -> | timers min max: 230
         """,
     ),
-    (
-        "timeout: purging",
-        {
-            "assigner": ("global",),
-            "trigger": ("timeout", ("count", 3), 100, False, True),
-            "purging": True,
-        },
-        "@0 a0 1; t100 -> a=1 [min,max) | state_bytes 0; @110 a0 2; t210 -> a=2 [min,max)",
-    ),
+    ("timeout: purging",
+     {"assigner": ("global",), "trigger": ("timeout", ("count", 3), 100, False, True),
+      "purging": True},
+     "@0 a0 1; t100 -> a=1 [min,max) | state_bytes 0; @110 a0 2; t210 -> a=2 [min,max)"),
     (
         "timeout: the rest of a window fires when it is removed",
         {"assigner": TUMBLING, "trigger": ("timeout", ("count", 2), 100)},
@@ -278,11 +215,9 @@ TIMEOUTS: list[Table] = [
         w9 -> a=7 [0,10) | state_bytes 0; t102 ->
         """,
     ),
-    (
-        "timeout: a trigger that it cleared does not fire, and the window goes in silence",
-        {"assigner": TUMBLING, "trigger": ("timeout", ("event",), 100)},
-        "@0 a1 -> | timers 0 10: 9 100; t100 -> a=1 [0,10) | timers 0 10:; w9 -> | state_bytes 0",
-    ),
+    ("timeout: a trigger that it cleared does not fire, and the window goes in silence",
+     {"assigner": TUMBLING, "trigger": ("timeout", ("event",), 100)},
+     "@0 a1 -> | timers 0 10: 9 100; t100 -> a=1 [0,10) | timers 0 10:; w9 -> | state_bytes 0"),
     (
         "timeout: an element behind it begins all again",
         {"assigner": TUMBLING, "trigger": ("timeout", ("event",), 100)},
@@ -299,6 +234,6 @@ TIMEOUTS: list[Table] = [
         w29 -> a=1 [0,30) | state_bytes 0
         """,
     ),
-]
+]  # fmt: skip
 
 TABLES = [*COUNTS, *CONTINUOUS, *CLOCKS, *TIMEOUTS]
